@@ -1,0 +1,21 @@
+"""What an agent author imports: consoles here, agents in `gaia.agents.base`, the MCP client in `gaia.mcp`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gaia_bridge import __version__
+
+if TYPE_CHECKING:
+    from gaia.agents.base.console import AgentConsole, SilentConsole
+
+__all__ = ["AgentConsole", "SilentConsole", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the consoles on first use: the `gaia` command needs this package, but none of them (PEP 562)."""
+    if name in ("AgentConsole", "SilentConsole"):
+        from gaia.agents.base import console
+
+        return getattr(console, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

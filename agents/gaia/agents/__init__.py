@@ -1,0 +1,1 @@
+"""Agents: the classes to derive from are in `gaia.agents.base`."""

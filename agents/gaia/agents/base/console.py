@@ -1,0 +1,114 @@
+"""Where an agent talks to the person who runs it: always stderr, because stdout may be carrying a protocol."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from gaia.agents.base.tools import get_tool_display_label, get_tool_display_name
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+__all__ = ["AgentConsole", "Console", "SilentConsole"]
+
+_PHRASES = {
+    "index_document": "Adding a document to the index...",
+    "list_indexed_documents": "Listing the indexed documents...",
+    "query_documents": "Searching through indexed documents...",
+    "query_specific_file": "Searching one document...",
+    "read_file": "Reading a file...",
+    "run_shell_command": "Running a shell command...",
+    "search_file": "Looking for files...",
+    "summarize_document": "Summarizing a document...",
+    "write_file": "Writing a file...",
+}
+"""What GAIA's own tools are doing, in words; other tools say it with `tool(display_label=...)`."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Console(Protocol):
+    """What an agent needs of a console; `_create_console` may return any object of this shape."""
+
+    def print_tool_usage(self, tool_name: str) -> None:
+        """Say that a tool is being used, given its registry key."""
+        ...
+
+    def print_info(self, message: str) -> None:
+        """Say something that is good to know."""
+        ...
+
+    def print_warning(self, message: str) -> None:
+        """Say that something is not as it should be, and that work goes on."""
+        ...
+
+    def print_error(self, message: str) -> None:
+        """Say that something failed."""
+        ...
+
+
+class AgentConsole:
+    """A `rich` console on stderr, loaded when the first line is printed.
+
+    Text is shown as it is: no markup, and control characters escaped, since names and messages may come from a server
+    (F-113). When nobody reads stderr any more the console falls silent; an agent must not fail for it (F-114).
+    """
+
+    def print_tool_usage(self, tool_name: str) -> None:
+        """Say what a tool does in words if there are any, else which tool is used: `tool (server)` for MCP tools."""
+        label = get_tool_display_label(tool_name) or _PHRASES.get(tool_name)
+        if label:
+            self._print(label, "bold blue")
+            return
+        display_name = " ".join(get_tool_display_name(tool_name).split())
+        self._print("🔧 Executing operation", "bold blue")
+        self._print(f"  Tool: {display_name}", "dim")
+
+    def print_info(self, message: str) -> None:
+        """Say something that is good to know."""
+        self._print(f"Info: {message}", "blue")
+
+    def print_warning(self, message: str) -> None:
+        """Say that something is not as it should be, and that work goes on."""
+        self._print(f"Warning: {message}", "yellow")
+
+    def print_error(self, message: str) -> None:
+        """Say that something failed."""
+        self._print(f"Error: {message}", "bold red")
+
+    def _print(self, text: str, style: str) -> None:
+        text = _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+        try:
+            self._rich.print(text, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True)
+        except (OSError, ValueError):
+            # ValueError is what a closed file raises.
+            self._rich.quiet = True
+
+    @cached_property
+    def _rich(self) -> RichConsole:
+        from rich.console import Console as RichConsole
+
+        class Stderr(RichConsole):
+            def on_broken_pipe(self) -> None:
+                # rich would redirect stdout, which is not ours, and exit the process.
+                self.quiet = True
+
+        return Stderr(stderr=True)
+
+
+class SilentConsole:
+    """A console that prints nothing, for tests and for agents that serve others."""
+
+    def print_tool_usage(self, tool_name: str) -> None:
+        """Print nothing."""
+
+    def print_info(self, message: str) -> None:
+        """Print nothing."""
+
+    def print_warning(self, message: str) -> None:
+        """Print nothing."""
+
+    def print_error(self, message: str) -> None:
+        """Print nothing."""

@@ -1,0 +1,83 @@
+"""The base of agents that are published as MCP servers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from gaia_bridge.publishing import AnnouncesChanges
+
+from gaia.agents.base.agent import Agent
+
+__all__ = ["MCPAgent"]
+
+
+class MCPAgent(AnnouncesChanges, Agent, ABC):
+    """Base class of agents that MCP clients such as an editor can use (document 001).
+
+        class NotesAgent(MCPAgent, Agent):
+            def get_mcp_tool_definitions(self):
+                return [{
+                    "name": "add-note",
+                    "description": "Keep a note",
+                    "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+                }]
+
+            def execute_mcp_tool(self, tool_name, arguments):
+                if tool_name == "add-note":
+                    return {"status": "kept", "size": len(arguments["text"])}
+                raise ValueError(f"Unknown tool: {tool_name}")
+
+    An agent that can also be used as a chat model is a `class X(MCPAgent, ApiAgent, Agent)`.
+
+    Four more methods are recognised, each of them sync or async. They are not defined here, because a client is told
+    that an agent can do these things exactly when the agent has the method (`gaia_bridge.contract`):
+
+    - `get_mcp_prompt(name, arguments)`: fill in a prompt that `get_mcp_prompts` lists. Text, a list of messages, or
+      an MCP prompt result.
+    - `read_mcp_resource(uri)`: read a resource. Text, bytes, a JSON-serialisable value or an MCP result; `None` or
+      `ResourceNotFoundError` if there is none.
+    - `get_mcp_resource_templates()`: the URI templates that `read_mcp_resource` understands.
+    - `complete_mcp_argument(ref, argument, value, context)`: suggest values for an argument being typed.
+
+    While a call runs, `get_request_context()` reports progress, logs to the client and asks its user. When what the
+    agent offers changes, it says so with `notify_mcp_tools_changed()` and its siblings, from any thread.
+    """
+
+    @abstractmethod
+    def get_mcp_tool_definitions(self) -> list[dict[str, Any]]:
+        """List the tools that clients may call.
+
+        Returns:
+            MCP tool definitions: `name` (lowercase with dashes), `description`, `inputSchema` (a JSON Schema of an
+            object) and any other field of an MCP tool, such as `outputSchema` or `annotations`.
+        """
+
+    @abstractmethod
+    def execute_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+        """Run one tool. May be a coroutine function; a plain one runs in a thread and may block.
+
+        Args:
+            tool_name: One of the names in `get_mcp_tool_definitions`.
+            arguments: The client's arguments, already validated against the tool's `inputSchema`.
+
+        Returns:
+            A JSON-serialisable dictionary, or MCP content (`gaia_bridge.content`). `{"error": "..."}` alone is a
+            failure.
+
+        Raises:
+            ValueError: The tool is unknown: "Unknown tool: ...".
+            ToolError: It failed in a way that the client's model should read about.
+        """
+
+    def get_mcp_prompts(self) -> list[dict[str, Any]]:
+        """List prompt templates: `name`, `description`, `arguments` as `{"name", "description", "required"}`."""
+        return []
+
+    def get_mcp_resources(self) -> list[dict[str, Any]]:
+        """List resources: `uri`, `name`, `description`, `mimeType`."""
+        return []
+
+    def get_mcp_server_info(self) -> dict[str, Any]:
+        """Say who the server is: `name` and `version`, and if you like `title`, `description`, `instructions`."""
+        return {"name": f"GAIA {type(self).__name__}", "version": "2.0.0"}

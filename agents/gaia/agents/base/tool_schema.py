@@ -1,0 +1,159 @@
+"""What a function's signature and docstring say about a tool: its JSON Schema, its parameters, its description."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from types import FunctionType, MethodType
+from typing import Any, cast
+
+from gaia_bridge.jsontypes import JSON
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import PydanticSerializationError
+
+__all__ = ["flat_parameters", "input_schema", "split_docstring"]
+
+_ARGS_SECTION = re.compile(r"^(?:Args|Arguments|Parameters):[ \t]*\n((?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*)", re.MULTILINE)
+_ARGUMENT = re.compile(r"^\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)$")
+
+_MAX_REFERENCES = 8
+"""How many `$ref` in a row are followed to name a type: a schema may refer to itself."""
+
+
+def input_schema(function: Callable[..., Any], name: str) -> JSON:
+    """Derive the JSON Schema of a function's arguments from its type hints.
+
+    Parameters without a default are required. A description comes from `Annotated[..., Field(description=...)]`, else
+    from the docstring's Google-style `Args:` section. A default that JSON cannot carry is left out.
+
+    Args:
+        function: What is called when the tool is used; async functions and bound methods too.
+        name: The tool's name, for error messages.
+
+    Returns:
+        An object schema as MCP wants it in `inputSchema`.
+
+    Raises:
+        TypeError: The function cannot be called with a JSON object of named arguments.
+    """
+    _require_named_arguments(function, name)
+    try:
+        # A function is as good as a type to pydantic, which its annotations do not say.
+        schema = TypeAdapter[Any](cast(Any, function)).json_schema(schema_generator=_ArgumentSchema)
+    except (PydanticUserError, NameError) as problem:
+        # NameError: an annotation kept as text (PEP 563) that names nothing at the function's module level.
+        reason = str(problem).splitlines()[0]
+        raise TypeError(
+            f"tool {name!r} has no JSON Schema: {reason} (annotate its parameters with types that JSON can carry, "
+            "defined at the top level of a module)"
+        ) from problem
+    described = split_docstring(inspect.getdoc(function) or "")[1]
+    for parameter, facts in schema["properties"].items():
+        if parameter in described:
+            facts.setdefault("description", described[parameter])
+    return schema
+
+
+def split_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Take the Google-style `Args:` section out of a docstring.
+
+    Args:
+        text: The docstring, dedented as `inspect.getdoc` returns it.
+
+    Returns:
+        The text without that section, and the section's descriptions by parameter name.
+    """
+    section = _ARGS_SECTION.search(text)
+    if section is None:
+        return text.strip(), {}
+    rest = text[: section.start()].rstrip() + "\n\n" + text[section.end() :].lstrip("\n")
+    return rest.strip(), _argument_descriptions(inspect.cleandoc("\n" + section[1]))
+
+
+def flat_parameters(schema: Mapping[str, Any]) -> dict[str, JSON]:
+    """Flatten an object schema to a registry entry's `parameters` (document 000, "Tool Registration Pattern").
+
+    Args:
+        schema: An object schema.
+
+    Returns:
+        `{name: {"type": ..., "required": ..., "description": ...}}`; the type is the first that is not `null`,
+        `string` where the schema names none.
+    """
+    required = schema.get("required", ())
+    return {
+        name: {
+            "type": _type_name(facts, schema.get("$defs", {})),
+            "required": name in required,
+            "description": facts.get("description", ""),
+        }
+        for name, facts in schema.get("properties", {}).items()
+    }
+
+
+class _ArgumentSchema(GenerateJsonSchema):
+    """Schemas without the noise that a model pays for: no titles repeating names, no defaults that are not JSON."""
+
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def encode_default(self, dft: Any) -> Any:
+        encoded = super().encode_default(dft)
+        try:
+            json.dumps(encoded, allow_nan=False)
+        except ValueError as problem:
+            raise PydanticSerializationError(str(problem)) from problem
+        return encoded
+
+
+def _require_named_arguments(function: Callable[..., Any], name: str) -> None:
+    if not isinstance(function, FunctionType | MethodType):
+        raise TypeError(f"tool {name!r} is a {type(function).__name__}; expected a Python function or a bound method")
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in ("self", "cls"):
+            raise TypeError(
+                f"tool {name!r} is a method without its object; register the bound method instead: "
+                f"`tool(self.{name})` inside `_register_tools`"
+            )
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise TypeError(
+                f"tool {name!r} takes {parameter.name!r} by position, but tools are called with named arguments only"
+            )
+
+
+def _argument_descriptions(section: str) -> dict[str, str]:
+    descriptions: dict[str, str] = {}
+    current = ""
+    for line in section.splitlines():
+        if found := _ARGUMENT.match(line):
+            current = found[1]
+            descriptions[current] = found[2].strip()
+        elif current and line[:1].isspace():
+            descriptions[current] = f"{descriptions[current]} {line.strip()}".strip()
+        elif line:
+            current = ""
+    return descriptions
+
+
+def _type_name(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    schema = _resolved(schema, definitions)
+    for option in (schema, *schema.get("anyOf", ())):
+        declared = _resolved(option, definitions).get("type", ())
+        for name in (declared,) if isinstance(declared, str) else declared:
+            if name != "null":
+                return str(name)
+    return "string"
+
+
+def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    for _ in range(_MAX_REFERENCES):
+        if "$ref" not in schema:
+            break
+        schema = definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
+    return schema

@@ -1,0 +1,234 @@
+"""Tools that an agent's model may call: the `tool` decorator and where it records them.
+
+A registry entry is a dictionary (document 000, "Tool Registration Pattern"):
+
+    {
+        "name": "count_words",
+        "description": "Count the words of a text.",
+        "parameters": {"text": {"type": "string", "required": True, "description": "What to count."}},
+        "inputSchema": {...},       # the full JSON Schema that `parameters` is a summary of
+        "function": <callable>,     # called with named arguments; validates them
+        "atomic": False,
+        "display_label": "...",     # only if given: what the console says while the tool runs
+        "_owner": "MyAgent-1",      # only if it belongs to one agent
+        "_mcp_server": "...", "_mcp_tool_name": "...",      # only for tools of MCP servers
+    }
+
+Tools registered while an agent's `_register_tools` runs belong to that agent; all others are shared by every agent of
+the process. `_TOOL_REGISTRY` holds both: the shared ones, and for each name that only agents use the entry registered
+last, so that a name can be looked up without an agent at hand.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, TypeVar, overload
+
+from pydantic import validate_call
+
+from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
+
+__all__ = ["ToolEntry", "ToolRegistry", "describe_tools", "get_tool_display_label", "get_tool_display_name", "tool"]
+
+ToolEntry = dict[str, Any]
+"""One registered tool; the keys are described at the top of this module."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_TOOL_REGISTRY: dict[str, ToolEntry] = {}
+"""The default registry of this process. An entry without `_owner` is shared by all agents."""
+
+_owner_numbers = count(1)
+
+
+class ToolRegistry(Mapping[str, ToolEntry]):
+    """The tools of one agent, by name: its own, and behind them the shared ones of `_TOOL_REGISTRY`.
+
+    Args:
+        label: What the owner is called; the registry's `owner` is this and a number that is unique in the process.
+    """
+
+    def __init__(self, label: str) -> None:
+        self.owner = f"{label}-{next(_owner_numbers)}"
+        self._own: dict[str, ToolEntry] = {}
+
+    def register(self, entry: ToolEntry) -> None:
+        """Make `entry` a tool of this agent only, replacing an own tool of that name."""
+        name = entry["name"]
+        entry["_owner"] = self.owner
+        self._own[name] = entry
+        if "_owner" in _TOOL_REGISTRY.get(name, entry):  # a shared tool stays where the other agents find it
+            _TOOL_REGISTRY[name] = entry
+
+    def unregister(self, name: str) -> None:
+        """Take away a tool that belongs to this agent; what another agent registered under that name stays.
+
+        Raises:
+            KeyError: The agent has no tool of its own by that name.
+        """
+        entry = self._own.pop(name)
+        if _TOOL_REGISTRY.get(name) is entry:
+            del _TOOL_REGISTRY[name]
+
+    @contextmanager
+    def filling(self) -> Generator[None]:
+        """While this is open, `tool` registers here.
+
+        A module runs once: if it is first imported while this is open, its tools are this agent's and no other's.
+        """
+        token = _filling.set(self)
+        try:
+            yield
+        finally:
+            _filling.reset(token)
+
+    def snapshot(self) -> dict[str, ToolEntry]:
+        """All tools the agent has right now, in a dictionary that no other thread changes."""
+        shared = {name: entry for name, entry in _TOOL_REGISTRY.copy().items() if "_owner" not in entry}
+        return {**shared, **self._own}
+
+    def __getitem__(self, name: str) -> ToolEntry:
+        return self.snapshot()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.snapshot())
+
+    def __len__(self) -> int:
+        return len(self.snapshot())
+
+    def __repr__(self) -> str:
+        return f"ToolRegistry(owner={self.owner!r}, tools={sorted(self)!r})"
+
+
+_filling: ContextVar[ToolRegistry | None] = ContextVar("gaia_tool_registry", default=None)
+
+
+@overload
+def tool(function: _Function, /) -> _Function: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    atomic: bool = False,
+    display_label: str | None = None,
+) -> Callable[[_Function], _Function]: ...
+
+
+def tool(
+    function: _Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    atomic: bool = False,
+    display_label: str | None = None,
+) -> _Function | Callable[[_Function], _Function]:
+    """Register a function as a tool, as `@tool` or `@tool(...)`; the function itself is returned unchanged.
+
+        def _register_tools(self):
+            @tool
+            def count_words(text: str) -> int:
+                '''Count the words of a text.
+
+                Args:
+                    text: What to count.
+                '''
+                return len(text.split())
+
+            tool(self.reset)                    # a bound method is fine as well
+
+    The entry's `function` checks and converts its arguments as the type hints say (a `Path` parameter is given a
+    `Path`), and raises `pydantic.ValidationError`, a `ValueError`, for arguments that do not fit.
+
+    Args:
+        function: Plain or async function, or bound method, callable with named arguments.
+        name: The tool's name; default is the function's.
+        description: What the tool does; default is the docstring without its `Args:` section.
+        atomic: Whether one call does the whole job, so that the agent need not plan further steps.
+        display_label: What the console says while the tool runs, instead of its name.
+
+    Raises:
+        TypeError: No JSON Schema can be derived, or the function has no name to register it under.
+    """
+
+    def register(target: _Function) -> _Function:
+        entry = _entry(target, name, description, atomic=atomic, display_label=display_label)
+        registry = _filling.get()
+        if registry is None:
+            _TOOL_REGISTRY[entry["name"]] = entry
+        else:
+            registry.register(entry)
+        return target
+
+    return register if function is None else register(function)
+
+
+def get_tool_display_name(tool_name: str) -> str:
+    """What to show a user instead of a registry key (document 003, "Tool Display Name Resolution").
+
+    Args:
+        tool_name: A key of `_TOOL_REGISTRY`, such as `mcp_acer_launch_experience_zone`.
+
+    Returns:
+        `launch_experience_zone (acer)` for a tool of an MCP server; any other name, known or not, unchanged.
+    """
+    entry = _TOOL_REGISTRY.get(tool_name)
+    if entry and "_mcp_tool_name" in entry:
+        return f"{entry['_mcp_tool_name']} ({entry['_mcp_server']})"
+    return tool_name
+
+
+def get_tool_display_label(tool_name: str) -> str | None:
+    """What the console says while a tool runs, if the tool was registered with `display_label`."""
+    return _TOOL_REGISTRY.get(tool_name, {}).get("display_label")
+
+
+def describe_tools(tools: Mapping[str, ToolEntry]) -> str:
+    """List tools for a system prompt, one line each: `- name(required: type, optional?: type): description`.
+
+    A tool of an MCP server is described without the `[MCP:server]` that its entry carries, because its name says the
+    server already (document 003, bug 2; requirement S3-14).
+    """
+    return "\n".join(f"- {name}({_arguments(entry)}): {_summary(entry)}" for name, entry in tools.items())
+
+
+def _entry(
+    function: Callable[..., Any], name: str | None, description: str | None, *, atomic: bool, display_label: str | None
+) -> ToolEntry:
+    name = name or getattr(function, "__name__", "")
+    if not name or name == "<lambda>":
+        raise TypeError(f"{function!r} has no name of its own; give the tool one with `tool(name=...)`")
+    schema = input_schema(function, name)
+    if description is None:
+        description = split_docstring(inspect.getdoc(function) or "")[0]
+    entry: ToolEntry = {
+        "name": name,
+        "description": description,
+        "parameters": flat_parameters(schema),
+        "inputSchema": schema,
+        "function": validate_call(function),
+        "atomic": atomic,
+    }
+    if display_label is not None:
+        entry["display_label"] = display_label
+    return entry
+
+
+def _arguments(entry: ToolEntry) -> str:
+    parameters: dict[str, ToolEntry] = entry.get("parameters", {})
+    return ", ".join(
+        f"{name}{'' if facts.get('required') else '?'}: {facts.get('type', 'string')}"
+        for name, facts in parameters.items()
+    )
+
+
+def _summary(entry: ToolEntry) -> str:
+    description = str(entry.get("description", "")).removeprefix(f"[MCP:{entry.get('_mcp_server')}]")
+    return " ".join(description.strip().partition("\n\n")[0].split())

@@ -1,0 +1,255 @@
+"""One folder and nothing outside of it: which files it has, reading them, creating them (S-35).
+
+A path is first resolved with all its links and must then lie under the root; after that the file is opened folder by
+folder without following links, so that nothing can be exchanged between the look and the leap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from gaia_agents.files import FileTooLargeError, NotARegularFileError, read_regular, write_regular
+from gaia_agents.ignore import IgnoreRules
+from gaia_agents.repository import Repository, find_repository, read_small
+from gaia_bridge.errors import ToolError
+
+__all__ = ["PathError", "Workspace", "WorkspaceFile", "open_workspace"]
+
+MAX_PATH = 4_096
+"""Characters of a path: Linux's own limit."""
+_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
+_UNSAYABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""What no path from outside may contain: control characters, and bytes that are no UTF-8 (PEP 383)."""
+_NOT_FOR_WRITING = frozenset(
+    {".cursor", ".idea", ".mcp.json", ".vscode", ".windsurf", ".zed", "mcp.json", "mcp_servers.json"}
+)
+"""Names that decide which programs an editor or this bridge starts (C-17): never written on behalf of a client."""
+
+
+class PathError(ToolError):
+    """A path that leads to nothing this workspace may touch."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFile:
+    """A regular file that is not ignored."""
+
+    path: str
+    """Relative to the root, with `/`."""
+    size: int
+    modified_ns: int
+
+
+def open_workspace(root: Path | str | None) -> Workspace:
+    """The workspace at `root`, or at the current folder.
+
+    Raises:
+        ValueError: `root` is no folder.
+    """
+    folder = Path(os.path.realpath(root if root is not None else Path.cwd()))
+    if not folder.is_dir():
+        raise ValueError(f"{str(root)!r} is not a folder; give the folder to work on")
+    return Workspace(folder)
+
+
+class Workspace:
+    """The files below a folder that git would not ignore; `.git` is never among them.
+
+    Args:
+        root: The folder, absolute and without links; `open_workspace` sees to that.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def locate(self, path: str) -> str:
+        """Turn a path from outside into the path of the same place relative to the root, links resolved.
+
+        The place need not exist. The root itself is "".
+
+        Raises:
+            PathError: It is no path, or leads out of the root, into `.git`, or to something ignored.
+        """
+        if not path or len(path) > MAX_PATH or "\0" in path or not path.isprintable():
+            raise PathError(
+                f"{path[:200]!r} is not a path; expected one like 'src/main.py', relative to the root folder"
+            )
+        if ".." in PurePosixPath(path).parts:
+            raise PathError(f"{path!r} contains '..'; give a path below the root folder, without '..'")
+        real = Path(os.path.realpath(self.root / path))
+        if not real.is_relative_to(self.root):
+            raise PathError(f"{path!r} leads out of the root folder; only files below it can be used")
+        parts = real.relative_to(self.root).parts
+        if any(_is_git(part) for part in parts):
+            raise PathError(f"{path!r} belongs to git; use git for it")
+        if self._ignored(parts, os.path.isdir(real)):
+            raise PathError(f"{path!r} is ignored by git (.gitignore); only files that git would keep can be used")
+        return "/".join(parts)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """Read a file.
+
+        Args:
+            path: Any path below the root.
+            limit: Bytes that it may have.
+
+        Raises:
+            PathError: There is no such file to read.
+            ToolError: It is too large.
+        """
+        place = self.locate(path)
+        try:
+            with self._folder(place) as folder:
+                return read_regular(PurePosixPath(place).name, limit, folder=folder)
+        except FileTooLargeError as error:
+            raise ToolError(f"{path!r} has {error}; search it with search-code instead") from None
+        except NotARegularFileError:
+            raise PathError(f"{path!r} is not a regular file; expected a file with text") from None
+        except OSError as error:
+            raise _path_error(path, error, "expected an existing file, relative to the root folder") from None
+
+    def write(self, path: str, data: bytes, *, overwrite: bool) -> tuple[str, bool]:
+        """Write a file in one step: others see the old content or the new, never a part. Makes missing folders.
+
+        Args:
+            path: Any path below the root.
+            data: The whole content.
+            overwrite: Whether an existing file may be replaced.
+
+        Returns:
+            The path from the root, and whether the file is new.
+
+        Raises:
+            PathError: The place cannot be written.
+            ToolError: A file is there already, and `overwrite` is not set.
+        """
+        place = self.locate(path)
+        if not place:
+            raise PathError(f"{path!r} is the root folder; expected the path of a file")
+        if protected := [part for part in PurePosixPath(place).parts if part.casefold() in _NOT_FOR_WRITING]:
+            raise PathError(f"{path!r}: {protected[0]} decides what an editor starts; change it yourself")
+        try:
+            with self._folder(place, create=True) as folder:
+                return place, write_regular(folder, PurePosixPath(place).name, data, overwrite=overwrite)
+        except FileExistsError:
+            raise ToolError(f"{path!r} exists already; set overwrite to true to replace it") from None
+        except OSError as error:
+            raise _path_error(path, error, "the file was not written") from None
+
+    def files(self, under: str = "", check: Callable[[], None] = lambda: None) -> Iterator[WorkspaceFile]:
+        """All files that are not ignored, sorted by path within each folder, without following links.
+
+        Args:
+            under: A folder or a single file to start at; the root by default.
+            check: Called for every folder; raises to end the walk.
+
+        Raises:
+            PathError: There is no such place.
+        """
+        place = self.locate(under) if under else ""
+        start = self.root / place
+        try:
+            status = os.lstat(start)
+        except OSError as error:
+            raise _path_error(under, error, "expected an existing file or folder") from None
+        parts = tuple(PurePosixPath(place).parts)
+        if stat.S_ISREG(status.st_mode):
+            yield WorkspaceFile(place, status.st_size, status.st_mtime_ns)
+            return
+        if not stat.S_ISDIR(status.st_mode):
+            raise PathError(f"{under!r} is not a regular file or folder")
+        _, top_parts, rules = self._rules_above(parts)
+        waiting = [(parts, rules)]
+        while waiting:
+            check()
+            parts, rules = waiting.pop()
+            folders: list[tuple[tuple[str, ...], IgnoreRules]] = []
+            for entry in self._entries(parts):
+                inner = (*parts, entry.name)
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if rules.ignores((*top_parts, *inner), is_folder):
+                    continue
+                if is_folder:
+                    folders.append((inner, self._rules_in(inner, len(top_parts), rules)))
+                elif entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(OSError):  # gone since the listing
+                        found = entry.stat(follow_symlinks=False)
+                        yield WorkspaceFile("/".join(inner), found.st_size, found.st_mtime_ns)
+            waiting.extend(reversed(folders))
+
+    def _entries(self, parts: tuple[str, ...]) -> list[os.DirEntry[str]]:
+        """What a folder holds, without `.git` and names that no client could send back; empty if unreadable."""
+        try:
+            with os.scandir(self.root.joinpath(*parts)) as listing:
+                entries = [entry for entry in listing if _is_sayable(entry.name)]
+        except OSError:
+            return []
+        return sorted(entries, key=lambda entry: entry.name)
+
+    def _ignored(self, parts: tuple[str, ...], is_folder: bool) -> bool:
+        ignored, _, _ = self._rules_above(parts, is_folder)
+        return ignored
+
+    def _rules_above(self, parts: tuple[str, ...], is_folder: bool = True) -> tuple[bool, tuple[str, ...], IgnoreRules]:
+        """Go down from the root to `parts`: whether something on the way is ignored, and the rules that hold there.
+
+        Returns:
+            Whether it is ignored, the path from the topmost folder of the repository to the root, and the rules in
+            the folder `parts`.
+        """
+        repository = find_repository(self.root) or Repository(self.root, self.root, self.root)
+        top_parts = self.root.relative_to(repository.top).parts
+        rules = IgnoreRules(read_small(repository.common_dir / "info" / "exclude").split("\n"))
+        folder = repository.top
+        for depth, part in enumerate(("", *top_parts)):
+            folder = folder / part
+            rules = _with_gitignore(folder, depth, rules)
+        for depth in range(1, len(parts) + 1):
+            last = depth == len(parts)
+            if rules.ignores((*top_parts, *parts[:depth]), is_folder if last else True):
+                return True, top_parts, rules
+            rules = self._rules_in(parts[:depth], len(top_parts), rules)
+        return False, top_parts, rules
+
+    def _rules_in(self, parts: tuple[str, ...], offset: int, above: IgnoreRules) -> IgnoreRules:
+        return _with_gitignore(self.root.joinpath(*parts), offset + len(parts), above)
+
+    @contextlib.contextmanager
+    def _folder(self, place: str, *, create: bool = False) -> Generator[int, None, None]:
+        """Open the folder that holds `place`, one component at a time, as a file descriptor."""
+        folder = os.open(self.root, _FOLDER)
+        try:
+            for part in PurePosixPath(place).parts[:-1]:
+                if create:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=folder)
+                inner = os.open(part, _FOLDER, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _with_gitignore(folder: Path, depth: int, above: IgnoreRules) -> IgnoreRules:
+    """The rules in `folder`; those of the folder above if it has none of its own."""
+    text = read_small(folder / ".gitignore")
+    return IgnoreRules(text.split("\n"), depth, above) if text else above
+
+
+def _is_git(name: str) -> bool:
+    return name.casefold() == ".git"
+
+
+def _is_sayable(name: str) -> bool:
+    return not _is_git(name) and not _UNSAYABLE.search(name)
+
+
+def _path_error(path: str, error: OSError, expectation: str) -> PathError:
+    return PathError(f"{path!r}: {error.strerror or error}; {expectation}")

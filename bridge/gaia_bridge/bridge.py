@@ -1,0 +1,253 @@
+"""The bridge: agents and upstream servers on one side, endpoints on the other, joined by catalogs.
+
+async with Bridge() as bridge:
+    await bridge.add_agent(MyAgent())
+    await bridge.serve_stdio()
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from starlette.types import ASGIApp
+
+from gaia_bridge.contract import JSON, AgentLike, Source
+from gaia_bridge.discovery.classes import name_of_class
+from gaia_bridge.errors import AgentLoadError, PublishError
+from gaia_bridge.inbound.agent_source import AgentSource
+from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.inbound.guard import AccessPolicy
+from gaia_bridge.inbound.http import HttpEndpoint, make_app
+from gaia_bridge.inbound.server import Endpoint
+from gaia_bridge.inbound.stdio import ClaimedStdio, serve_stdio
+from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind, StdioServerSpec
+from gaia_bridge.outbound.upstream import StdioUpstream
+from gaia_bridge.settings import Settings
+from gaia_bridge.version import __version__
+
+__all__ = ["Bridge"]
+
+logger = logging.getLogger(__name__)
+
+_INFO = ServerInfo(
+    name="gaia-mcp-bridge",
+    version=__version__,
+    title="GAIA MCP bridge",
+    description="Agents and MCP servers, published as one MCP server.",
+)
+_GROUPS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
+
+
+class _RunningSource(Source, Protocol):
+    """A source that lives in a task of its own."""
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Live until cancelled."""
+        ...
+
+
+class Bridge:
+    """Everything that one process publishes.
+
+    An asynchronous context manager: agents and servers are added, removed and served inside of it.
+
+    Args:
+        settings: Limits and deadlines.
+        names: How tools are named on the endpoint that publishes everything.
+    """
+
+    def __init__(self, settings: Settings | None = None, names: NamingPolicy = NamingPolicy.DEFAULT) -> None:
+        self.settings = settings or Settings()
+        self._names = names
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup
+        self._everything: Catalog
+        self._endpoints: dict[tuple[str, str], HttpEndpoint] = {}
+        self._stop: dict[str, Callable[[], None]] = {}
+
+    async def __aenter__(self) -> Self:
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._stack.callback(self._tasks.cancel_scope.cancel)
+        self._everything = Catalog(_INFO, self._names)
+        await self._tasks.start(self._publish, self._everything, "", "")
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        self.close_streams()
+        return await self._stack.__aexit__(exc_type, exc_val, exc_tb)
+
+    @property
+    def sources(self) -> list[Source]:
+        """What is published, in the order in which it was added."""
+        return self._everything.sources
+
+    async def add_agent(self, agent: AgentLike, name: str | None = None) -> str:
+        """Publish an agent: its definitions are read, and clients that are connected are told.
+
+        Args:
+            agent: Any object of the right shape.
+            name: The path segment and qualifier; derived from the class name if not given.
+
+        Returns:
+            The name it is published under.
+
+        Raises:
+            AgentLoadError: The object has not the methods of an agent.
+            PublishError: The name is not allowed, or taken.
+        """
+        candidate: Any = agent
+        if isinstance(candidate, type) or not isinstance(candidate, AgentLike):
+            raise AgentLoadError(
+                repr(candidate),
+                f"expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), got {candidate!r}",
+            )
+        source = AgentSource(agent, name or name_of_class(type(agent)), self.settings.agent)
+        await self._add(source)
+        return source.name
+
+    async def add_upstream(self, spec: StdioServerSpec) -> str:
+        """Publish an upstream server. Returns at once: its tools appear when it is ready.
+
+        Raises:
+            PublishError: The name is not allowed, or taken.
+        """
+        source = StdioUpstream(spec, self.settings.upstream)
+        await self._add(source)
+        return source.name
+
+    async def remove(self, name: str) -> None:
+        """Stop publishing an agent or server; clients that are connected are told.
+
+        Raises:
+            PublishError: Nothing is published under that name.
+        """
+        stop = self._stop.pop(name, None)
+        if stop is None:
+            raise PublishError(name, "nothing is published under that name")
+        self._everything.remove(name)
+        for key in [key for key in self._endpoints if key[1] == name]:
+            self._endpoints.pop(key).endpoint.close_streams()
+        stop()
+
+    async def serve_stdio(self, claimed: ClaimedStdio | None = None) -> None:
+        """Serve everything on standard input and output, until the client closes our input.
+
+        Args:
+            claimed: What `claim_stdio()` returned, where it was called before agents were loaded.
+        """
+        await serve_stdio(
+            self._endpoints["", ""].endpoint,
+            claimed,
+            line_bytes=self.settings.line_bytes,
+            grace=self.settings.stdio_grace,
+        )
+
+    def asgi(self, policy: AccessPolicy) -> ASGIApp:
+        """The HTTP application, to be served while the bridge is open.
+
+        Args:
+            policy: Who may call.
+        """
+        report = {"/ready": self._readiness, "/status": self._status, "/tools": self._tools}
+        return make_app(lambda group, name: self._endpoints.get((group, name)), report, policy)
+
+    def close_streams(self) -> None:
+        """End the streams that clients listen on, in good order, so that a shutdown need not wait for them."""
+        for endpoint in self._endpoints.values():
+            endpoint.endpoint.close_streams()
+
+    async def _add(self, source: _RunningSource) -> None:
+        if source.name in self._stop:
+            raise PublishError(source.name, "another agent or server has that name")
+        alone = Catalog(_INFO, NamingPolicy.BARE)
+        alone.add(source)
+        scope = self._stop_scope(source.name)
+        await self._tasks.start(self._own, source, scope)
+        await self._tasks.start(self._publish, alone, _GROUPS[source.kind], source.name, scope)
+        self._everything.add(source)
+
+    def _stop_scope(self, name: str) -> _Scopes:
+        scopes = _Scopes()
+        self._stop[name] = scopes.cancel
+        return scopes
+
+    async def _own(
+        self, source: _RunningSource, scopes: _Scopes, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """The task that a source lives in. A source that breaks takes nothing else with it."""
+        with scopes.new():
+            try:
+                await source.run(task_status=task_status)
+            except Exception:
+                logger.exception("%s %s broke and is no longer published", source.kind.value, source.name)
+                self._everything.remove(source.name)
+
+    async def _publish(
+        self,
+        catalog: Catalog,
+        group: str,
+        name: str,
+        scopes: _Scopes | None = None,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """The task that an endpoint lives in."""
+        prefix = f"/{group}/{name}" if group else ""
+        endpoint = HttpEndpoint(Endpoint(catalog, self.settings, audience=prefix or "/"), prefix, self.settings.http)
+        self._endpoints[group, name] = endpoint
+        with scopes.new() if scopes else anyio.CancelScope():
+            await endpoint.run(task_status=task_status)
+
+    def _readiness(self) -> JSON:
+        return {"status": "ready", "sources": {source.name: source.kind.value for source in self.sources}}
+
+    def _status(self) -> JSON:
+        return {
+            "name": _INFO.name,
+            "version": _INFO.version,
+            "sources": [
+                {
+                    "name": source.name,
+                    "kind": source.kind.value,
+                    "path": f"/{_GROUPS[source.kind]}/{source.name}/mcp",
+                    "server": {"name": source.offer.info.name, "version": source.offer.info.version},
+                    "tools": len(source.offer.tools),
+                    "prompts": len(source.offer.prompts),
+                    "resources": len(source.offer.resources),
+                    "resourceTemplates": len(source.offer.templates),
+                    "leftOut": [
+                        {"kind": item.kind, "name": item.name, "reason": item.reason} for item in source.offer.left_out
+                    ],
+                }
+                for source in self.sources
+            ],
+        }
+
+    def _tools(self) -> JSON:
+        return {"tools": self._everything.definitions("tool", modern=True)}
+
+
+class _Scopes:
+    """The cancel scopes of the tasks that belong to one source."""
+
+    def __init__(self) -> None:
+        self._scopes: list[anyio.CancelScope] = []
+
+    def new(self) -> anyio.CancelScope:
+        """One more scope."""
+        scope = anyio.CancelScope()
+        self._scopes.append(scope)
+        return scope
+
+    def cancel(self) -> None:
+        """End all the tasks."""
+        for scope in self._scopes:
+            scope.cancel()

@@ -1,0 +1,138 @@
+"""`gaia-bridge agents`: what would be published, and what would not and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
+from gaia_bridge.jsontypes import JSON
+
+if TYPE_CHECKING:
+    from gaia_bridge.discovery import LoadedAgent
+    from gaia_bridge.model import Offer, ServerInfo
+
+__all__ = ["agents"]
+
+
+@click.command()
+@agents_argument
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@log_options
+@click.pass_context
+def agents(ctx: click.Context, agents: tuple[str, ...], as_json: bool, log_level: str | None, debug: bool) -> int:
+    """Show what `serve` would publish, and what it would leave out and why.
+
+    AGENT is the same as for `serve`; without any, the agents that ship with the bridge.
+    """
+    set_up_logging(ctx, log_level, debug, default="error")
+    from gaia_bridge.cli.output import stdout_to_stderr
+    from gaia_bridge.cli.shutdown import ended_by_interrupt
+
+    with stdout_to_stderr(), ended_by_interrupt():
+        entries = _entries(agents)
+    if as_json:
+        click.echo(json.dumps({"agents": [entry.to_json() for entry in entries]}, indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n\n".join("\n".join(entry.lines()) for entry in entries))
+    return ExitCode.NO_AGENT if any(entry.error for entry in entries) else ExitCode.OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One agent, or one failure to get it."""
+
+    reference: str
+    name: str | None = None
+    offer: Offer | None = None
+    error: str | None = None
+
+    def to_json(self) -> JSON:
+        """The stable form. Every key is always there, but `error`."""
+        offer = self.offer
+        content: JSON = {
+            "name": self.name,
+            "reference": self.reference,
+            "server": _server(offer.info) if offer else None,
+            "tools": _picked(offer.tools if offer else (), "name"),
+            "prompts": _picked(offer.prompts if offer else (), "name"),
+            "resources": _picked(offer.resources if offer else (), "uri", "name"),
+            "resourceTemplates": _picked(offer.templates if offer else (), "uriTemplate", "name"),
+            "leftOut": [
+                {"kind": item.kind, "name": item.name, "reason": item.reason}
+                for item in (offer.left_out if offer else ())
+            ],
+        }
+        return content if self.error is None else {**content, "error": self.error}
+
+    def lines(self) -> Iterator[str]:
+        """The form for people."""
+        from gaia_bridge.discovery.faults import one_line
+
+        if self.error is not None:
+            yield f"{click.style('failed', fg='red')}  {one_line(self.error)}"
+        if self.offer is None:
+            return
+        offer, info = self.offer, self.offer.info
+        origin = f", from {self.reference}" if self.reference != self.name else ""
+        yield f"{click.style(self.name, bold=True)}  {one_line(f'{info.name} {info.version}')}{origin}"
+        yield from _described("tool", "name", offer.tools)
+        yield from _described("prompt", "name", offer.prompts)
+        yield from _described("resource", "uri", offer.resources)
+        yield from _described("template", "uriTemplate", offer.templates)
+        for item in offer.left_out:
+            reason = one_line(f"{item.kind} {item.name}: {item.reason}")
+            yield f"  {click.style('left out', fg='yellow')}  {reason}"
+
+
+def _entries(references: Sequence[str]) -> list[_Entry]:
+    import anyio
+
+    from gaia_bridge.discovery import find_agents
+
+    found = find_agents(references)
+    offers = anyio.run(_offers, [agent for entry in found for agent in entry.agents])
+    entries: list[_Entry] = []
+    for entry in found:
+        entries.extend(_Entry(agent.reference, agent.name, *offers[agent.name]) for agent in entry.agents)
+        entries.extend(_Entry(failure.reference, error=str(failure)) for failure in entry.failures)
+    return entries
+
+
+async def _offers(loaded: Sequence[LoadedAgent]) -> dict[str, tuple[Offer | None, str | None]]:
+    """What each agent offers, by its name, or why it cannot be published."""
+    from gaia_bridge.bridge import Bridge
+    from gaia_bridge.errors import BridgeError
+
+    refused: dict[str, tuple[Offer | None, str | None]] = {}
+    async with Bridge() as bridge:
+        for item in loaded:
+            try:
+                await bridge.add_agent(item.agent, item.name)
+            except BridgeError as error:
+                refused[item.name] = (None, str(error))
+        return {source.name: (source.offer, None) for source in bridge.sources} | refused
+
+
+def _server(info: ServerInfo) -> JSON:
+    optional = {"title": info.title, "description": info.description, "instructions": info.instructions}
+    present = {key: value for key, value in optional.items() if value is not None}
+    return {"name": info.name, "version": info.version, **present}
+
+
+def _picked(definitions: Iterable[Mapping[str, Any]], *keys: str) -> list[JSON]:
+    return [{key: definition[key] for key in (*keys, "description") if key in definition} for definition in definitions]
+
+
+def _described(label: str, key: str, definitions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    from gaia_bridge.discovery.faults import one_line
+
+    for definition in definitions:
+        name = one_line(str(definition[key]))
+        description = one_line(str(definition.get("description") or ""), 100)
+        yield f"  {label:<8}  {name}" + (f"  {description}" if description else "")

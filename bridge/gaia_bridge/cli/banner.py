@@ -1,0 +1,122 @@
+"""What `gaia-bridge serve` says when it is ready: what is published where, who may call, and what VS Code needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from gaia_bridge import __version__
+from gaia_bridge.contract import Source
+from gaia_bridge.discovery.faults import one_line
+from gaia_bridge.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
+from gaia_bridge.model import Offer, SourceKind
+
+__all__ = ["Access", "banner"]
+
+_NAMES = 12
+"""How many names of one kind are shown."""
+
+_PATHS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may call.
+
+    Args:
+        host: The address that is listened on.
+        port: The port that is listened on.
+        allow_hosts: The host names that were allowed explicitly.
+        hosts: All accepted `Host` headers.
+        token_file: Where the token is kept that clients need, if they need one.
+    """
+
+    host: str
+    port: int
+    allow_hosts: Sequence[str]
+    hosts: Collection[str]
+    token_file: Path | None
+
+    @property
+    def base_url(self) -> str:
+        """A URL that is accepted: with the address itself, else with the first name that was allowed."""
+        own = self._authority(self.host.lower())
+        accepted = own in self.hosts or not self.allow_hosts
+        return f"http://{own if accepted else self._authority(self.allow_hosts[0])}"
+
+    def _authority(self, name: str) -> str:
+        host = f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
+        has_port = ":" in host.rpartition("]")[2]
+        return host if has_port else f"{host}:{self.port}"
+
+
+def banner(sources: Iterable[Source], access: Access) -> str:
+    """The whole text. Colours in it are taken out again where nobody would see them.
+
+    Args:
+        sources: What is published.
+        access: Who may call.
+    """
+    return "\n".join(_lines(list(sources), access))
+
+
+def _lines(sources: Sequence[Source], access: Access) -> Iterator[str]:
+    url = access.base_url
+    yield ""
+    yield f"{_bold('gaia-bridge')} {__version__}"
+    yield ""
+    yield f"  {_bold(f'{url}/mcp')}  everything"
+    yield f"  {url}/sse  the same, for older editors"
+    for source in sources:
+        yield ""
+        yield from _source_lines(source, url)
+    yield ""
+    yield from _access_lines(access)
+    yield ""
+    yield f"{_bold('VS Code')}: save this as .vscode/mcp.json"
+    yield to_text(document(http_server(f"{url}/mcp", token_variable=TOKEN_VARIABLE if access.token_file else None)))
+
+
+def _source_lines(source: Source, url: str) -> Iterator[str]:
+    path = f"{url}/{_PATHS[source.kind]}/{quote(source.name)}"
+    yield f"  {_bold(f'{path}/mcp')}  {source.kind.value} {source.name}"
+    if source.kind is SourceKind.AGENT:
+        yield f"  {path}/sse"
+    for label, names in _names(source.offer).items():
+        yield f"    {len(names)} {label if len(names) > 1 else label.removesuffix('s')}: {_joined(names)}"
+    for item in source.offer.left_out:
+        yield f"    {click.style('left out', fg='yellow')}: {item.kind} {one_line(item.name)}: {one_line(item.reason)}"
+
+
+def _names(offer: Offer) -> Mapping[str, list[str]]:
+    """The names of everything that is offered, by what it is; nothing for what is not offered at all."""
+    kinds: dict[str, tuple[Iterable[Mapping[str, Any]], str]] = {
+        "tools": (offer.tools, "name"),
+        "prompts": (offer.prompts, "name"),
+        "resources": (offer.resources, "uri"),
+        "resource templates": (offer.templates, "uriTemplate"),
+    }
+    names = {label: [one_line(str(item[key])) for item in items] for label, (items, key) in kinds.items()}
+    return {label: found for label, found in names.items() if found}
+
+
+def _joined(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _access_lines(access: Access) -> Iterator[str]:
+    yield f"{_bold('Access')}: as {', '.join(sorted(access.hosts))}"
+    if access.token_file is None:
+        yield "  without a token; --auth asks for one"
+    else:
+        yield f"  with the token in {access.token_file}; VS Code takes it from the variable {TOKEN_VARIABLE}"
+
+
+def _bold(text: str) -> str:
+    return click.style(text, bold=True)

@@ -1,0 +1,74 @@
+"""Logging of the program: to standard error, one line for each record whatever is in it (F-113)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+
+__all__ = ["LineFormatter", "log_to_stderr"]
+
+_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_TIME = "%H:%M:%S"
+_CHATTY = ("asyncio", "httpcore2", "httpx2", "mcp", "sse_starlette", "uvicorn", "watchfiles")
+"""Libraries that report every step on a level where people expect news."""
+
+
+class LineFormatter(logging.Formatter):
+    """Shows text from peers and agents harmlessly: control characters escaped, tracebacks indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Format all but the traceback."""
+        record.message = _printable(record.message)
+        return super().formatMessage(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record; what follows its first line is a traceback."""
+        first, *traceback = super().format(record).split("\n")
+        return "\n".join([first, *(f"    {_printable(line)}" for line in traceback)])
+
+
+class _StandardError(logging.Handler):
+    """Writes to what `sys.stderr` is at that moment. A log that cannot be written stops nothing."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def log_to_stderr(level: str) -> Callable[[], None]:
+    """Log from now on.
+
+    Args:
+        level: `debug`, `info`, `warning` or `error`.
+
+    Returns:
+        A function that ends it.
+    """
+    root = logging.getLogger()
+    handler = _StandardError()
+    handler.setFormatter(LineFormatter(_FORMAT, _TIME))
+    before = {logger: logger.level for logger in (root, *map(logging.getLogger, _CHATTY))}
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    if level == "info":
+        for logger in map(logging.getLogger, _CHATTY):
+            logger.setLevel(logging.WARNING)
+
+    def stop() -> None:
+        root.removeHandler(handler)
+        for logger, old in before.items():
+            logger.setLevel(old)
+
+    return stop
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

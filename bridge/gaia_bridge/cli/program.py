@@ -1,0 +1,83 @@
+"""The program: its commands, and what becomes of an error. Commands import what they need when they run."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from gaia_bridge import __version__
+from gaia_bridge.cli.agents import agents
+from gaia_bridge.cli.exits import ExitCode, exit_code_of
+from gaia_bridge.cli.options import is_debug
+from gaia_bridge.cli.serve import serve
+from gaia_bridge.errors import BridgeError
+
+__all__ = ["main", "program"]
+
+
+def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> int:
+    """Run the command line.
+
+    Args:
+        args: The arguments; those of the process if not given.
+        prog_name: What the program is called in its messages.
+
+    Returns:
+        The exit code (see `gaia_bridge.cli`).
+    """
+    try:
+        code: Any = program.main(args=args, prog_name=prog_name, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except click.Abort:
+        return ExitCode.INTERRUPTED
+    return int(code or ExitCode.OK)
+
+
+class _Program(click.Group):
+    """A group that ends every error in one line and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise  # click's own business
+        except Exception as error:
+            return _report(ctx, _innermost(error))
+
+
+@click.group(
+    cls=_Program,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    commands=[serve, agents],
+)
+@click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
+def program() -> None:
+    """Publish Python agents as MCP servers to editors."""
+
+
+def _report(ctx: click.Context, error: BaseException) -> ExitCode:
+    debug = is_debug(ctx)
+    if debug:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    if isinstance(error, BridgeError):
+        line = str(error)
+    else:
+        line = f"internal error: {type(error).__name__}: {error}"
+        line += "" if debug else "; run with --debug for the traceback"
+    click.echo(f"{ctx.command_path}: error: {' '.join(line.split())}", err=True)
+    return exit_code_of(error)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The one error in the groups that task groups wrap around it."""
+    match error:
+        case BaseExceptionGroup(exceptions=[BaseException() as only]):
+            return _innermost(only)
+        case _:
+            return error

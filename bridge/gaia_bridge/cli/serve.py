@@ -1,0 +1,69 @@
+"""`gaia-bridge serve`: what its command line means. The serving itself is in `gaia_bridge.cli.serving`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
+from gaia_bridge.model import NamingPolicy
+from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT
+
+__all__ = ["serve"]
+
+_HTTP_ONLY = {
+    "host": "--host",
+    "port": "--port",
+    "auth": "--auth",
+    "allow_hosts": "--allow-host",
+    "allow_origins": "--allow-origin",
+}
+
+
+@click.command()
+@agents_argument
+@click.option("--stdio", is_flag=True, help="Serve the editor that started this process.")
+@click.option("--host", default=DEFAULT_HOST, show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free port."
+)
+@click.option("--auth", is_flag=True, help="Ask for a token, made once and kept in ~/.gaia/bridge-token.")
+@click.option("--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="Also answer to this host name.")
+@click.option("--allow-origin", "allow_origins", metavar="ORIGIN", multiple=True, help="Also serve pages from there.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Publish the servers of this file too.  [default: ~/.gaia/mcp_servers.json, if it exists]",
+)
+@click.option(
+    "--names",
+    type=click.Choice([policy.value for policy in NamingPolicy]),
+    default=NamingPolicy.DEFAULT.value,
+    show_default=True,
+    help="How tools are named where several sources meet: gaia is mcp_SERVER_TOOL, double is SOURCE__TOOL.",
+)
+@log_options
+@click.pass_context
+def serve(ctx: click.Context, /, names: str, log_level: str | None, debug: bool, **options: Any) -> int:
+    """Publish agents, over HTTP or over stdio.
+
+    AGENT is module:Class, file.py[:Class], a folder, or the name of an installed agent. Without any, the agents that
+    ship with the bridge are served: they work on the current folder.
+    """
+    if options["stdio"]:
+        _refuse_http_options(ctx)
+    set_up_logging(ctx, log_level, debug, default="warning" if options["stdio"] else "info")
+    from gaia_bridge.cli.serving import ServeOptions, run
+
+    return run(ServeOptions(names=NamingPolicy(names), **options))
+
+
+def _refuse_http_options(ctx: click.Context) -> None:
+    given = [
+        option for name, option in _HTTP_ONLY.items() if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+    ]
+    if given:
+        raise click.UsageError(f"--stdio listens on no address: leave out {', '.join(given)}", ctx)

@@ -1,0 +1,120 @@
+"""How the program ends: gracefully on the first signal, at once on the second, and in bounded time whatever runs.
+
+F-115, F-116, F-118. Agent code may hang in a thread for ever; a process that an editor started must end all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+
+import anyio
+from anyio.abc import TaskStatus
+
+__all__ = ["Deadline", "Shutdown", "ended_by_interrupt"]
+
+logger = logging.getLogger(__name__)
+
+_TEARDOWN = 2.0
+"""Seconds beyond the grace of open requests to put everything away."""
+
+_CHILDREN = 7.0
+"""Seconds more where upstream servers run: what a child that ignores the end of its input is given before it is killed.
+A process that is gone sooner would leave it behind."""
+
+_THREADS = 0.5
+"""Seconds for threads that agents started themselves, once nobody waits for them any more."""
+
+
+class Deadline:
+    """Ends the process from a thread of its own, whatever the others do. Only the first deadline counts."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+
+    def begin(self, seconds: float) -> None:
+        """The process is gone in that many seconds."""
+        if self._timer is None:
+            self._timer = threading.Timer(seconds, _end_now)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def finish(self) -> None:
+        """Everything was put away. Only a thread that keeps the interpreter from ending is still under a deadline."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting = (threading.current_thread(), threading.main_thread())
+        if any(not thread.daemon and thread not in waiting for thread in threading.enumerate()):
+            self.begin(_THREADS)
+
+
+class Shutdown:
+    """Watches for the end of one run. Make it on the event loop.
+
+    Args:
+        deadline: Bounds what comes after the end.
+        grace: Seconds that open requests have to finish.
+        children: Whether upstream servers run.
+
+    Attributes:
+        scope: What runs until the end; cancelled by the first signal.
+        stop: What the first signal calls instead, once there is something gentler.
+    """
+
+    def __init__(self, deadline: Deadline, grace: float, *, children: bool) -> None:
+        self.scope = anyio.CancelScope()
+        self.stop: Callable[[], None] = self.scope.cancel
+        self._deadline = deadline
+        self._grace = grace
+        self._teardown = _TEARDOWN + (_CHILDREN if children else 0)
+
+    async def watch(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Act on SIGINT and SIGTERM until cancelled."""
+        signalled = False
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for number in signals:
+                if signalled:
+                    os._exit(128 + number)
+                signalled = True
+                logger.info("%s: ending; once more ends at once", signal.Signals(number).name)
+                self._deadline.begin(self._grace + self._teardown)
+                self.stop()
+
+    def begin(self) -> None:
+        """Serving has ended by itself: what remains is to put things away."""
+        self._deadline.begin(self._teardown)
+
+
+@contextmanager
+def ended_by_interrupt() -> Generator[None]:
+    """While agents load, Ctrl-C ends the process at once.
+
+    There is nothing to put away yet, and a `KeyboardInterrupt` would be taken for one that the agent raised.
+    """
+    if threading.current_thread() is threading.main_thread() and _has_default_handler():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    else:
+        yield
+
+
+def _has_default_handler() -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _end_now() -> None:
+    logger.warning("something does not end; the process does")
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(0)

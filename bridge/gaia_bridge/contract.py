@@ -1,0 +1,233 @@
+"""The shapes on both sides of the core: agents below, sources in the middle, the client's request above.
+
+Structure, not ancestry: AMD's own `gaia.agents.base.MCPAgent`, ours, and any object with the same methods are all
+an `AgentLike`. A `Source` is what the catalog merges: an agent of this process or a connected upstream server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import Change, Offer, SourceKind
+
+__all__ = [
+    "JSON",
+    "AgentLike",
+    "ChangeListener",
+    "ClientRequest",
+    "CompletesArguments",
+    "GivesPrompts",
+    "KnowsPublisher",
+    "ListsResourceTemplates",
+    "Publisher",
+    "ReadsResources",
+    "Source",
+]
+
+ChangeListener = Callable[[Change], None]
+"""Called on the bridge's event loop whenever a source's offer changed."""
+
+
+@runtime_checkable
+class AgentLike(Protocol):
+    """What an agent must have to be published (document 001, "API Specification").
+
+    `get_mcp_prompts`, `get_mcp_resources` and `get_mcp_server_info` are used when present. `execute_mcp_tool` may be
+    a coroutine function.
+    """
+
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        """Return the MCP tool definitions: `name`, `description`, `inputSchema` and any other MCP tool field."""
+        ...
+
+    def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
+        """Run one tool and return its result."""
+        ...
+
+
+@runtime_checkable
+class GivesPrompts(Protocol):
+    """Optional hook: fill in one of the prompts that `get_mcp_prompts` lists. May be a coroutine function."""
+
+    def get_mcp_prompt(self, name: str, arguments: dict[str, str]) -> Any:
+        """Return the prompt: text, a list of messages, or an MCP prompt result `{"messages": [...]}`."""
+        ...
+
+
+@runtime_checkable
+class ReadsResources(Protocol):
+    """Optional hook: read a listed resource, or one that a template describes. May be a coroutine function."""
+
+    def read_mcp_resource(self, uri: str) -> Any:
+        """Return text, bytes, a JSON-serialisable value, or an MCP result `{"contents": [...]}`.
+
+        Raises:
+            ResourceNotFoundError: There is nothing at that URI. Returning `None` says the same.
+        """
+        ...
+
+
+@runtime_checkable
+class ListsResourceTemplates(Protocol):
+    """Optional hook: the URI templates (RFC 6570) that `read_mcp_resource` understands."""
+
+    def get_mcp_resource_templates(self) -> list[JSON]:
+        """Return MCP resource template definitions: `uriTemplate`, `name`, and any other MCP field."""
+        ...
+
+
+@runtime_checkable
+class CompletesArguments(Protocol):
+    """Optional hook: suggest values while a user fills in a prompt argument or a template variable."""
+
+    def complete_mcp_argument(self, ref: JSON, argument: str, value: str, context: dict[str, str]) -> Any:
+        """Return suggestions: a list of strings, or `{"values": [...], "total": int, "hasMore": bool}`.
+
+        Args:
+            ref: `{"type": "ref/prompt", "name": ...}` or `{"type": "ref/resource", "uri": ...}`.
+            argument: The name of the argument being filled in.
+            value: What the user typed so far.
+            context: Arguments that were already filled in.
+        """
+        ...
+
+
+class Publisher(Protocol):
+    """How an agent says that something about it changed. Every method may be called from any thread."""
+
+    def tools_changed(self) -> None:
+        """The tool definitions changed; clients are told to list them again."""
+        ...
+
+    def prompts_changed(self) -> None:
+        """The prompts changed; clients are told to list them again."""
+        ...
+
+    def resources_changed(self) -> None:
+        """The resources or templates changed; clients are told to list them again."""
+        ...
+
+    def resource_updated(self, uri: str) -> None:
+        """The content at `uri` changed; the clients that subscribed to it are told."""
+        ...
+
+
+@runtime_checkable
+class KnowsPublisher(Protocol):
+    """Optional hook: learn where to announce changes. An agent published twice is given two publishers."""
+
+    def on_mcp_published(self, publisher: Publisher) -> None:
+        """The agent is published from now on."""
+        ...
+
+    def on_mcp_unpublished(self, publisher: Publisher) -> None:
+        """The agent is no longer published through this publisher."""
+        ...
+
+
+class ClientRequest(Protocol):
+    """One request of one client, as a source sees it, whatever the transport and protocol revision."""
+
+    @property
+    def method(self) -> str:
+        """The JSON-RPC method, such as `tools/call`."""
+        ...
+
+    @property
+    def modern(self) -> bool:
+        """Whether the client speaks 2026-07-28 or later, where a server cannot send requests of its own."""
+        ...
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's `_meta`."""
+        ...
+
+    @property
+    def client_capabilities(self) -> Mapping[str, Any]:
+        """What the client declared, in wire shape: `{"elicitation": {}, "sampling": {}}`."""
+        ...
+
+    @property
+    def input_responses(self) -> Mapping[str, JSON]:
+        """The answers that came with a retry of this request (2026-07-28, SEP-2322); empty on the first round."""
+        ...
+
+    @property
+    def request_state(self) -> str | None:
+        """The state that an earlier `input_required` result of this request carried, verified and opened."""
+        ...
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Send `notifications/progress`, if the client asked for it."""
+        ...
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        """Send `notifications/message`, if the client wants that level."""
+        ...
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        """Send a request to the client and return its result. Only where `modern` is false.
+
+        Raises:
+            ClientCapabilityError: The client did not declare what this needs.
+            AnswerError: The client answered with an error, or not in time.
+        """
+        ...
+
+    async def close_stream(self) -> None:
+        """End the event stream that carries the answer; the client resumes it (legacy Streamable HTTP only)."""
+        ...
+
+
+class Source(Protocol):
+    """Where capabilities come from: one agent, or one upstream server."""
+
+    @property
+    def name(self) -> str:
+        """The name it is published under: the path segment, and the qualifier of its tools."""
+        ...
+
+    @property
+    def kind(self) -> SourceKind:
+        """Agent or upstream server."""
+        ...
+
+    @property
+    def offer(self) -> Offer:
+        """What it offers right now. A new object after every change; never blocks."""
+        ...
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change; returns an idempotent function that stops it."""
+        ...
+
+    async def refresh(self) -> None:
+        """Look again, if the source cannot be trusted to announce its changes. Bounded and never raises."""
+        ...
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        """Run the tool of that (original) name and return a wire `CallToolResult` or `InputRequiredResult`."""
+        ...
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
+        """Return a wire `GetPromptResult` or `InputRequiredResult`."""
+        ...
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
+        """Return a wire `ReadResourceResult` or `InputRequiredResult`."""
+        ...
+
+    async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
+        """Return a wire `CompleteResult`: `{"completion": {"values": [...]}}`."""
+        ...
+
+    async def subscribe(self, uri: str) -> None:
+        """A client wants to hear of updates of `uri`."""
+        ...
+
+    async def unsubscribe(self, uri: str) -> None:
+        """No client wants to hear of updates of `uri` any more."""
+        ...

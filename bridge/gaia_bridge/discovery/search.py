@@ -1,0 +1,356 @@
+"""Follow a reference to agents. What the kinds of references are, is said in the package's description."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from gaia_bridge.contract import AgentLike
+from gaia_bridge.discovery.classes import (
+    AGENT_METHODS,
+    abstract_methods,
+    agent_classes,
+    agent_instances,
+    clean_name,
+    construct,
+    kind_of,
+    missing_methods,
+    name_of_class,
+    own_classes,
+    required_arguments,
+)
+from gaia_bridge.discovery.faults import describe_fault, one_line, short_path
+from gaia_bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
+from gaia_bridge.errors import AgentLoadError
+from gaia_bridge.names import MAX_NAME
+
+__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent"]
+
+ENTRY_POINT_GROUP = "gaia.agents"
+"""Where a distribution announces the agents that it brings."""
+
+_DISTRIBUTION = "gaia-mcp-bridge"
+_SHIPPED = {"code": "gaia_agents:CodeAgent", "project": "gaia_agents:ProjectAgent"}
+_FILE_REFERENCE = re.compile(r"(?P<path>.+\.py)(?::(?P<attribute>.*))?", re.DOTALL)
+_MISSING = object()
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedAgent:
+    """An agent that is ready to be published.
+
+    Args:
+        name: What it is published as: `[a-z0-9][a-z0-9_.-]{0,63}`.
+        agent: The agent itself.
+        reference: Where it came from, made precise: `path/file.py:Class`, `module:Class`, or the installed name.
+    """
+
+    name: str
+    agent: AgentLike
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one reference led to: at least one agent or one failure, and both where only a part could be loaded."""
+
+    reference: str
+    agents: tuple[LoadedAgent, ...] = ()
+    failures: tuple[AgentLoadError, ...] = ()
+
+
+def find_agents(references: Iterable[str] = (), *, root: Path | None = None) -> list[Found]:
+    """Load every agent that the references lead to. One that fails does not keep the others from loading.
+
+    Args:
+        references: See the package's description. None at all means the agents that ship with the bridge.
+        root: What relative references are relative to; the current folder if not given.
+
+    Returns:
+        One entry for each reference, in order. No two agents in it have the same name.
+    """
+    folder = (root or Path.cwd()).absolute()
+    searches = [_Search(reference, folder) for reference in references] or [_Shipped(name, folder) for name in _SHIPPED]
+    taken: set[str] = set()
+    return [_with_unique_names(search.find(), taken) for search in searches]
+
+
+def load_agent(reference: str, *, root: Path | None = None) -> list[LoadedAgent]:
+    """Load the agents that one reference leads to.
+
+    Args:
+        reference: See the package's description.
+        root: What a relative reference is relative to; the current folder if not given.
+
+    Returns:
+        At least one agent. Where others beside it could not be loaded, the log says so.
+
+    Raises:
+        AgentLoadError: It leads to no agent at all. Its cause is what the agent's own code raised.
+    """
+    return _agents(find_agents([reference], root=root))
+
+
+def discover_default() -> list[LoadedAgent]:
+    """Load the agents that ship with the bridge.
+
+    Raises:
+        AgentLoadError: One of them cannot be loaded.
+    """
+    return _agents(find_agents())
+
+
+def _agents(finds: list[Found]) -> list[LoadedAgent]:
+    for found in finds:
+        if not found.agents:
+            raise found.failures[0]
+        for failure in found.failures:
+            logger.warning("left out: %s", failure)
+    return [agent for found in finds for agent in found.agents]
+
+
+class _Search:
+    """The search for what one reference leads to."""
+
+    def __init__(self, reference: str, root: Path) -> None:
+        self.reference = reference
+        self.root = root
+        self.agents: list[LoadedAgent] = []
+        self.failures: list[AgentLoadError] = []
+
+    def find(self) -> Found:
+        try:
+            self.follow()
+        except AgentLoadError as error:
+            self.failures.append(error)
+        return Found(self.reference, tuple(self.agents), tuple(self.failures))
+
+    def follow(self) -> None:
+        """Decide what kind of reference it is, and load that."""
+        reference = self.reference
+        if match := _FILE_REFERENCE.fullmatch(reference):
+            self.load_file(self.path(match["path"]), match["attribute"])
+        elif os.sep in reference or reference in {".", ".."} or reference.startswith("~"):
+            self.load_folder(self.path(reference))
+        elif ":" in reference:
+            module, _, attribute = reference.partition(":")
+            self.load_module(module, attribute)
+        elif entry := self.installed(reference):
+            self.load_entry_point(entry)
+        elif reference and self.path(reference).is_dir():
+            self.load_folder(self.path(reference))
+        else:
+            self.load_module(reference, None)
+
+    def path(self, text: str) -> Path:
+        try:
+            return self.root / Path(text).expanduser()
+        except RuntimeError as error:  # ~nobody
+            raise self.error(str(error)) from error
+
+    def load_file(self, path: Path, attribute: str | None) -> None:
+        if not path.is_file():
+            raise self.error(f"there is no file {short_path(path)}")
+        self.load_from(self.import_file(path.resolve()), short_path(path), attribute)
+
+    def load_folder(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise self.error(f"there is no folder {short_path(folder)}", "an agent's file ends in .py")
+        files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_") and path.is_file()]
+        for file in files:
+            found = _FileInFolder(short_path(file), self.root, file.resolve()).find()
+            self.agents.extend(found.agents)
+            self.failures.extend(found.failures)
+        if not self.agents and not self.failures:
+            raise self.error(f"there is no agent in any of its {len(files)} .py files")
+
+    def load_module(self, name: str, attribute: str | None) -> None:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise self.error("it is neither module:Class, nor a file, a folder or an installed agent")
+        put_first_on_path(self.root)
+        self.load_from(self.import_module(name), name, attribute)
+
+    def load_entry_point(self, entry: EntryPoint) -> None:
+        module = self.import_module(entry.module)
+        self.add(self.attribute(module, entry.attr), entry.name, clean_name(entry.name))
+
+    def load_from(self, module: ModuleType, place: str, attribute: str | None) -> None:
+        """Load one attribute of a module, or all its agent classes."""
+        if attribute is not None:
+            self.add(self.attribute(module, attribute), f"{place}:{attribute}")
+        elif classes := self.contain("looking through it", lambda: agent_classes(module)):
+            self.load_classes(classes, place)
+        else:
+            raise self.error(f"{place} defines no agent class", _hint_without_classes(module, place))
+
+    def load_classes(self, classes: list[type], place: str) -> None:
+        for cls in classes:
+            try:
+                self.add(cls, f"{place}:{cls.__qualname__}")
+            except AgentLoadError as error:
+                self.failures.append(error)
+
+    def add(self, target: Any, reference: str, name: str | None = None) -> None:
+        """Build the agent that `target` is, or makes, and keep it."""
+        agent = self.build(target)
+        self.agents.append(LoadedAgent(name or name_of_class(type(agent)), agent, reference))
+
+    def build(self, target: Any) -> AgentLike:
+        if inspect.isclass(target):
+            agent: Any = self.build_class(target)
+        elif callable(target) and self.missing(target):
+            agent = self.contain("calling it", target)
+        else:
+            agent = target
+        self.check_methods(agent)
+        built: AgentLike = agent
+        return built
+
+    def build_class(self, cls: type) -> object:
+        self.check_methods(cls)
+        if abstract := abstract_methods(cls):
+            raise self.error(f"class {cls.__qualname__} is abstract: it does not implement {', '.join(abstract)}")
+        if arguments := required_arguments(cls):
+            problem = f"the constructor of {cls.__qualname__} needs arguments: {', '.join(arguments)}"
+            raise self.error(problem, "name an instance, or a function without arguments that makes one")
+        return self.contain(f"building {cls.__qualname__}", lambda: construct(cls))
+
+    def check_methods(self, target: object) -> None:
+        if inspect.iscoroutine(target):
+            target.close()
+        if missing := self.missing(target):
+            raise self.error(f"{kind_of(target)} is not an agent: it has no {' and no '.join(missing)}")
+
+    def missing(self, target: object) -> list[str]:
+        return self.contain("looking at it", lambda: missing_methods(target))
+
+    def attribute(self, module: ModuleType, dotted: str) -> object:
+        """Look up `Class` or `Outer.Inner`."""
+        if not all(part.isidentifier() for part in dotted.split(".")):
+            raise self.error(f"{dotted!r} is no name", "write module:Class or file.py:Class")
+        value: object = module
+        for part in dotted.split("."):
+            found = self.contain(f"looking up {part}", _getter(value, part))
+            if found is _MISSING:
+                raise self.error(f"{kind_of(value)} has no attribute {part!r}", _hint_for_attribute(value, part))
+            value = found
+        return value
+
+    def import_module(self, name: str) -> ModuleType:
+        importlib.invalidate_caches()
+        try:
+            return importlib.import_module(name)
+        except BaseException as error:  # noqa: B036 - the boundary: see the package's description
+            if isinstance(error, ModuleNotFoundError) and is_about(error, name):
+                raise self.error(f"there is no module {error.name!r}", self.hint_for_module()) from error
+            raise self.failure("importing it", error) from error
+
+    def import_file(self, path: Path) -> ModuleType:
+        """Import a file: as the module that it is where it lies in a package, else by itself."""
+        folder, name = split_package(path)
+        put_first_on_path(folder)
+        if folder == path.parent:
+            return self.contain("importing it", lambda: import_single_file(path))
+        module = self.import_module(name)
+        if module.__file__ is None or not os.path.samefile(module.__file__, path):
+            problem = f"it imports as {module.__name__!r}, and that is already {module.__file__}"
+            raise self.error(problem, "give its package another name")
+        return module
+
+    def installed(self, name: str) -> EntryPoint | None:
+        """The installed agent of that name, if there is one."""
+        offered = {entry.value: entry for entry in entry_points(group=ENTRY_POINT_GROUP, name=name)}
+        if len(offered) > 1:
+            raise self.error("several installed agents have this name", f"choose one of {', '.join(sorted(offered))}")
+        return next(iter(offered.values()), None)
+
+    def hint_for_module(self) -> str:
+        close = difflib.get_close_matches(self.reference, entry_points(group=ENTRY_POINT_GROUP).names, 1)
+        return f"did you mean {close[0]!r}?" if close else f"looked in {self.root}, then where Python looks"
+
+    def contain(self, doing: str, call: Callable[[], T]) -> T:
+        """Run code of the agent's author."""
+        try:
+            return call()
+        except BaseException as error:  # noqa: B036 - the boundary: see the package's description
+            raise self.failure(doing, error) from error
+
+    def failure(self, doing: str, error: BaseException) -> AgentLoadError:
+        return self.error(*describe_fault(doing, error))
+
+    def error(self, problem: str, hint: str = "") -> AgentLoadError:
+        return AgentLoadError(self.reference, one_line(problem), one_line(hint))
+
+
+class _Shipped(_Search):
+    """The search for an agent that ships with the bridge, also where its entry point is not installed."""
+
+    def follow(self) -> None:
+        for entry in entry_points(group=ENTRY_POINT_GROUP, name=self.reference):
+            if entry.dist is not None and entry.dist.name == _DISTRIBUTION:
+                return self.load_entry_point(entry)
+        return self.load_entry_point(EntryPoint(self.reference, _SHIPPED[self.reference], ENTRY_POINT_GROUP))
+
+
+class _FileInFolder(_Search):
+    """The search in one file of a folder, where it is no error to have no agent."""
+
+    def __init__(self, reference: str, root: Path, file: Path) -> None:
+        super().__init__(reference, root)
+        self.file = file
+
+    def follow(self) -> None:
+        module = self.import_file(self.file)
+        classes = self.contain("looking through it", lambda: agent_classes(module))
+        if not classes:
+            logger.info("%s: skipped, it defines no agent class", self.reference)
+        self.load_classes(classes, self.reference)
+
+
+def _getter(owner: object, name: str) -> Callable[[], object]:
+    return lambda: getattr(owner, name, _MISSING)
+
+
+def _hint_without_classes(module: ModuleType, place: str) -> str:
+    if abstract := next(own_classes(module), None):
+        return f"{abstract.__qualname__} is abstract: it does not implement {', '.join(abstract_methods(abstract))}"
+    if instances := agent_instances(module):
+        return f"write {place}:{instances[0]} for the agent that it has"
+    return f"a class with the methods {' and '.join(AGENT_METHODS)} is expected"
+
+
+def _hint_for_attribute(owner: object, name: str) -> str:
+    public = [known for known in dir(owner) if not known.startswith("_")]
+    if close := difflib.get_close_matches(name, public, 1):
+        return f"did you mean {close[0]!r}?"
+    classes = [cls.__name__ for cls in agent_classes(owner)] if isinstance(owner, ModuleType) else []
+    return f"it defines {', '.join(classes)}" if classes else ""
+
+
+def _with_unique_names(found: Found, taken: set[str]) -> Found:
+    return replace(found, agents=tuple(_with_unique_name(agent, taken) for agent in found.agents))
+
+
+def _with_unique_name(agent: LoadedAgent, taken: set[str]) -> LoadedAgent:
+    name, number = agent.name, 1
+    while name in taken:
+        number += 1
+        name = f"{agent.name[: MAX_NAME - len(str(number)) - 1]}-{number}"
+    taken.add(name)
+    if number == 1:
+        return agent
+    logger.warning("%s: an agent named %r is there already, published as %r", agent.reference, agent.name, name)
+    return replace(agent, name=name)

@@ -1,0 +1,183 @@
+"""Every error the bridge raises, shaped by what the one who catches it can do.
+
+    BridgeError
+    ├── ConfigError              a configuration file or option: fix the named place
+    ├── AgentLoadError           an agent that could not be found or built: fix the reference or the class
+    ├── PublishError             a name that is taken or not allowed: choose another
+    ├── ListenError              an address that cannot be served: choose another, or allow it explicitly
+    └── RequestError             one request failed; the connection and everything else go on
+        ├── ToolError            anticipated by the agent: its text is meant for the model
+        ├── ProtocolError        becomes a JSON-RPC error with the code and data given
+        │   ├── ResourceNotFoundError
+        │   └── ClientCapabilityError
+        ├── BusyError            all workers and the whole queue of an agent are taken: try again
+        ├── AnswerError          the client's user declined or cancelled, or the client failed to answer
+        └── RequestCancelledError   the client, a deadline or a shutdown ended the request
+
+Exceptions take facts, keep them as attributes, and compose their own sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "MISSING_CLIENT_CAPABILITY",
+    "AgentLoadError",
+    "AnswerError",
+    "BridgeError",
+    "BusyError",
+    "ClientCapabilityError",
+    "ConfigError",
+    "ListenError",
+    "ProtocolError",
+    "PublishError",
+    "RequestCancelledError",
+    "RequestError",
+    "ResourceNotFoundError",
+    "ToolError",
+]
+
+INTERNAL_ERROR = -32603
+"""JSON-RPC 2.0 section 5.1: the request was right, but it could not be served."""
+
+INVALID_PARAMS = -32602
+"""JSON-RPC 2.0 section 5.1. Also the code of an unknown tool, prompt or (since 2026-07-28) resource."""
+
+MISSING_CLIENT_CAPABILITY = -32021
+"""MCP 2026-07-28, basic/lifecycle: the request needs a capability that the client did not declare."""
+
+
+class BridgeError(Exception):
+    """Base of every error that the bridge raises on purpose."""
+
+
+class ConfigError(BridgeError):
+    """A configuration file or option that cannot be used as it stands.
+
+    Args:
+        place: The file, option or key, as the user would name it.
+        problem: What came and what was expected.
+        hint: What to do about it.
+    """
+
+    def __init__(self, place: str, problem: str, hint: str = "") -> None:
+        super().__init__(f"{place}: {problem}" + (f" ({hint})" if hint else ""))
+        self.place = place
+        self.problem = problem
+        self.hint = hint
+
+
+class AgentLoadError(BridgeError):
+    """An agent reference that leads to no publishable agent.
+
+    Args:
+        reference: What the user wrote, such as `module:Class`.
+        problem: Why it leads nowhere.
+        hint: What to do about it.
+    """
+
+    def __init__(self, reference: str, problem: str, hint: str = "") -> None:
+        super().__init__(f"agent {reference!r}: {problem}" + (f" ({hint})" if hint else ""))
+        self.reference = reference
+        self.problem = problem
+        self.hint = hint
+
+
+class PublishError(BridgeError):
+    """A source that cannot be published under the name given."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"cannot publish {name!r}: {problem}")
+        self.name = name
+        self.problem = problem
+
+
+class ListenError(BridgeError):
+    """An address that the bridge cannot, or will not, listen on."""
+
+    def __init__(self, address: str, problem: str, hint: str = "") -> None:
+        super().__init__(f"cannot listen on {address}: {problem}" + (f" ({hint})" if hint else ""))
+        self.address = address
+        self.problem = problem
+        self.hint = hint
+
+
+class RequestError(BridgeError):
+    """One request failed. Nothing but that request is affected."""
+
+
+class ToolError(RequestError):
+    """A failure that the agent anticipated: its text reaches the model word for word, as an `isError` result."""
+
+
+class ProtocolError(RequestError):
+    """A failure that is answered with a JSON-RPC error instead of a result.
+
+    Args:
+        code: The JSON-RPC error code.
+        message: One sentence for the peer.
+        data: JSON-serialisable details for the peer.
+    """
+
+    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class ResourceNotFoundError(ProtocolError):
+    """No resource at that URI (MCP 2026-07-28, server/resources, SEP-2164)."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
+        self.uri = uri
+
+
+class ClientCapabilityError(ProtocolError):
+    """The request cannot go on without something that the client did not declare.
+
+    Args:
+        capabilities: The missing client capabilities, in wire shape: `{"sampling": {}}`.
+    """
+
+    def __init__(self, capabilities: Mapping[str, Any]) -> None:
+        names = ", ".join(sorted(capabilities))
+        super().__init__(
+            MISSING_CLIENT_CAPABILITY,
+            f"This request needs the client capability {names}, which the client did not declare",
+            {"requiredCapabilities": dict(capabilities)},
+        )
+        self.capabilities = dict(capabilities)
+
+
+class BusyError(RequestError):
+    """An agent has as many calls running and waiting as it may have.
+
+    Args:
+        name: The agent.
+        running: How many calls it is working on.
+        waiting: How many calls wait for a worker.
+    """
+
+    def __init__(self, name: str, running: int, waiting: int) -> None:
+        super().__init__(f"{name} is busy: {running} calls running, {waiting} waiting. Try again in a moment.")
+        self.name = name
+        self.running = running
+        self.waiting = waiting
+
+
+class AnswerError(RequestError):
+    """The client did not answer a question that was put to it."""
+
+
+class RequestCancelledError(RequestError):
+    """The request that this code works for was cancelled; nobody waits for its result."""
+
+    def __init__(self, reason: str = "the client cancelled the request") -> None:
+        super().__init__(reason)
+        self.reason = reason

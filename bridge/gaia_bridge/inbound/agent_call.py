@@ -1,0 +1,188 @@
+"""One call of agent code in flight: what it says on the way, what it asks, and how it ends.
+
+The agent's thread puts messages in; the handler of the client's request takes them out in order. A call may outlive
+the request that started it: where the client cannot be asked directly (2026-07-28), the question is given to it as
+the result, the call waits, and the client's next request carries on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from gaia_bridge.contract import JSON, ClientRequest
+from gaia_bridge.errors import RequestCancelledError, ToolError
+from gaia_bridge.results import jsonable
+from gaia_bridge.runtime import Job, LoopHandle, Outcome
+
+__all__ = ["AgentCall", "Question"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    progress: float
+    total: float | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    level: str
+    data: Any
+    logger: str | None
+
+
+class _CloseStream:
+    pass
+
+
+_Note = _Progress | _Log | _CloseStream
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something the agent wants to know from the client."""
+
+    key: str
+    method: str
+    params: JSON
+    reply: concurrent.futures.Future[JSON] = field(default_factory=concurrent.futures.Future[JSON])
+
+    def answer(self, result: JSON) -> None:
+        """Give the agent its answer; a second answer is ignored."""
+        if not self.reply.done():
+            self.reply.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        """Raise `error` where the agent waits."""
+        if not self.reply.done():
+            self.reply.set_exception(error)
+
+
+class AgentCall:
+    """The two ends of one call. Implements `gaia_bridge.context.CallChannel` for the agent's end.
+
+    Args:
+        notes: How many progress and log messages may wait for a slow client before the oldest is dropped.
+        log_bytes: Bytes of one log message.
+    """
+
+    def __init__(self, notes: int, log_bytes: int) -> None:
+        self._log_bytes = log_bytes
+        self._loop = LoopHandle()
+        self._wake = anyio.Event()
+        self._notes: deque[_Note] = deque(maxlen=notes)
+        self._questions: dict[str, Question] = {}
+        self._asked = 0
+        self._cancelled = threading.Event()
+        self._reason = ""
+        self.job: Job | None = None
+        self.outcome: Outcome | None = None
+
+    # The agent's end: any thread.
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more."""
+        return self._cancelled.is_set()
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Block up to `timeout` seconds; whether the call was cancelled."""
+        return self._cancelled.wait(timeout)
+
+    def raise_if_cancelled(self) -> None:
+        """Raise `RequestCancelledError` if the call was cancelled."""
+        if self._cancelled.is_set():
+            raise RequestCancelledError(self._reason)
+
+    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Queue a progress message."""
+        self._post(_Progress(progress, total, message))
+
+    def post_log(self, level: str, data: Any, logger: str | None) -> None:
+        """Queue a log message; data without a JSON form travels as text."""
+        try:
+            plain = jsonable(data, self._log_bytes)[0]
+        except ToolError:
+            plain = repr(data)[: self._log_bytes]
+        self._post(_Log(level, plain, logger))
+
+    def close_stream(self) -> None:
+        """Queue the wish to end the event stream."""
+        self._post(_CloseStream())
+
+    def ask(self, method: str, params: JSON) -> JSON:
+        """Put a question and block. Whoever serves the call answers it, fails it or cancels it in bounded time."""
+        return self._put(method, params).reply.result()
+
+    async def aask(self, method: str, params: JSON) -> JSON:
+        """Put a question and wait, on the agent's own loop."""
+        return await asyncio.wrap_future(self._put(method, params).reply)
+
+    def finish(self, outcome: Outcome) -> None:
+        """The agent's code ended; called by the runner's thread."""
+        self.outcome = outcome
+        self._signal()
+
+    # The bridge's end: the event loop.
+
+    @property
+    def questions(self) -> list[Question]:
+        """What the agent waits to be told."""
+        return [question for question in list(self._questions.values()) if not question.reply.done()]
+
+    async def advance(self, request: ClientRequest) -> bool:
+        """Relay what the agent says to `request`'s client until the agent is done or asks something.
+
+        Returns:
+            Whether the agent is done.
+        """
+        while True:
+            self._wake = wake = anyio.Event()
+            done = self.outcome is not None
+            while self._notes:
+                await self._relay(self._notes.popleft(), request)
+            if done:
+                return True
+            if self.questions:
+                return False
+            await wake.wait()
+
+    def cancel(self, reason: str) -> None:
+        """Tell the agent that nobody waits any more, and end its open questions."""
+        self._reason = reason
+        self._cancelled.set()
+        for question in self.questions:
+            question.fail(RequestCancelledError(reason))
+        if self.job is not None:
+            self.job.cancel()
+
+    def _post(self, note: _Note) -> None:
+        self._notes.append(note)
+        self._signal()
+
+    def _put(self, method: str, params: JSON) -> Question:
+        self.raise_if_cancelled()
+        self._asked += 1
+        question = Question(f"q{self._asked}", method, params)
+        self._questions[question.key] = question
+        self._signal()
+        return question
+
+    def _signal(self) -> None:
+        self._loop.call_soon(lambda: self._wake.set())
+
+    async def _relay(self, note: _Note, request: ClientRequest) -> None:
+        match note:
+            case _Progress():
+                await request.report_progress(note.progress, note.total, note.message)
+            case _Log():
+                await request.log(note.level, note.data, note.logger)
+            case _CloseStream():
+                await request.close_stream()

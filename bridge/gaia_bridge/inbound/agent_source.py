@@ -1,0 +1,289 @@
+"""One agent as a source: its definitions kept current, its code run through its own bounded door.
+
+Whatever the agent does, the client gets a defined answer and the next call works (F-100 to F-109).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gaia_bridge.contract import JSON, AgentLike, ChangeListener, ClientRequest, KnowsPublisher
+from gaia_bridge.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    BusyError,
+    ProtocolError,
+    RequestError,
+    ResourceNotFoundError,
+    ToolError,
+)
+from gaia_bridge.inbound.definitions import CompiledTool, Definitions, read_definitions
+from gaia_bridge.inbound.performing import Performer
+from gaia_bridge.jsontypes import is_object
+from gaia_bridge.model import Change, ChangeKind, Offer, ServerInfo, SourceKind
+from gaia_bridge.results import (
+    completion_result,
+    error_result,
+    is_input_required,
+    prompt_result,
+    resource_result,
+    tool_result,
+)
+from gaia_bridge.runtime import AgentRunner, LoopHandle
+from gaia_bridge.settings import AgentLimits
+
+__all__ = ["AgentSource"]
+
+logger = logging.getLogger(__name__)
+
+
+class AgentSource:
+    """Publishes one agent. Implements `gaia_bridge.contract.Source`.
+
+    Args:
+        agent: The agent.
+        name: The name it is published under.
+        limits: What it may use of the process.
+    """
+
+    def __init__(self, agent: AgentLike, name: str, limits: AgentLimits) -> None:
+        self.agent: Any = agent
+        self.name = name
+        self.kind = SourceKind.AGENT
+        self._limits = limits
+        self._runner = AgentRunner(name, limits.threads, limits.queue)
+        self._definitions = Definitions(Offer(ServerInfo(name, "")))
+        self._read_at = 0.0
+        self._reading = anyio.Lock()
+        self._listeners: dict[object, ChangeListener] = {}
+        self._performer = Performer(self._runner, limits)
+
+    @property
+    def offer(self) -> Offer:
+        """What the agent declares, as last read."""
+        return self._definitions.offer
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change; returns an idempotent function that stops it."""
+        token = object()
+        self._listeners[token] = listener
+        return lambda: self._listeners.pop(token, None) and None
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Publish the agent until cancelled. Reports started once its definitions were read."""
+        send, announcements = anyio.create_memory_object_stream[Change](self._limits.notes)
+        publisher = _Publisher(LoopHandle(), send.send_nowait)
+        try:
+            await self._read()
+            for kind in (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES):
+                self._emit(Change(kind))
+            await self._tell_agent("on_mcp_published", publisher)
+            task_status.started()
+            async for change in announcements:
+                if change.kind is not ChangeKind.RESOURCE_UPDATED:
+                    await self._read()
+                self._emit(change)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._tell_agent("on_mcp_unpublished", publisher)
+            send.close()
+            announcements.close()
+            self._performer.close()
+            self._runner.close()
+
+    async def refresh(self) -> None:
+        """Read the definitions again if they are older than `definitions_max_age`, and announce what changed."""
+        if time.monotonic() - self._read_at < self._limits.definitions_max_age or self._reading.locked():
+            return
+        before = self.offer
+        await self._read()
+        for kind, old, new in (
+            (ChangeKind.TOOLS, before.tools, self.offer.tools),
+            (ChangeKind.PROMPTS, before.prompts, self.offer.prompts),
+            (
+                ChangeKind.RESOURCES,
+                (before.resources, before.templates),
+                (self.offer.resources, self.offer.templates),
+            ),
+        ):
+            if old != new:
+                self._emit(Change(kind))
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        """Validate the arguments, run the tool, and return its result or a defined failure.
+
+        Raises:
+            ProtocolError: There is no such tool, or the agent answered with a protocol error.
+        """
+        tool = self._definitions.tools.get(name)
+        if tool is None:
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
+        arguments = _without_envelope(tool, arguments)
+        if problems := tool.arguments.errors(arguments):
+            return error_result(f"The arguments do not fit the input schema of tool '{name}':\n{problems}")
+        try:
+            return await self._performer.perform(
+                partial(self.agent.execute_mcp_tool, name, arguments),
+                request,
+                f"tool '{name}'",
+                lambda value: _with_promised_output(tool, value, self._limits.result_bytes),
+            )
+        except ProtocolError:
+            raise
+        except RequestError as error:
+            return error_result(str(error))
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
+        """Fill in a prompt. An agent without the hook gives its description and the arguments (C25).
+
+        Raises:
+            ProtocolError: No such prompt, a required argument is missing, or the agent failed.
+        """
+        definition = next((prompt for prompt in self.offer.prompts if prompt["name"] == name), None)
+        if definition is None:
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
+        listed: list[JSON] = definition.get("arguments") or []
+        missing = [item["name"] for item in listed if item.get("required") and item["name"] not in arguments]
+        if missing:
+            raise ProtocolError(INVALID_PARAMS, f"Prompt '{name}' needs the arguments: {', '.join(missing)}")
+        description = definition.get("description")
+        hook = getattr(self.agent, "get_mcp_prompt", None)
+        if hook is None:
+            lines = [description or name, *(f"{key}: {value}" for key, value in arguments.items())]
+            return prompt_result("\n".join(lines), description, self._limits.result_bytes)
+        with _failures_as_protocol_errors():
+            return await self._performer.perform(
+                partial(hook, name, arguments),
+                request,
+                f"prompt '{name}'",
+                lambda value: prompt_result(value, description, self._limits.result_bytes),
+            )
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
+        """Read a resource.
+
+        Raises:
+            ResourceNotFoundError: Nothing at that URI, or the agent has no hook to read it.
+            ProtocolError: The agent failed.
+        """
+        hook = getattr(self.agent, "read_mcp_resource", None)
+        if hook is None:
+            raise ResourceNotFoundError(uri)
+        mime_type = next((item.get("mimeType") for item in self.offer.resources if item["uri"] == uri), None)
+        with _failures_as_protocol_errors():
+            return await self._performer.perform(
+                partial(hook, uri),
+                request,
+                f"resource '{uri}'",
+                lambda value: resource_result(value, uri, mime_type, self._limits.result_bytes),
+            )
+
+    async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
+        """Suggest values for an argument; none if the agent has no hook.
+
+        Raises:
+            ProtocolError: The agent failed.
+        """
+        hook = getattr(self.agent, "complete_mcp_argument", None)
+        if hook is None:
+            return completion_result(None, self._limits.result_bytes)
+        with _failures_as_protocol_errors():
+            return await self._performer.perform(
+                partial(hook, ref, argument["name"], argument["value"], context),
+                request,
+                f"completion of '{argument['name']}'",
+                lambda value: completion_result(value, self._limits.result_bytes),
+            )
+
+    async def subscribe(self, uri: str) -> None:
+        """Nothing to do: an agent announces every update, and the endpoint knows who wants to hear of it."""
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Nothing to do, as with `subscribe`."""
+
+    async def _read(self) -> None:
+        async with self._reading:
+            known = set(self.offer.left_out)
+            self._definitions = await read_definitions(self.agent, self._runner, self._limits)
+            self._read_at = time.monotonic()
+            for item in self.offer.left_out:
+                if item not in known:
+                    logger.warning("%s: %s %s is left out: %s", self.name, item.kind, item.name, item.reason)
+
+    async def _tell_agent(self, hook: str, publisher: _Publisher) -> None:
+        if not isinstance(self.agent, KnowsPublisher):
+            return
+        with anyio.move_on_after(self._limits.definitions_timeout), suppress(BusyError):
+            outcome = await self._runner.run(partial(getattr(self.agent, hook), publisher), copy_context())
+            if outcome.error is not None:
+                logger.error("%s: %s failed", self.name, hook, exc_info=outcome.error)
+
+    def _emit(self, change: Change) -> None:
+        for listener in list(self._listeners.values()):
+            listener(change)
+
+
+class _Publisher:
+    """Implements `gaia_bridge.contract.Publisher`: brings announcements from any thread to the source's task."""
+
+    def __init__(self, loop: LoopHandle, announce: Callable[[Change], None]) -> None:
+        self._loop = loop
+        self._announce = announce
+
+    def tools_changed(self) -> None:
+        self._tell(Change(ChangeKind.TOOLS))
+
+    def prompts_changed(self) -> None:
+        self._tell(Change(ChangeKind.PROMPTS))
+
+    def resources_changed(self) -> None:
+        self._tell(Change(ChangeKind.RESOURCES))
+
+    def resource_updated(self, uri: str) -> None:
+        self._tell(Change(ChangeKind.RESOURCE_UPDATED, str(uri)))
+
+    def _tell(self, change: Change) -> None:
+        def deliver() -> None:
+            with suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                self._announce(change)
+
+        self._loop.call_soon(deliver)
+
+
+def _without_envelope(tool: CompiledTool, arguments: JSON) -> JSON:
+    """Unwrap VS Code's `{"kwargs": {...}}`, unless the tool has such a parameter (S1-23)."""
+    inner = arguments.get("kwargs")
+    return inner if len(arguments) == 1 and is_object(inner) and not tool.takes_kwargs else arguments
+
+
+def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
+    """The wire result, or an error that says how it breaks the tool's own output schema (S-29)."""
+    result = tool_result(value, limit, structured=tool.output is not None)
+    if tool.output is None or result.get("isError") or is_input_required(result):
+        return result
+    name = tool.definition["name"]
+    if "structuredContent" not in result:
+        raise ToolError(f"tool '{name}' declares an output schema but returned no structured content")
+    if problems := tool.output.errors(result["structuredContent"]):
+        raise ToolError(f"tool '{name}' returned what its own output schema does not allow:\n{problems}")
+    return result
+
+
+@contextmanager
+def _failures_as_protocol_errors() -> Generator[None]:
+    """For methods whose results have no place for a failure: prompts, resources, completions."""
+    try:
+        yield
+    except ProtocolError:
+        raise
+    except RequestError as error:
+        raise ProtocolError(INTERNAL_ERROR, str(error)) from error

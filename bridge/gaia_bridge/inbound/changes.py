@@ -1,0 +1,144 @@
+"""Tells the clients of one endpoint what changed, in the way of their era, without one slow client delaying another.
+
+2026-07-28 clients hold a `subscriptions/listen` stream each; legacy clients get notifications on their standing
+stream. The SDK buffers little for a legacy client that does not read, so each has a task and a set of its own: what is
+still to be told is told once, however often it happened.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from mcp.server.connection import Connection
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+
+from gaia_bridge.model import Change, ChangeKind
+
+__all__ = ["ChangeFanout"]
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 1_000
+"""Changes that wait for the loop to come round; more are merged with those that wait."""
+
+
+class ChangeFanout:
+    """All clients of one endpoint that want to hear of changes.
+
+    Args:
+        patience: Seconds one legacy client may take to accept one notification.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._bus = InMemorySubscriptionBus()
+        self._legacy: dict[Connection, _LegacyClient] = {}
+        self._tasks: TaskGroup | None = None
+        self._send, self._changes = anyio.create_memory_object_stream[Change](_BACKLOG)
+        self.listen = ListenHandler(self._bus)
+        """Serves `subscriptions/listen`."""
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Deliver until cancelled."""
+        async with anyio.create_task_group() as self._tasks:
+            task_status.started()
+            async for change in self._changes:
+                await self._bus.publish(_event(change))
+                for client in list(self._legacy.values()):
+                    client.tell(change)
+
+    def publish(self, change: Change) -> None:
+        """Tell everyone who wants to know. Never blocks; only on the event loop."""
+        try:
+            self._send.send_nowait(change)
+        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            logger.debug("dropped %s: the backlog is full or the endpoint is closing", change)
+
+    def close_streams(self) -> None:
+        """End the open `subscriptions/listen` streams in good order; they would hold up a shutdown."""
+        self.listen.close()
+
+    def add_legacy(self, connection: Connection) -> None:
+        """A legacy client finished its handshake. It is forgotten when its connection ends."""
+        if self._tasks is None or connection in self._legacy:
+            return
+        client = self._legacy[connection] = _LegacyClient(connection, self._patience)
+        scope = anyio.CancelScope()
+        self._tasks.start_soon(client.run, scope)
+
+        def forget() -> None:
+            self._legacy.pop(connection, None)
+            scope.cancel()
+
+        connection.exit_stack.callback(forget)
+
+    def subscribe(self, connection: Connection, uri: str) -> None:
+        """A legacy client wants to hear of updates of `uri`."""
+        if (client := self._legacy.get(connection)) is not None:
+            client.subscriptions.add(uri)
+
+    def unsubscribe(self, connection: Connection, uri: str) -> None:
+        """A legacy client does not want to hear of updates of `uri` any more."""
+        if (client := self._legacy.get(connection)) is not None:
+            client.subscriptions.discard(uri)
+
+
+class _LegacyClient:
+    def __init__(self, connection: Connection, patience: float) -> None:
+        self._connection = connection
+        self._patience = patience
+        self._untold: dict[Change, None] = {}
+        self._news = anyio.Event()
+        self.subscriptions: set[str] = set()
+
+    def tell(self, change: Change) -> None:
+        if change.kind is ChangeKind.RESOURCE_UPDATED and change.uri not in self.subscriptions:
+            return
+        self._untold[change] = None
+        self._news.set()
+
+    async def run(self, scope: anyio.CancelScope) -> None:
+        with scope:
+            while True:
+                await self._news.wait()
+                self._news = anyio.Event()
+                while self._untold:
+                    change = next(iter(self._untold))
+                    del self._untold[change]
+                    with anyio.move_on_after(self._patience) as deadline:
+                        await self._send(change)
+                    if deadline.cancelled_caught:
+                        logger.warning("a client did not accept %s within %g s", change, self._patience)
+
+    async def _send(self, change: Change) -> None:
+        match change.kind:
+            case ChangeKind.TOOLS:
+                await self._connection.send_tool_list_changed()
+            case ChangeKind.PROMPTS:
+                await self._connection.send_prompt_list_changed()
+            case ChangeKind.RESOURCES:
+                await self._connection.send_resource_list_changed()
+            case ChangeKind.RESOURCE_UPDATED:
+                await self._connection.send_resource_updated(change.uri)
+
+
+def _event(change: Change) -> ServerEvent:
+    match change.kind:
+        case ChangeKind.TOOLS:
+            return ToolsListChanged()
+        case ChangeKind.PROMPTS:
+            return PromptsListChanged()
+        case ChangeKind.RESOURCES:
+            return ResourcesListChanged()
+        case ChangeKind.RESOURCE_UPDATED:
+            return ResourceUpdated(change.uri)

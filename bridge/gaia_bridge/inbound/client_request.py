@@ -1,0 +1,157 @@
+"""A client's request as the SDK's low-level server hands it over, in the shape that sources know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp import MCPError
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    LOG_LEVEL_META_KEY,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ListRootsRequest,
+    ListRootsResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+    ServerRequest,
+)
+from pydantic import BaseModel, ValidationError
+
+from gaia_bridge.contract import JSON
+from gaia_bridge.errors import AnswerError, ClientCapabilityError
+from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.wire import CAPABILITY_OF, is_modern
+
+__all__ = ["Context", "SdkClientRequest", "connection_of", "set_log_level"]
+
+Context = ServerRequestContext[Any, Any]
+
+_LOG_LEVEL = "gaia_bridge.log_level"
+_DEFAULT_LOG_LEVEL = "info"
+"""What a legacy client is sent before it sets a level; the specification leaves it to the server."""
+
+
+class SdkClientRequest:
+    """Implements `gaia_bridge.contract.ClientRequest` over the SDK's request context.
+
+    Args:
+        ctx: The SDK's request context.
+        input_responses: The answers that came with a retry, in wire shape.
+        request_state: The state that came with a retry, verified and opened.
+    """
+
+    def __init__(self, ctx: Context, input_responses: Mapping[str, JSON], request_state: str | None) -> None:
+        self._ctx = ctx
+        self.method = ctx.method
+        self.modern = is_modern(ctx.protocol_version)
+        self.input_responses = input_responses
+        self.request_state = request_state
+        self._capabilities: Mapping[str, Any] | None = None
+
+    def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None) -> SdkClientRequest:
+        """The same request with the answers to an `input_required` result."""
+        return SdkClientRequest(self._ctx, input_responses, request_state)
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's `_meta`."""
+        return (self._ctx.params or {}).get("_meta") or {}
+
+    @property
+    def client_capabilities(self) -> Mapping[str, Any]:
+        """What the client declared, in wire shape."""
+        if self._capabilities is None:
+            declared = self._ctx.session.client_capabilities
+            dumped = {} if declared is None else declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+            self._capabilities = dumped
+        return self._capabilities
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Send `notifications/progress`; the SDK drops it if the client gave no token."""
+        await self._ctx.session.report_progress(progress, total, message)
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        """Send `notifications/message` if the client wants that level.
+
+        A modern client says so with each request (the SDK looks), a legacy client once with `logging/setLevel`.
+        """
+        if not self.modern and LOG_LEVELS.index(level) < LOG_LEVELS.index(_log_level(self._ctx)):
+            return
+        if self.modern and not self._wants_modern_log(level):
+            return
+        params = LoggingMessageNotificationParams.model_validate({"level": level, "data": data, "logger": logger})
+        await self._ctx.session.send_notification(
+            LoggingMessageNotification(params=params), related_request_id=self._ctx.request_id
+        )
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        """Send a request to the client, on the stream of this request, and return its result."""
+        capability = CAPABILITY_OF[method]
+        if self.client_capabilities.get(capability) is None:
+            raise ClientCapabilityError({capability: {}})
+        request, result_type = _request(method, params)
+        try:
+            result = await self._ctx.session.send_request(
+                request, result_type, metadata=ServerMessageMetadata(related_request_id=self._ctx.request_id)
+            )
+        except NoBackChannelError:
+            raise AnswerError(f"{method}: this connection has no way back to the client") from None
+        except MCPError as error:
+            raise AnswerError(f"the client refused {method}: {error.message}") from error
+        except ValidationError as error:
+            raise AnswerError(f"the client's answer to {method} is malformed: {error.error_count()} problems") from None
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    async def close_stream(self) -> None:
+        """End the event stream that carries the answer, where the client can resume it."""
+        if self._ctx.close_sse_stream is not None:
+            await self._ctx.close_sse_stream()
+
+    def _wants_modern_log(self, level: str) -> bool:
+        wanted = self.meta.get(LOG_LEVEL_META_KEY)
+        return wanted in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
+
+
+def connection_of(ctx: Context) -> Connection:
+    """The client's connection, which outlives its requests.
+
+    The SDK has no public way from a request to its connection; this is the one place that takes the private one.
+    """
+    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+def set_log_level(ctx: Context, level: str) -> None:
+    """Remember the level that a legacy client asked for (MCP 2025-11-25, server/utilities/logging)."""
+    connection_of(ctx).state[_LOG_LEVEL] = level
+
+
+def _log_level(ctx: Context) -> str:
+    level: str = connection_of(ctx).state.get(_LOG_LEVEL, _DEFAULT_LOG_LEVEL)
+    return level
+
+
+def _request(method: str, params: JSON) -> tuple[ServerRequest, type[BaseModel]]:
+    try:
+        match method:
+            case "elicitation/create" if params.get("mode") == "url":
+                return ElicitRequest(params=ElicitRequestURLParams.model_validate(params)), ElicitResult
+            case "elicitation/create":
+                return ElicitRequest(params=ElicitRequestFormParams.model_validate(params)), ElicitResult
+            case "sampling/createMessage":
+                sampling = CreateMessageRequest(params=CreateMessageRequestParams.model_validate(params))
+                return sampling, CreateMessageResultWithTools if params.get("tools") else CreateMessageResult
+            case _:
+                return ListRootsRequest(), ListRootsResult
+    except ValidationError as error:
+        raise AnswerError(f"{method} cannot be asked: {error.errors(include_url=False)[0]['msg']}") from None

@@ -1,0 +1,171 @@
+"""What an agent declares, read through the agent's own pool, checked one by one, and compiled for use.
+
+A definition that MCP cannot carry is left out alone, with its reason; the rest is served (S1-10, S1-18, S1-22).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ReadsResources
+from gaia_bridge.errors import BusyError, ToolError
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.model import LeftOut, Offer, ServerInfo
+from gaia_bridge.results import failure_text, jsonable
+from gaia_bridge.runtime import AgentRunner
+from gaia_bridge.schema import SchemaError, SchemaValidator
+from gaia_bridge.settings import AgentLimits
+from gaia_bridge.wire import definition_problem, normalised_tool
+
+__all__ = ["CompiledTool", "Definitions", "read_definitions"]
+
+logger = logging.getLogger(__name__)
+
+_KEY_FIELDS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate"}
+_DEFAULT_VERSION = "2.0.0"
+"""Document 001, `get_mcp_server_info`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTool:
+    """One tool, ready to be called."""
+
+    definition: JSON
+    arguments: SchemaValidator
+    output: SchemaValidator | None
+    takes_kwargs: bool
+    """Whether `kwargs` is a parameter of its own, so that the VS Code envelope must be left alone (S1-23)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """Everything one agent declares at one moment."""
+
+    offer: Offer
+    tools: Mapping[str, CompiledTool] = field(default_factory=dict[str, CompiledTool])
+
+
+async def read_definitions(agent: Any, runner: AgentRunner, limits: AgentLimits) -> Definitions:
+    """Ask an agent for all it declares. Bounded; what cannot be read or carried is left out with its reason."""
+    reader = _Reader(agent, runner, limits)
+    tools = await reader.compiled_tools()
+    prompts = await reader.definitions("prompt", "get_mcp_prompts")
+    resources = await reader.definitions("resource", "get_mcp_resources")
+    templates = await reader.definitions("resource template", "get_mcp_resource_templates")
+    capabilities = {"tools", "logging"}
+    if prompts or isinstance(agent, GivesPrompts):
+        capabilities.add("prompts")
+    if resources or templates or isinstance(agent, ReadsResources | ListsResourceTemplates):
+        capabilities.add("resources")
+    if isinstance(agent, CompletesArguments):
+        capabilities.add("completions")
+    offer = Offer(
+        info=await reader.info(),
+        tools=tuple(tool.definition for tool in tools.values()),
+        prompts=tuple(prompts),
+        resources=tuple(resources),
+        templates=tuple(templates),
+        capabilities=frozenset(capabilities),
+        left_out=tuple(reader.left_out),
+    )
+    return Definitions(offer, tools)
+
+
+class _Reader:
+    """One reading of one agent."""
+
+    def __init__(self, agent: Any, runner: AgentRunner, limits: AgentLimits) -> None:
+        self._agent = agent
+        self._runner = runner
+        self._limits = limits
+        self.left_out: list[LeftOut] = []
+
+    async def compiled_tools(self) -> dict[str, CompiledTool]:
+        """The tools that can be published, by name, in the agent's order."""
+        compiled: dict[str, CompiledTool] = {}
+        for definition in await self.definitions("tool", "get_mcp_tool_definitions"):
+            try:
+                compiled[definition["name"]] = _compile(definition, self._limits.schema_bytes)
+            except (SchemaError, ToolError) as error:
+                self._leave_out("tool", definition["name"], str(error))
+        return compiled
+
+    async def definitions(self, kind: str, method: str) -> list[JSON]:
+        """The valid definitions that `method` returns; a missing method means none."""
+        listed = await self._call(kind, method)
+        found: dict[str, JSON] = {}
+        for number, item in enumerate(listed if is_array(listed) else []):
+            name = f"#{number + 1}"
+            problem: str | None = "it is not an object"
+            if is_object(item):
+                definition = normalised_tool(item) if kind == "tool" else item
+                name = str(item.get(_KEY_FIELDS[kind], name))
+                problem = definition_problem(kind, definition)
+                if name in found:
+                    problem = f"another {kind} has the same {_KEY_FIELDS[kind]}"
+                if problem is None:
+                    found[name] = definition
+                    continue
+            self._leave_out(kind, name, problem or "")
+        return list(found.values())
+
+    async def info(self) -> ServerInfo:
+        """Who the agent says it is, with the specification's default where it says nothing (S1-8, S1-16)."""
+        told = await self._call("server info", "get_mcp_server_info")
+        info: JSON = told if is_object(told) else {}
+
+        def text(key: str) -> str | None:
+            value = info.get(key)
+            return str(value) if value not in (None, "") else None
+
+        icons = info.get("icons")
+        return ServerInfo(
+            name=text("name") or f"GAIA {type(self._agent).__name__}",
+            version=text("version") or _DEFAULT_VERSION,
+            title=text("title"),
+            description=text("description"),
+            instructions=text("instructions"),
+            website_url=text("websiteUrl"),
+            icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
+        )
+
+    async def _call(self, kind: str, method: str) -> Any:
+        """What `method` returns, as JSON; `None` if there is no such method or it fails."""
+        function: Callable[[], Any] | None = getattr(self._agent, method, None)
+        if not callable(function):
+            return None
+        try:
+            with anyio.fail_after(self._limits.definitions_timeout):
+                outcome = await self._runner.run(function, copy_context())
+            if outcome.error is None:
+                return jsonable(outcome.value, self._limits.result_bytes)[0]
+            logger.error("%s: %s failed", self._runner.name, method, exc_info=outcome.error)
+            reason = failure_text(outcome.error, f"{method}()", "above")
+        except TimeoutError:
+            reason = f"{method}() did not return within {self._limits.definitions_timeout:g} s"
+        except (ToolError, BusyError) as error:
+            reason = str(error)
+        self._leave_out(kind, f"all of {method}()", reason)
+        return None
+
+    def _leave_out(self, kind: str, name: str, reason: str) -> None:
+        self.left_out.append(LeftOut(kind, name, reason))
+
+
+def _compile(definition: JSON, schema_limit: int) -> CompiledTool:
+    schema: JSON = definition["inputSchema"]
+    output = definition.get("outputSchema")
+    jsonable([schema, output], schema_limit)
+    properties = schema.get("properties")
+    return CompiledTool(
+        definition=definition,
+        arguments=SchemaValidator(schema),
+        output=None if output is None else SchemaValidator(output),
+        takes_kwargs=is_object(properties) and "kwargs" in properties,
+    )

@@ -1,0 +1,298 @@
+"""One published endpoint: a catalog behind one SDK server, for every transport and both eras.
+
+The SDK's low-level `Server` decides the era, checks the envelope and hands over a request; everything that a request
+means is the catalog's business. Handlers return plain JSON, complete for either era.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property, partial, wraps
+from typing import Any, ParamSpec
+
+import anyio
+from anyio.abc import TaskStatus
+from mcp import MCPError
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp_types import (
+    CallToolRequestParams,
+    CompleteRequestParams,
+    GetPromptRequestParams,
+    NotificationParams,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ServerCapabilities,
+    SetLevelRequestParams,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
+from pydantic import BaseModel
+
+from gaia_bridge.contract import JSON
+from gaia_bridge.errors import (
+    INTERNAL_ERROR,
+    ClientCapabilityError,
+    ProtocolError,
+    RequestError,
+    ResourceNotFoundError,
+)
+from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.inbound.changes import ChangeFanout
+from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of, set_log_level
+from gaia_bridge.model import Change, ChangeKind, ServerInfo
+from gaia_bridge.results import error_result, is_input_required
+from gaia_bridge.settings import Settings
+from gaia_bridge.wire import LIST_FIELDS, implementation
+
+__all__ = ["Endpoint", "EndpointServer"]
+
+logger = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+_Ask = Callable[[SdkClientRequest], Awaitable[JSON]]
+
+LEGACY_RESOURCE_NOT_FOUND = -32002
+"""MCP 2025-11-25, server/resources; 2026-07-28 says -32602 (SEP-2164)."""
+
+
+class EndpointServer(Server[Any]):
+    """The SDK's server, with identity and capabilities that follow the catalog.
+
+    The SDK derives capabilities from registered handlers and takes the change flags from its caller, which the HTTP
+    manager does not pass. Here both come from what the sources can do (P-10).
+    """
+
+    available: frozenset[str] = frozenset()
+
+    def introduce(self, info: ServerInfo) -> None:
+        """Say who the endpoint is from now on."""
+        self.name = info.name
+        self.instructions = info.instructions
+        for field, value in implementation(info).items():
+            setattr(self, field, value)
+        self._stamp: JSON = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    @property
+    def server_info_stamp(self) -> JSON:
+        """The identity that the SDK writes into every modern result; the caller owns it."""
+        return copy.deepcopy(self._stamp) if "icons" in self._stamp else dict(self._stamp)
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        """What the sources can do, with change notifications always on."""
+        every_change = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        capabilities = super().get_capabilities(
+            every_change, experimental_capabilities, extensions, protocol_version=protocol_version
+        )
+        missing = {"tools", "prompts", "resources", "completions", "logging"} - self.available
+        return capabilities.model_copy(update=dict.fromkeys(missing))
+
+
+def _answering(
+    handler: Callable[_P, Awaitable[JSON | BaseModel]],
+) -> Callable[_P, Awaitable[Any]]:
+    """The one place where errors become JSON-RPC errors: nothing unforeseen reaches a client as text."""
+
+    @wraps(handler)
+    async def answer(*args: _P.args, **kwargs: _P.kwargs) -> JSON | BaseModel:
+        try:
+            return await handler(*args, **kwargs)
+        except MCPError:
+            raise
+        except ProtocolError as error:
+            raise MCPError(error.code, error.message, None if error.data is None else dict(error.data)) from error
+        except RequestError as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
+        except Exception as error:
+            logger.exception("a request failed")
+            raise MCPError(INTERNAL_ERROR, "Internal error") from error
+
+    return answer
+
+
+class _SealedState:
+    """Seals `requestState` with the SDK's boundary (S-31), which is made when the first request needs one.
+
+    Most servers never ask for input, and the cryptography behind it costs three MiB.
+    """
+
+    def __init__(self, audience: str) -> None:
+        self._audience = audience
+
+    @cached_property
+    def _boundary(self) -> RequestStateBoundary:
+        return RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=self._audience)
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        if ctx.params is not None and ctx.params.get("requestState") is not None:
+            return await self._boundary(ctx, call_next)
+        result = await call_next(ctx)
+        if not is_input_required(result):
+            return result
+
+        async def answered(_: Context) -> HandlerResult:
+            return result
+
+        return await self._boundary(ctx, answered)
+
+
+class Endpoint:
+    """A catalog, published.
+
+    Args:
+        catalog: What is published.
+        settings: Limits.
+        audience: Names this endpoint among all of this process, so that a state sealed for one is refused by another.
+    """
+
+    def __init__(self, catalog: Catalog, settings: Settings, audience: str) -> None:
+        self.catalog = catalog
+        self._settings = settings
+        self._changes = ChangeFanout(settings.http.notification_timeout)
+        self.server = self._make_server(audience)
+        self._introduce()
+        catalog.listen(self._on_change)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Deliver changes until cancelled."""
+        await self._changes.run(task_status=task_status)
+
+    def close_streams(self) -> None:
+        """End the streams that clients listen on, in good order."""
+        self._changes.close_streams()
+
+    def _make_server(self, audience: str) -> EndpointServer:
+        server = EndpointServer(
+            "",
+            get_tool_input_schema=self.catalog.tool_schema,
+            on_list_tools=self._lists("tool"),
+            on_list_prompts=self._lists("prompt"),
+            on_list_resources=self._lists("resource"),
+            on_list_resource_templates=self._lists("resource template"),
+            on_call_tool=_answering(self._call_tool),
+            on_get_prompt=_answering(self._get_prompt),
+            on_read_resource=_answering(self._read_resource),
+            on_completion=_answering(self._complete),
+            on_subscribe_resource=_answering(self._subscribe),
+            on_unsubscribe_resource=_answering(self._unsubscribe),
+            on_subscriptions_listen=self._changes.listen,
+        )
+        # Not through the constructor, which warns: legacy clients need both for as long as there are any.
+        server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
+        server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+        if "opentelemetry.sdk" not in sys.modules:
+            server.middleware.clear()
+        server.middleware.append(_SealedState(audience))
+        return server
+
+    def _on_change(self, change: Change) -> None:
+        if change.kind is not ChangeKind.RESOURCE_UPDATED:
+            self._introduce()
+        self._changes.publish(change)
+
+    def _introduce(self) -> None:
+        self.server.introduce(self.catalog.info)
+        self.server.available = self.catalog.capabilities
+
+    def _lists(self, kind: str) -> Callable[[Context, PaginatedRequestParams | None], Awaitable[Any]]:
+        _, field = LIST_FIELDS[kind]
+        complete = {"resultType": "complete", "ttlMs": self._settings.list_ttl, "cacheScope": "private"}
+
+        async def listing(ctx: Context, params: PaginatedRequestParams | None) -> JSON:
+            await self.catalog.refresh()
+            modern = SdkClientRequest(ctx, {}, None).modern
+            return {field: self.catalog.definitions(kind, modern=modern), **complete}
+
+        return _answering(listing)
+
+    async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> JSON:
+        source, name = self.catalog.tool(params.name)
+        call = partial(source.call_tool, name, params.arguments or {})
+        request = _request(ctx)
+        try:
+            result = await self._play_rounds(call, request)
+        except ClientCapabilityError as error:
+            if request.modern:
+                raise
+            result = error_result(str(error))
+        if not request.modern and not isinstance(result.get("structuredContent"), dict):
+            result.pop("structuredContent", None)
+        return result
+
+    async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> JSON:
+        source, name = self.catalog.prompt(params.name)
+        return await self._play_rounds(partial(source.get_prompt, name, params.arguments or {}), _request(ctx))
+
+    async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> JSON:
+        request = _request(ctx)
+        try:
+            source = self.catalog.resource(params.uri)
+            result = await self._play_rounds(partial(source.read_resource, params.uri), request)
+        except ResourceNotFoundError as error:
+            if request.modern:
+                raise
+            raise ProtocolError(LEGACY_RESOURCE_NOT_FOUND, error.message, error.data) from error
+        return {"ttlMs": 0, "cacheScope": "private"} | result
+
+    async def _complete(self, ctx: Context, params: CompleteRequestParams) -> JSON:
+        ref: JSON = params.ref.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if ref["type"] == "ref/prompt":
+            source, ref["name"] = self.catalog.prompt(ref["name"])
+        else:
+            source = self.catalog.template(ref["uri"])
+        argument: JSON = params.argument.model_dump(mode="json")
+        known = (params.context.arguments if params.context else None) or {}
+        result = await source.complete(ref, argument, known, _request(ctx))
+        return {"resultType": "complete"} | result
+
+    async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> JSON:
+        await self.catalog.resource(params.uri).subscribe(params.uri)
+        self._changes.subscribe(connection_of(ctx), params.uri)
+        return {}
+
+    async def _unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> JSON:
+        self._changes.unsubscribe(connection_of(ctx), params.uri)
+        return {}
+
+    async def _set_level(self, ctx: Context, params: SetLevelRequestParams) -> JSON:
+        set_log_level(ctx, params.level)
+        return {}
+
+    async def _initialized(self, ctx: Context, params: NotificationParams) -> None:
+        self._changes.add_legacy(connection_of(ctx))
+
+    async def _play_rounds(self, ask: _Ask, request: SdkClientRequest) -> JSON:
+        """Bring a request to its end: for a client that cannot play rounds, the bridge plays them (design section 4).
+
+        Raises:
+            ProtocolError: The source keeps asking.
+        """
+        result = await ask(request)
+        if request.modern:
+            return result
+        rounds = self._settings.agent.max_rounds
+        for _ in range(rounds):
+            if not is_input_required(result):
+                return result
+            asked: Mapping[str, JSON] = result.get("inputRequests") or {}
+            answers = {key: await request.push(item["method"], item.get("params") or {}) for key, item in asked.items()}
+            result = await ask(request.next_round(answers, result.get("requestState")))
+        raise ProtocolError(INTERNAL_ERROR, f"The server asked for input {rounds} times without coming to an end")
+
+
+def _request(ctx: Context) -> SdkClientRequest:
+    """The request, with the fields of a retry in wire shape."""
+    params = ctx.params or {}
+    responses: Mapping[str, JSON] = params.get("inputResponses") or {}
+    return SdkClientRequest(ctx, responses, params.get("requestState"))

@@ -1,0 +1,118 @@
+"""Plain facts that every layer shares: frozen dataclasses and the enums that name a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+__all__ = [
+    "LOG_LEVELS",
+    "Change",
+    "ChangeKind",
+    "LeftOut",
+    "NamingPolicy",
+    "Offer",
+    "ServerInfo",
+    "SourceKind",
+    "StdioServerSpec",
+]
+
+
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Severity, ascending (RFC 5424; MCP server/utilities/logging)."""
+
+
+class SourceKind(Enum):
+    """Where a source's capabilities come from."""
+
+    AGENT = "agent"
+    """An agent in this process."""
+    SERVER = "server"
+    """An upstream MCP server."""
+
+
+class NamingPolicy(Enum):
+    """How tools and prompts are named where several sources share one endpoint (design section 5, C3)."""
+
+    DEFAULT = "default"
+    """Agents keep their own names; upstream servers' are `<server>__<tool>`."""
+    GAIA = "gaia"
+    """`mcp_<server>_<tool>` for upstream servers, as in an agent's own registry."""
+    DOUBLE = "double"
+    """`<source>__<tool>` for every source."""
+    BARE = "bare"
+    """Original names; only a collision is qualified."""
+
+
+class ChangeKind(Enum):
+    """What changed about a source."""
+
+    TOOLS = "tools"
+    PROMPTS = "prompts"
+    RESOURCES = "resources"
+    RESOURCE_UPDATED = "resource_updated"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a source's offer; `uri` only with `RESOURCE_UPDATED`."""
+
+    kind: ChangeKind
+    uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A definition that is not published, and why."""
+
+    kind: str
+    """`tool`, `prompt`, `resource` or `resource template`."""
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """Who a published endpoint says it is (MCP `Implementation`, and the server's instructions)."""
+
+    name: str
+    version: str
+    title: str | None = None
+    description: str | None = None
+    instructions: str | None = None
+    website_url: str | None = None
+    icons: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Everything one source offers at one moment, each definition a wire-shaped JSON object.
+
+    `capabilities` names what the source can do, even while a list is empty: `tools`, `prompts`, `resources`,
+    `completions`, `logging`.
+    """
+
+    info: ServerInfo
+    tools: tuple[Mapping[str, Any], ...] = ()
+    prompts: tuple[Mapping[str, Any], ...] = ()
+    resources: tuple[Mapping[str, Any], ...] = ()
+    templates: tuple[Mapping[str, Any], ...] = ()
+    capabilities: frozenset[str] = frozenset()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StdioServerSpec:
+    """How to launch one upstream server as a child process (an entry of `mcp_servers.json`)."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+
+    def __repr__(self) -> str:
+        """Name the launch line without the values of its environment, which may be secrets (S-36)."""
+        return f"StdioServerSpec({self.name!r}, {[self.command, *self.args]!r}, env={sorted(self.env)!r})"

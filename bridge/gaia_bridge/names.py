@@ -1,0 +1,88 @@
+"""Names of tools and prompts where several sources share one endpoint. Pure, reversible through a map, never parsed.
+
+One identity, `(source, name)`; several spellings (design section 5, C3). A public name has at most 64 characters, and
+where it must be qualified only `[A-Za-z0-9_-]`: that is what every editor and model provider accepts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gaia_bridge.model import NamingPolicy, SourceKind
+
+__all__ = ["MAX_NAME", "SourceName", "assign_names", "is_source_name", "qualified_name"]
+
+MAX_NAME = 64
+"""Characters of a public name."""
+
+_HASH = 8
+_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def is_source_name(name: str) -> bool:
+    """Whether `name` can name a published agent or server: it becomes a path segment and a qualifier (C-12, F-098)."""
+    return _SOURCE_NAME.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceName:
+    """The identity of one tool or prompt."""
+
+    source: str
+    kind: SourceKind
+    name: str
+
+
+def qualified_name(item: SourceName, policy: NamingPolicy) -> str:
+    """The spelling that names the source, in the style of `policy`."""
+    if policy is NamingPolicy.GAIA:
+        return _fit(f"mcp_{item.source}_{item.name}", item)
+    return _fit(f"{item.source}__{item.name}", item)
+
+
+def assign_names(items: Iterable[SourceName], policy: NamingPolicy) -> tuple[dict[str, SourceName], list[SourceName]]:
+    """Give every item a public name of its own.
+
+    Args:
+        items: In the order in which sources were added; the first to claim a name keeps it.
+        policy: How names are spelled.
+
+    Returns:
+        The map from public name to item, in the order of `items`, and those items that were qualified only because
+        their plain name was taken.
+    """
+    assigned: dict[str, SourceName] = {}
+    collided: list[SourceName] = []
+    for item in items:
+        name = qualified_name(item, policy) if _is_qualified(item, policy) else item.name
+        if name in assigned:
+            collided.append(item)
+            name = qualified_name(item, policy)
+        if name in assigned:
+            name = _with_hash(name, item)
+        assigned[name] = item
+    return assigned, collided
+
+
+def _is_qualified(item: SourceName, policy: NamingPolicy) -> bool:
+    match policy:
+        case NamingPolicy.DOUBLE:
+            return True
+        case NamingPolicy.BARE:
+            return False
+        case NamingPolicy.DEFAULT | NamingPolicy.GAIA:
+            return item.kind is SourceKind.SERVER
+
+
+def _fit(name: str, item: SourceName) -> str:
+    safe = _UNSAFE.sub("_", name)
+    return safe if safe == name and len(safe) <= MAX_NAME else _with_hash(safe, item)
+
+
+def _with_hash(name: str, item: SourceName) -> str:
+    digest = hashlib.sha256(f"{item.source}\0{item.name}".encode()).hexdigest()[:_HASH]
+    return f"{name[: MAX_NAME - _HASH - 1]}_{digest}"

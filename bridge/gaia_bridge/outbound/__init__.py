@@ -1,0 +1,1 @@
+"""Consume MCP servers: each one a source for the catalog."""

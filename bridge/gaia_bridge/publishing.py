@@ -1,0 +1,47 @@
+"""How an agent announces that something about it changed, whatever class it derives from."""
+
+from __future__ import annotations
+
+from gaia_bridge.contract import Publisher
+
+__all__ = ["AnnouncesChanges"]
+
+
+class AnnouncesChanges:
+    """Mixin: remembers the publishers of this agent and passes announcements on to all of them.
+
+    Needs no `super().__init__()` call, works with any base class, and every method may be called from any thread;
+    while the agent is not published, announcements go nowhere.
+    """
+
+    def on_mcp_published(self, publisher: Publisher) -> None:
+        """Called by the bridge when it starts to publish this agent."""
+        self._mcp_publishers = (*self._publishers(), publisher)
+
+    def on_mcp_unpublished(self, publisher: Publisher) -> None:
+        """Called by the bridge when it stops publishing this agent."""
+        self._mcp_publishers = tuple(known for known in self._publishers() if known is not publisher)
+
+    def notify_mcp_tools_changed(self) -> None:
+        """Say that `get_mcp_tool_definitions` returns something else now."""
+        for publisher in self._publishers():
+            publisher.tools_changed()
+
+    def notify_mcp_prompts_changed(self) -> None:
+        """Say that `get_mcp_prompts` returns something else now."""
+        for publisher in self._publishers():
+            publisher.prompts_changed()
+
+    def notify_mcp_resources_changed(self) -> None:
+        """Say that `get_mcp_resources` or `get_mcp_resource_templates` returns something else now."""
+        for publisher in self._publishers():
+            publisher.resources_changed()
+
+    def notify_mcp_resource_updated(self, uri: str) -> None:
+        """Say that the content at `uri` changed."""
+        for publisher in self._publishers():
+            publisher.resource_updated(uri)
+
+    def _publishers(self) -> tuple[Publisher, ...]:
+        publishers: tuple[Publisher, ...] = getattr(self, "_mcp_publishers", ())
+        return publishers

@@ -1,0 +1,274 @@
+"""What agents return and raise, as MCP results. Pure.
+
+A plain dictionary becomes `structuredContent` and its JSON text; MCP content passes as it is; everything else has a
+defined conversion or a defined failure (F-100 to F-106). The results are complete on the wire: they carry
+`resultType`, which earlier revisions ignore.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any, TypeGuard
+
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+
+__all__ = [
+    "as_protocol_error",
+    "completion_result",
+    "error_result",
+    "failure_text",
+    "is_input_required",
+    "jsonable",
+    "prompt_result",
+    "resource_result",
+    "tool_result",
+]
+
+CONTENT_TYPES = frozenset({"audio", "image", "resource", "resource_link", "text"})
+"""The content blocks of MCP 2025-06-18 and later (P-11)."""
+
+_RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
+_COMPLETE: JSON = {"resultType": "complete"}
+_MAX_COMPLETIONS = 100
+"""MCP server/utilities/completion: at most 100 values in one answer."""
+
+
+def tool_result(value: Any, limit: int, *, structured: bool) -> JSON:
+    """Turn what `execute_mcp_tool` returned into a wire `CallToolResult` or `InputRequiredResult`.
+
+    Args:
+        value: The returned value.
+        limit: Bytes that the result may have.
+        structured: Whether values other than dictionaries become structured content too; set where the tool
+            declares an output schema.
+
+    Raises:
+        ToolError: The value has no JSON form, or is too large.
+    """
+    plain, text = jsonable(value, limit)
+    if is_object(plain):
+        return _from_mapping(plain, text)
+    if is_array(plain) and plain and all(map(_is_content, plain)):
+        return _COMPLETE | {"content": plain}
+    content: list[JSON] = [] if plain is None else [_text(plain if isinstance(plain, str) else text)]
+    result = _COMPLETE | {"content": content}
+    if structured and plain is not None:
+        result["structuredContent"] = plain
+    return result
+
+
+def error_result(text: str) -> JSON:
+    """A failed tool call, for the model to read."""
+    return _COMPLETE | {"content": [_text(text)], "isError": True}
+
+
+def prompt_result(value: Any, description: str | None, limit: int) -> JSON:
+    """Turn what `get_mcp_prompt` returned into a wire `GetPromptResult` or `InputRequiredResult`.
+
+    Args:
+        value: Text, a content block, a list of messages or content blocks, or a complete result.
+        description: The prompt's description, used where the value brings none.
+        limit: Bytes that the result may have.
+
+    Raises:
+        ToolError: The value is none of these, or too large.
+    """
+    plain, _ = jsonable(value, limit)
+    if is_input_required(plain):
+        return plain
+    if is_object(plain) and is_array(plain.get("messages")):
+        result = _COMPLETE | plain
+    else:
+        result = _COMPLETE | {"messages": [_message(item) for item in (plain if is_array(plain) else [plain])]}
+    if description is not None:
+        result.setdefault("description", description)
+    return result
+
+
+def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> JSON:
+    """Turn what `read_mcp_resource` returned into a wire `ReadResourceResult` or `InputRequiredResult`.
+
+    Args:
+        value: Text, bytes, a JSON-serialisable value, or a complete result `{"contents": [...]}`.
+        uri: The URI that was read.
+        mime_type: The type that the resource was listed with, if it was.
+        limit: Bytes that the result may have.
+
+    Raises:
+        ResourceNotFoundError: The value is `None`: there is nothing at that URI.
+        ToolError: The value has no JSON form, or is too large.
+    """
+    if value is None:
+        raise ResourceNotFoundError(uri)
+    if isinstance(value, bytes | bytearray):
+        blob = base64.b64encode(value).decode("ascii")
+        _check_size(len(blob), limit)
+        return _COMPLETE | {
+            "contents": [{"uri": uri, "mimeType": mime_type or "application/octet-stream", "blob": blob}]
+        }
+    plain, text = jsonable(value, limit)
+    if is_input_required(plain):
+        return plain
+    if is_object(plain) and is_array(plain.get("contents")):
+        return _COMPLETE | plain
+    if isinstance(plain, str):
+        return _COMPLETE | {"contents": [{"uri": uri, "mimeType": mime_type or "text/plain", "text": plain}]}
+    return _COMPLETE | {"contents": [{"uri": uri, "mimeType": mime_type or "application/json", "text": text}]}
+
+
+def completion_result(value: Any, limit: int) -> JSON:
+    """Turn what `complete_mcp_argument` returned into a wire `CompleteResult`.
+
+    Raises:
+        ToolError: It is neither a list of strings nor a completion.
+    """
+    plain, _ = jsonable(value, limit)
+    completion: JSON = plain if is_object(plain) else {"values": [] if plain is None else plain}
+    values = completion.get("values")
+    if not is_array(values) or not all(isinstance(item, str) for item in values):
+        raise ToolError(f"expected a list of strings, or an object with 'values'; got {type(value).__name__}")
+    completion.setdefault("total", len(values))
+    if len(values) > _MAX_COMPLETIONS:
+        completion |= {"values": values[:_MAX_COMPLETIONS], "hasMore": True}
+    return {"completion": completion}
+
+
+def is_input_required(result: object) -> TypeGuard[JSON]:
+    """Whether a wire result asks for input instead of answering (MCP 2026-07-28, SEP-2322)."""
+    return is_object(result) and result.get("resultType") == "input_required"
+
+
+def failure_text(error: BaseException, what: str, reference: str) -> str:
+    """What a peer may know about a failure of agent code (S1-13, F-100, F-101).
+
+    Anticipated failures (`ToolError`, `ValueError`, the specification's own choice, and operating system errors
+    without the path they name) tell what happened. Everything else only tells that it did: the details are in the
+    log, under the reference.
+
+    Args:
+        error: What was raised.
+        what: What failed, as the peer knows it: `tool 'x'`.
+        reference: Identifies the log entry.
+    """
+    match error:
+        case RequestError() | ValueError() if str(error):
+            return str(error)
+        case OSError() if error.strerror:
+            return f"{type(error).__name__}: {error.strerror}"
+        case asyncio.CancelledError():
+            return f"{what} was cancelled before it finished"
+        case _:
+            kind = type(error).__name__
+            return f"{what} failed with {kind}; the details are in the bridge's log under reference {reference}"
+
+
+def as_protocol_error(error: BaseException) -> ProtocolError | None:
+    """The JSON-RPC error that a failure stands for, if it is one (design section 5, C23)."""
+    if isinstance(error, ProtocolError):
+        return error
+    if isinstance(error, ValueError) and str(error).startswith("Unknown tool"):
+        return ProtocolError(INVALID_PARAMS, str(error))
+    return None
+
+
+def _from_mapping(value: JSON, text: str) -> JSON:
+    if value.get("resultType") == "input_required":
+        return value
+    if _is_content(value):
+        return _COMPLETE | {"content": [value]}
+    content = value.get("content")
+    if is_array(content) and value.keys() <= _RESULT_FIELDS and all(map(_is_content, content)):
+        return _COMPLETE | value
+    failed = value.get("error") is not None and (len(value) == 1 or value.get("status") == "error")
+    if failed:
+        error = value["error"]
+        return error_result(error if isinstance(error, str) else text) | {"structuredContent": value}
+    return _COMPLETE | {"content": [_text(text)], "structuredContent": value}
+
+
+def _is_content(item: Any) -> bool:
+    if not is_object(item):
+        return False
+    match item:
+        case {"type": "text", "text": str()}:
+            return True
+        case {"type": "image" | "audio", "data": str(), "mimeType": str()}:
+            return True
+        case {"type": "resource_link", "uri": str(), "name": str()}:
+            return True
+        case {"type": "resource", "resource": {"uri": str()}}:
+            return True
+        case _:
+            return False
+
+
+def _message(item: Any) -> JSON:
+    if isinstance(item, str):
+        return {"role": "user", "content": _text(item)}
+    if is_object(item):
+        if _is_content(item):
+            return {"role": "user", "content": item}
+        content = item.get("content")
+        if item.get("role") in ("user", "assistant") and isinstance(content, str | dict):
+            return item | {"content": _text(content)} if isinstance(content, str) else item
+    raise ToolError(
+        f"the agent returned {type(item).__name__} where a prompt message was expected: "
+        "text, a content block, or {'role': ..., 'content': ...}"
+    )
+
+
+def _text(value: str) -> JSON:
+    return {"type": "text", "text": value}
+
+
+def jsonable(value: Any, limit: int) -> tuple[Any, str]:
+    """`value` as plain JSON data and as JSON text, with NaN as null and lone surrogates replaced (F-103 to F-105).
+
+    Raises:
+        ToolError: It has no JSON form, or more than `limit` bytes.
+    """
+    try:
+        plain = to_jsonable_python(value, by_alias=True, exclude_none=_is_protocol_model(value), inf_nan_mode="null")
+        try:
+            encoded = to_json(plain)
+        except PydanticSerializationError:
+            plain = _without_surrogates(plain)
+            encoded = to_json(plain)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ToolError(
+            f"the agent returned a value that has no JSON form ({type(value).__name__}): {_first_line(error)}"
+        ) from error
+    _check_size(len(encoded), limit)
+    return plain, encoded.decode()
+
+
+def _is_protocol_model(value: Any) -> bool:
+    """Whether `value` is, or holds, a model of the SDK's own types, whose unset fields must not appear as null."""
+    first = value[0] if is_array(value) and value else value
+    return isinstance(first, BaseModel) and type(first).__module__.partition(".")[0] in ("mcp", "mcp_types")
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise ToolError(
+            f"the result has {size:,} bytes; at most {limit:,} can be sent. Return less, or a link to the data."
+        )
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if is_array(value):
+        return [_without_surrogates(item) for item in value]
+    if is_object(value):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    return value
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0]

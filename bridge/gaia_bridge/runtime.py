@@ -1,0 +1,228 @@
+"""The doors between the event loop and agent code: bounded threads, a loop of its own for coroutines, one way back.
+
+Nothing an agent does may stop the loop that serves the protocol, so agent code never runs on it. Blocking code runs in
+a pool that belongs to that agent alone; coroutines run on an event loop that belongs to that agent alone. Both kinds
+of thread are daemons: a stuck call must not keep the process alive (F-118), which is why the standard library's
+executor, whose threads are joined at exit, does not serve here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any
+
+import anyio
+
+from gaia_bridge.errors import BusyError
+
+__all__ = ["AgentRunner", "Job", "LoopHandle", "Outcome"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a piece of agent code ended: with a value, or with any `BaseException`, never by raising here."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+class LoopHandle:
+    """The running event loop, as other threads may use it. Make it on the loop's own thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Run `callback` on the loop, soon, from any thread. A loop that is gone has nobody left to tell."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Callable[[], None]:
+        """Run `callback` in `seconds`; returns a function that calls it off. Only on the loop's own thread."""
+        return self._loop.call_later(seconds, callback).cancel
+
+
+class Job:
+    """One piece of agent code on its way through a runner."""
+
+    def __init__(self, call: Callable[[], Any], context: Context, on_done: Callable[[Outcome], None]) -> None:
+        self._call = call
+        self._context = context
+        self._on_done = on_done
+        self._cancelled = False
+        self._cancel_task: Callable[[], object] | None = None
+
+    def cancel(self) -> None:
+        """Skip the job if it did not start, cancel it if it is a coroutine. Running threads must look by themselves."""
+        self._cancelled = True
+        if (cancel_task := self._cancel_task) is not None:
+            cancel_task()
+
+    def run(self, loop: _AgentLoop) -> None:
+        """Run on the calling worker thread; hand an awaitable result on to the agent's loop."""
+        if self._cancelled:
+            self._on_done(Outcome(error=asyncio.CancelledError()))
+            return
+        try:
+            value = self._context.run(self._call)
+        except BaseException as error:  # noqa: B036 - the boundary: SystemExit in a tool is that call's failure (F-101)
+            self._on_done(Outcome(error=error))
+            return
+        if inspect.isawaitable(value):
+            self._cancel_task = loop.submit(value, self._context, self._on_done)
+            if self._cancelled:
+                self._cancel_task()
+        else:
+            self._on_done(Outcome(value))
+
+
+class AgentRunner:
+    """Runs one agent's code in at most `threads` threads, with at most `queue` calls waiting.
+
+    Args:
+        name: The agent, for thread names and error texts.
+        threads: Blocking calls at once.
+        queue: Calls that may wait.
+    """
+
+    def __init__(self, name: str, threads: int, queue: int) -> None:
+        self.name = name
+        self._max_threads = threads
+        self._max_pending = threads + queue
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._pending = 0
+        self._threads = 0
+        self._closed = False
+        self._loop = _AgentLoop(name)
+
+    def start(self, call: Callable[[], Any], context: Context, on_done: Callable[[Outcome], None]) -> Job:
+        """Run `call` in the pool.
+
+        Args:
+            call: The code. If it returns an awaitable, that runs on the agent's own event loop.
+            context: The context variables it sees.
+            on_done: Called exactly once, in a thread of this runner.
+
+        Raises:
+            BusyError: All threads and the whole queue are taken.
+        """
+        job = Job(call, context, self._release_and(on_done))
+        with self._lock:
+            if self._closed or self._pending >= self._max_pending:
+                running = min(self._pending, self._max_threads)
+                raise BusyError(self.name, running, self._pending - running)
+            self._pending += 1
+            if self._threads < min(self._pending, self._max_threads):
+                self._threads += 1
+                name = f"agent {self.name} #{self._threads}"
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._jobs.put(job)
+        return job
+
+    async def run(self, call: Callable[[], Any], context: Context) -> Outcome:
+        """Run `call` as `start` does and wait for how it ends.
+
+        When the waiting is cancelled, a coroutine is cancelled too; a thread cannot be, and keeps its place in the
+        pool until it ends.
+
+        Raises:
+            BusyError: All threads and the whole queue are taken.
+        """
+        loop, done = LoopHandle(), anyio.Event()
+        outcomes: list[Outcome] = []
+
+        def finish(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            loop.call_soon(done.set)
+
+        job = self.start(call, context, finish)
+        try:
+            await done.wait()
+        finally:
+            job.cancel()
+        return outcomes[0]
+
+    def close(self) -> None:
+        """Let idle threads and the agent's loop end. Code that is stuck is left alone; its threads are daemons."""
+        with self._lock:
+            self._closed = True
+            for _ in range(self._threads):
+                self._jobs.put(None)
+        self._loop.close()
+
+    def _release_and(self, on_done: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+        def finish(outcome: Outcome) -> None:
+            with self._lock:
+                self._pending -= 1
+            on_done(outcome)
+
+        return finish
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job.run(self._loop)
+
+
+class _AgentLoop:
+    """An event loop in a thread of its own, started with the first coroutine."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def submit(
+        self, awaitable: Awaitable[Any], context: Context, on_done: Callable[[Outcome], None]
+    ) -> Callable[[], object]:
+        """Run `awaitable` as a task of the loop; returns a thread-safe function that cancels it."""
+        tasks: list[asyncio.Task[None]] = []
+
+        async def contain() -> None:
+            try:
+                outcome = Outcome(await awaitable)
+            except BaseException as error:  # noqa: B036 - as in `Job.run`; the loop itself must survive (F-101)
+                outcome = Outcome(error=error)
+            on_done(outcome)
+
+        def start() -> None:
+            tasks.append(loop.create_task(contain(), context=context))
+
+        loop = self._running_loop()
+        loop.call_soon_threadsafe(start)
+        return lambda: loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+
+    def close(self) -> None:
+        """Stop the loop once what it is doing right now returns to it."""
+        with self._lock:
+            self._closed = True
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=self._run, args=(self._loop,), name=f"agent {self._name} loop", daemon=True
+                ).start()
+            return self._loop
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        while not self._closed:
+            try:
+                loop.run_forever()
+            except BaseException:  # noqa: B036 - SystemExit in a task that the agent itself started
+                logger.exception("agent %s: a task of its own ended its event loop; the loop goes on", self._name)
+        loop.close()

@@ -1,0 +1,104 @@
+"""Limits and deadlines, each with its reason. One frozen object is handed down; nothing else spells a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_HOST", "DEFAULT_PORT", "AgentLimits", "HttpLimits", "Settings", "UpstreamLimits"]
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8765
+"""Where `gaia-bridge serve` listens when nothing else is said (design section 6)."""
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """What one agent may use of the process (F-100 to F-109)."""
+
+    threads: int = 8
+    """Blocking calls at once. A pool of its own, so that a stuck agent cannot stall another or the protocol."""
+    queue: int = 64
+    """Calls that may wait for a thread; one more is answered "busy", because a silent queue looks like a hang."""
+    call_timeout: float = 600.0
+    """Seconds for one tool call. Long enough for a build or a model; finite, so that nothing waits for ever."""
+    definitions_timeout: float = 10.0
+    """Seconds for an agent to list its tools, prompts or resources: a list is data, not work."""
+    definitions_max_age: float = 1.0
+    """Seconds a list is trusted before it is read again, for agents that change without saying so."""
+    result_bytes: int = 16 * MIB
+    """One result, serialised. More would stall every client of the process while it is encoded (F-106)."""
+    schema_bytes: int = 256 * KIB
+    """One tool schema (S-30)."""
+    question_timeout: float = 300.0
+    """Seconds a question to the user may stay open; afterwards the call that asked is cancelled."""
+    max_parked: int = 64
+    """Calls of one agent that may wait for a 2026-07-28 client to come back with an answer."""
+    max_rounds: int = 10
+    """How often one call may ask for input before it is refused, so that two programs cannot loop for ever."""
+    log_bytes: int = 64 * KIB
+    """One log message; more belongs in a resource."""
+    notes: int = 1_000
+    """Progress and log messages that wait for a slow client; beyond it the oldest is dropped (S-14)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """What the HTTP side accepts (faults-and-security section 6)."""
+
+    body_bytes: int = 4 * MIB
+    """One request body; the SDK's own default, applied to every route."""
+    header_bytes: int = 32 * KIB
+    """All header lines of one request."""
+    header_timeout: float = 10.0
+    """Seconds to send the header lines (F-091: uvicorn itself waits for ever)."""
+    body_timeout: float = 30.0
+    """Seconds to send a body, for the same reason."""
+    keep_alive: float = 75.0
+    """Seconds an idle connection is kept. Longer than a client's pool keeps it, so that the client closes first."""
+    sessions: int = 256
+    """Legacy sessions per endpoint (F-089); the next one is answered 503."""
+    session_idle: float = 1_800.0
+    """Seconds without a request after which a legacy session ends. An open stream keeps it."""
+    replay_events: int = 256
+    """Events kept per session for a client that resumes a broken stream."""
+    replay_bytes: int = 4 * MIB
+    """Bytes of the same: many sessions must not add up to the whole memory."""
+    retry_interval: int = 500
+    """Milliseconds after which a client whose stream was closed should come back."""
+    shutdown_grace: float = 5.0
+    """Seconds for open requests to finish at shutdown."""
+    notification_timeout: float = 5.0
+    """Seconds one client may take to accept one change notification; then it is dropped for that client."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamLimits:
+    """What an upstream server is given."""
+
+    connect_timeout: float = 30.0
+    """Seconds from launch to a completed handshake; `npx` and `uvx` install on first use."""
+    list_timeout: float = 10.0
+    """Seconds for one page of a list."""
+    call_timeout: float = 600.0
+    """Seconds for one forwarded request."""
+    pages: int = 100
+    """Pages of one list: an endless cursor must end somewhere (F-036)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All limits of one bridge."""
+
+    agent: AgentLimits = AgentLimits()
+    http: HttpLimits = HttpLimits()
+    upstream: UpstreamLimits = UpstreamLimits()
+    list_ttl: int = 5_000
+    """Milliseconds a 2026-07-28 client may keep a list without asking again. Short, because a client need not listen
+    for changes; not zero, because some list before every call."""
+    line_bytes: int = 4 * MIB
+    """One line on stdio; the same as one HTTP body, so that both transports give the same verdict."""
+    stdio_grace: float = 1.0
+    """Seconds for calls in flight to finish after the editor closed our input (F-118: gone within two)."""

@@ -1,0 +1,129 @@
+"""The wire vocabulary: the one place that spells the SDK's method names, fields and revisions.
+
+A definition is checked against the SDK's own wire models before it is published, one by one and once per era, because
+the SDK refuses a whole list for one bad item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp_types import Implementation, InputRequiredResult
+from mcp_types.methods import serialize_server_result
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.model import ServerInfo
+
+__all__ = [
+    "CAPABILITY_OF",
+    "LIST_FIELDS",
+    "definition_problem",
+    "for_legacy",
+    "implementation",
+    "is_modern",
+    "normalised_tool",
+    "result_problem",
+]
+
+LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
+    "tool": ("tools/list", "tools"),
+    "prompt": ("prompts/list", "prompts"),
+    "resource": ("resources/list", "resources"),
+    "resource template": ("resources/templates/list", "resourceTemplates"),
+}
+"""For each kind of definition, the method that lists it and the field that holds the list."""
+
+CAPABILITY_OF: Final[Mapping[str, str]] = {
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+    "sampling/createMessage": "sampling",
+}
+"""For each request that a server may put to a client, the capability that the client must have declared."""
+
+_CACHE_FIELDS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+
+
+def is_modern(protocol_version: str) -> bool:
+    """Whether the revision has no handshake and no sessions: 2026-07-28 and later."""
+    return protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def implementation(info: ServerInfo) -> JSON:
+    """The `Implementation` object that introduces a server, as keyword arguments of the SDK's `Server`."""
+    model = Implementation.model_validate(
+        {
+            "name": info.name,
+            "version": info.version,
+            "title": info.title,
+            "description": info.description,
+            "websiteUrl": info.website_url,
+            "icons": [dict(icon) for icon in info.icons] or None,
+        }
+    )
+    return {name: getattr(model, name) for name in ("version", "title", "description", "website_url", "icons")}
+
+
+def normalised_tool(definition: Mapping[str, Any]) -> JSON:
+    """The definition with an object schema for its input, which MCP demands (S1-18, C24)."""
+    schema = definition.get("inputSchema")
+    if schema is None:
+        return {**definition, "inputSchema": {"type": "object"}}
+    if is_object(schema) and "type" not in schema:
+        return {**definition, "inputSchema": {"type": "object", **schema}}
+    return dict(definition)
+
+
+def definition_problem(
+    kind: str, definition: Mapping[str, Any], protocol_version: str = LATEST_MODERN_VERSION
+) -> str | None:
+    """Why a definition cannot be carried by a revision of the protocol, or `None` if it can.
+
+    Args:
+        kind: A key of `LIST_FIELDS`.
+        definition: The definition, wire-shaped.
+        protocol_version: The revision.
+    """
+    method, field = LIST_FIELDS[kind]
+    return _problem(method, {field: [definition], **_CACHE_FIELDS}, protocol_version)
+
+
+def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
+    """Why a result cannot be sent, or `None` if it can.
+
+    The handshake revision's models judge complete results: the modern ones let malformed content slip through.
+    """
+    if result.get("resultType") == "input_required":
+        try:
+            InputRequiredResult.model_validate(result, by_name=False)
+        except ValidationError as error:
+            return _first_problem(error)
+        return None
+    return _problem(method, result, LATEST_HANDSHAKE_VERSION)
+
+
+def for_legacy(kind: str, definition: JSON) -> JSON | None:
+    """The definition as clients before 2026-07-28 can be given it, or `None` if they cannot.
+
+    Their output schemas describe objects only; a tool with another output goes without.
+    """
+    output = definition.get("outputSchema")
+    if kind == "tool" and output is not None and not (is_object(output) and output.get("type") == "object"):
+        definition = {key: value for key, value in definition.items() if key != "outputSchema"}
+    return None if definition_problem(kind, definition, LATEST_HANDSHAKE_VERSION) else definition
+
+
+def _problem(method: str, result: Mapping[str, Any], protocol_version: str) -> str | None:
+    try:
+        serialize_server_result(method, protocol_version, result)
+    except ValidationError as error:
+        return _first_problem(error)
+    return None
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
+    return f"{where}: {first['msg']}"

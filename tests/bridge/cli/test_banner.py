@@ -1,0 +1,131 @@
+"""The banner says what is where and who may call, and never a secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from gaia_bridge.cli.banner import Access, banner
+from gaia_bridge.inbound.guard import AccessPolicy
+from gaia_bridge.model import LeftOut, Offer, ServerInfo, SourceKind
+
+TOKEN = "t" * 43
+
+
+@dataclass
+class FixedSource:
+    """A source that offers the same for ever."""
+
+    name: str
+    kind: SourceKind
+    offer: Offer
+
+    def listen(self, listener: Callable[[Any], None]) -> Callable[[], None]:
+        raise NotImplementedError
+
+    async def refresh(self) -> None: ...
+    async def call_tool(self, *_: Any) -> dict[str, Any]: ...
+    async def get_prompt(self, *_: Any) -> dict[str, Any]: ...
+    async def read_resource(self, *_: Any) -> dict[str, Any]: ...
+    async def complete(self, *_: Any) -> dict[str, Any]: ...
+    async def subscribe(self, uri: str) -> None: ...
+    async def unsubscribe(self, uri: str) -> None: ...
+
+
+def named(*names: str, key: str = "name") -> tuple[dict[str, str], ...]:
+    return tuple({key: name} for name in names)
+
+
+def access_for(
+    host: str, port: int = 8765, allow_hosts: tuple[str, ...] = (), token_file: Path | None = None
+) -> Access:
+    policy = AccessPolicy.for_address(host, port, allow_hosts, (), TOKEN if token_file else None)
+    return Access(host, port, allow_hosts, policy.hosts, token_file)
+
+
+def text_of(*sources: FixedSource, access: Access) -> str:
+    return click.unstyle(banner(sources, access))
+
+
+CODE = FixedSource(
+    "code",
+    SourceKind.AGENT,
+    Offer(
+        ServerInfo("Code", "1"),
+        tools=named("search-code", "read-file"),
+        prompts=named("review-code"),
+        resources=named("project://tree", key="uri"),
+        templates=named("file:///{path}", key="uriTemplate"),
+        left_out=(LeftOut("tool", "odd\x1b[2J", "no\nobject"),),
+    ),
+)
+FILES = FixedSource("files", SourceKind.SERVER, Offer(ServerInfo("files", "")))
+
+
+def test_every_source_is_shown_with_its_addresses_and_all_it_offers() -> None:
+    lines = text_of(CODE, FILES, access=access_for("127.0.0.1")).splitlines()
+    assert lines[3:16] == [
+        "  http://127.0.0.1:8765/mcp  everything",
+        "  http://127.0.0.1:8765/sse  the same, for older editors",
+        "",
+        "  http://127.0.0.1:8765/agents/code/mcp  agent code",
+        "  http://127.0.0.1:8765/agents/code/sse",
+        "    2 tools: search-code, read-file",
+        "    1 prompt: review-code",
+        "    1 resource: project://tree",
+        "    1 resource template: file:///{path}",
+        "    left out: tool odd [2J: no object",
+        "",
+        "  http://127.0.0.1:8765/servers/files/mcp  server files",
+        "",
+    ]
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    many = FixedSource(
+        "many", SourceKind.AGENT, Offer(ServerInfo("m", "1"), tools=named(*(f"t{i}" for i in range(20))))
+    )
+    assert "    20 tools: t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11 and 8 more\n" in text_of(
+        many, access=access_for("127.0.0.1")
+    )
+
+
+@pytest.mark.requirement("S-36")
+def test_the_token_is_named_by_its_file_and_never_shown() -> None:
+    text = text_of(access=access_for("127.0.0.1", token_file=Path("/home/me/.gaia/bridge-token")))
+    assert "with the token in /home/me/.gaia/bridge-token" in text
+    assert TOKEN not in text
+    assert "Bearer ${env:GAIA_BRIDGE_TOKEN}" in text
+
+
+def test_the_snippet_is_what_vs_code_reads() -> None:
+    text = text_of(access=access_for("127.0.0.1", 4711))
+    assert json.loads(text[text.index("{") :]) == {
+        "servers": {"gaia-bridge": {"type": "http", "url": "http://127.0.0.1:4711/mcp"}}
+    }
+    assert "Access: as 127.0.0.1:4711, [::1]:4711, localhost:4711" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "allow_hosts", "url"),
+    [
+        ("127.0.0.1", (), "http://127.0.0.1:8765"),
+        ("localhost", (), "http://localhost:8765"),
+        ("LOCALHOST", ("other.example",), "http://localhost:8765"),
+        ("::1", (), "http://[::1]:8765"),
+        ("0.0.0.0", ("bridge.example",), "http://bridge.example:8765"),
+        ("0.0.0.0", ("bridge.example:80", "x"), "http://bridge.example:80"),
+        ("::", ("fd00::1",), "http://[fd00::1]:8765"),
+        ("0.0.0.0", ("[fd00::1]:9",), "http://[fd00::1]:9"),
+    ],
+)
+def test_the_urls_are_ones_that_the_guard_accepts(host: str, allow_hosts: tuple[str, ...], url: str) -> None:
+    access = access_for(host, allow_hosts=allow_hosts, token_file=Path("token"))
+    assert access.base_url == url
+    assert url.removeprefix("http://") in access.hosts

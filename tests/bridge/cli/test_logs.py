@@ -1,0 +1,70 @@
+"""What is logged can neither hide nor forge anything, and stops nothing."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+
+import pytest
+
+from gaia_bridge.cli.logs import LineFormatter, log_to_stderr
+
+logger = logging.getLogger("gaia_bridge.example")
+
+
+def record(message: str, error: BaseException | None = None) -> logging.LogRecord:
+    info = (type(error), error, error.__traceback__) if error else None
+    return logging.LogRecord("gaia_bridge.example", logging.ERROR, __file__, 1, message, None, info)
+
+
+@pytest.mark.requirement("F-113")
+def test_a_record_is_one_line_whatever_is_in_it() -> None:
+    text = LineFormatter("%(levelname)s %(message)s").format(record("one\nERROR forged\x1b[2J\u202e\ud800\ttab"))
+    assert text == "ERROR one\\nERROR forged\\x1b[2J\\u202e\\ud800\\ttab"
+
+
+@pytest.mark.requirement("F-113")
+def test_a_traceback_cannot_be_taken_for_a_record() -> None:
+    try:
+        raise ValueError("first\nERROR forged\x1b[2J")
+    except ValueError as error:
+        first, *rest = LineFormatter("%(levelname)s %(message)s").format(record("it broke", error)).split("\n")
+    assert first == "ERROR it broke"
+    assert rest
+    assert all(line.startswith("    ") and line.isprintable() for line in rest)
+
+
+def test_logging_goes_to_standard_error_until_it_is_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    before = (root.level, list(root.handlers), logging.getLogger("mcp").level)
+    stop = log_to_stderr("info")
+    logger.info("news")
+    logger.debug("detail")
+    logging.getLogger("mcp.server").info("every step")
+    stop()
+    logger.error("too late")
+    captured = capsys.readouterr()
+    assert "INFO    gaia_bridge.example: news" in captured.err
+    assert captured.out == ""
+    assert "detail" not in captured.err
+    assert "every step" not in captured.err
+    assert "too late" not in captured.err
+    assert (root.level, root.handlers, logging.getLogger("mcp").level) == before
+
+
+def test_debug_logs_every_step_of_the_libraries_too(capsys: pytest.CaptureFixture[str]) -> None:
+    stop = log_to_stderr("debug")
+    logging.getLogger("mcp.server").info("every step")
+    stop()
+    assert "every step" in capsys.readouterr().err
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    stop = log_to_stderr("info")
+    logger.info("nobody reads this")
+    stop()
+    assert closed.closed

@@ -1,0 +1,157 @@
+"""The program as a whole: its options, its exit codes, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+
+import gaia_bridge.cli
+from gaia_bridge import __version__
+from gaia_bridge.cli import main, program
+from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.options import log_options, set_up_logging
+from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, ListenError, PublishError
+from tests.bridge.cli.running import run
+
+HEAVY = {"anyio", "gaia", "gaia_agents", "jsonschema_rs", "mcp", "pydantic", "rich", "starlette", "uvicorn", "uvloop"}
+
+
+def command(callback: Callable[[], object]) -> click.Command:
+    """A command that runs `callback`, with the options that every command has."""
+
+    @click.command()
+    @log_options
+    @click.pass_context
+    def boom(ctx: click.Context, log_level: str | None, debug: bool) -> object:
+        set_up_logging(ctx, log_level, debug, default="error")
+        return callback()
+
+    return boom
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setitem(program.commands, "boom", command(fail))
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"gaia-bridge {__version__}\n"
+
+
+def test_the_help_names_the_commands_and_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-h"], prog_name="gaia mcp") == 0
+    text = capsys.readouterr().out
+    assert "Usage: gaia mcp" in text
+    assert "  agents " in text
+    assert "  serve " in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["serve", "--help"], ["agents", "--help"], ["serve", "--no"]]
+)
+def test_help_is_not_kept_waiting_by_imports(arguments: list[str]) -> None:
+    code = (
+        "import sys; from gaia_bridge.cli import main; main(sys.argv[1:]);"
+        "print('imported:', *sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, timeout=30
+    )
+    imported = set(result.stdout.rpartition("imported:")[2].split())
+    assert "click" in imported
+    assert imported & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "Usage:"),
+        (["--unknown"], "No such option"),
+        (["unknown"], "No such command"),
+        (["serve", "--unknown"], "No such option"),
+        (["serve", "--port", "x"], "is not a valid integer"),
+        (["serve", "--port", "70000"], "0<=x<=65535"),
+        (["serve", "--names", "x"], "is not one of"),
+        (["agents", "--log-level", "x"], "is not one of"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
+) -> None:
+    assert main(arguments) == ExitCode.USAGE == 64
+    captured = capsys.readouterr()
+    assert expected in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.requirement("F-120")
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (AgentLoadError("x:Y", "it is\nnot there"), 66),
+        (PublishError("x", "taken"), 66),
+        (ListenError("127.0.0.1:80", "not permitted"), 69),
+        (ConfigError("file.json", "not JSON"), 78),
+        (BridgeError("something else"), 70),
+        (ExceptionGroup("tasks", [ExceptionGroup("tasks", [ListenError("[::1]:1", "the port is in use")])]), 69),
+        (ZeroDivisionError("division\nby zero"), 70),
+        (ExceptionGroup("tasks", [OSError("one"), OSError("two")]), 70),
+    ],
+)
+def test_an_error_is_one_line_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, code: int
+) -> None:
+    failing(monkeypatch, error)
+    assert main(["boom"]) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("gaia-bridge: error: ")
+    assert captured.err.count("\n") == 1
+    assert ("run with --debug for the traceback" in captured.err) is not isinstance(
+        error, BridgeError | ExceptionGroup
+    ) or code == 70
+
+
+def test_debug_shows_where_an_error_comes_from(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(monkeypatch, ZeroDivisionError("by zero"))
+    assert main(["boom", "--debug"]) == 70
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert error.endswith("gaia-bridge: error: internal error: ZeroDivisionError: by zero\n")
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), click.Abort()])
+def test_an_interrupt_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], interrupt: BaseException
+) -> None:
+    failing(monkeypatch, interrupt)
+    assert main(["boom"]) == ExitCode.INTERRUPTED
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_command_that_returns_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(program.commands, "boom", command(lambda: None))
+    assert main(["boom"]) == 0
+
+
+def test_every_exit_code_is_documented() -> None:
+    documented = set(map(int, re.findall(r"^    (\d+)", gaia_bridge.cli.__doc__ or "", re.MULTILINE)))
+    assert documented == {int(code) for code in ExitCode}
+
+
+def test_the_module_is_the_program() -> None:
+    result = run("--version")
+    assert (result.returncode, result.stdout) == (0, f"gaia-bridge {__version__}\n")
+    wrong = run("--unknown")
+    assert wrong.returncode == 64
+    assert "python -m gaia_bridge" in wrong.stderr

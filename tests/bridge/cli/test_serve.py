@@ -1,0 +1,117 @@
+"""`gaia-bridge serve` refuses what cannot be served, in one line, before anything is started."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gaia_bridge.cli import main
+from tests.bridge.cli.running import write_agent
+
+
+@pytest.fixture(autouse=True)
+def fresh_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test starts in an empty folder and leaves no path behind."""
+    monkeypatch.chdir(tmp_path)
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> str:
+    assert main(["serve", *arguments]) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    return captured.err.strip().rpartition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--port", "8765"], "--port"),
+        (["--host", "127.0.0.1"], "--host"),
+        (["--auth"], "--auth"),
+        (["--allow-host", "x", "--allow-origin", "http://x"], "--allow-host, --allow-origin"),
+    ],
+)
+def test_options_of_http_mean_nothing_on_stdio(
+    capsys: pytest.CaptureFixture[str], options: list[str], named: str
+) -> None:
+    assert error_of(capsys, "--stdio", *options, code=64) == (
+        f"Error: --stdio listens on no address: leave out {named}"
+    )
+
+
+@pytest.mark.requirement("F-120")
+def test_a_port_in_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert error_of(capsys, "--port", str(port), code=69) == (
+            f"gaia-bridge: error: cannot listen on 127.0.0.1:{port}: the port is in use "
+            "(stop the other program, or choose another --port)"
+        )
+
+
+@pytest.mark.requirement("S-2")
+@pytest.mark.parametrize("options", [[], ["--allow-host", "bridge.example"], ["--auth"]])
+def test_an_address_for_everyone_needs_a_token_and_names(
+    capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    line = error_of(capsys, "--host", "0.0.0.0", "--port", "0", *options, code=69)
+    assert "other machines can reach this address" in line
+
+
+@pytest.mark.parametrize("options", [["--allow-host", "http://x/y"], ["--allow-origin", "*"]])
+def test_a_host_or_origin_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    assert f"error: {options[0]}: " in error_of(capsys, "--port", "0", *options, code=78)
+
+
+def test_a_configuration_that_was_named_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "none.json" in error_of(capsys, "--port", "0", "--config", "none.json", code=78)
+
+
+def test_a_broken_configuration_is_located(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "servers.json").write_text('{\n "mcpServers": {,}\n}', encoding="utf-8")
+    assert "servers.json:2" in error_of(capsys, "--port", "0", "--config", "servers.json", code=78)
+
+
+def test_a_broken_configuration_of_the_user_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".gaia").mkdir()
+    (tmp_path / ".gaia/mcp_servers.json").write_text("[]", encoding="utf-8")
+    assert "mcp_servers.json" in error_of(capsys, "--port", "0", code=78)
+
+
+def test_an_agent_that_cannot_be_loaded_ends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_agent(tmp_path)
+    assert error_of(capsys, "--port", "0", "demo.py", "missing.py", code=66) == (
+        "gaia-bridge: error: agent 'missing.py': there is no file missing.py"
+    )
+
+
+def test_a_failure_leaves_no_socket_and_no_signal_handler_behind(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    error_of(capsys, "--port", str(port), "missing.py", code=66)
+    with socket.create_server(("127.0.0.1", port)) as again:
+        assert again.getsockname()[1] == port
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_config_of_the_project_is_only_pointed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    touched = tmp_path / "touched"
+    server = {"command": sys.executable, "args": ["-c", f"open({str(touched)!r}, 'w')"]}
+    (tmp_path / "mcp_servers.json").write_text(json.dumps({"mcpServers": {"evil": server}}), encoding="utf-8")
+    assert main(["serve", "--port", "0", "missing.py"]) == 66
+    assert "./mcp_servers.json is not used; with --config ./mcp_servers.json it is" in capsys.readouterr().err
+    assert not touched.exists()

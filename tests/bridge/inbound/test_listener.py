@@ -1,0 +1,658 @@
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import signal
+import socket
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import SocketStream
+from gaia_bridge.errors import BridgeError, ListenError
+from gaia_bridge.inbound.guard import AccessPolicy, Guard
+from gaia_bridge.inbound.listener import HttpServer, bind
+from gaia_bridge.settings import HttpLimits
+from sse_starlette.sse import AppStatus, EventSourceResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+pytestmark = pytest.mark.anyio
+
+QUICK = HttpLimits(header_timeout=0.2, body_timeout=0.2, body_bytes=1000)
+SMALL = HttpLimits(header_bytes=4096, body_bytes=1000)
+
+
+async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application without lifespan events that reads every body."""
+    if scope["type"] == "http":
+        body = await Request(scope, receive).body()
+        await JSONResponse({"path": scope["path"], "received": len(body)})(scope, receive, send)
+
+
+@asynccontextmanager
+async def serving(
+    app: ASGIApp,
+    limits: HttpLimits | None = None,
+    on_shutdown: Sequence[Callable[[], None]] = (),
+) -> AsyncGenerator[tuple[HttpServer, int]]:
+    """Serve on a free port; leaving the block stops the server and waits for its end."""
+    server = HttpServer(app, sockets=bind("127.0.0.1", 0), limits=limits, on_shutdown=on_shutdown)
+    port = server.addresses[0][1]
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(server.run)
+        try:
+            yield server, port
+        finally:
+            server.stop()
+
+
+@asynccontextmanager
+async def guarding(limits: HttpLimits) -> AsyncGenerator[int]:
+    """The port of a guarded server."""
+    sockets = bind("127.0.0.1", 0)
+    port = sockets[0].getsockname()[1]
+    guard = Guard(hello, AccessPolicy.for_address("127.0.0.1", port, limits=limits))
+    server = HttpServer(guard, sockets=sockets, limits=limits)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(server.run)
+        yield port
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+async def quick() -> AsyncIterator[int]:
+    """The port of a guarded server with short deadlines."""
+    async with guarding(QUICK) as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+async def small() -> AsyncIterator[int]:
+    """The port of a guarded server with small limits."""
+    async with guarding(SMALL) as port:
+        yield port
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncGenerator[SocketStream]:
+    with anyio.fail_after(5):
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            yield stream
+
+
+async def read_all(stream: SocketStream) -> bytes:
+    """Read until the server closes."""
+    data = b""
+    try:
+        while True:
+            data += await stream.receive()
+    except (anyio.EndOfStream, anyio.BrokenResourceError):
+        return data
+
+
+async def read_until(stream: SocketStream, end: bytes) -> bytes:
+    data = b""
+    while end not in data:
+        data += await stream.receive()
+    return data
+
+
+def request(port: int, line: str = "GET /x HTTP/1.1", *headers: str) -> bytes:
+    return "\r\n".join([line, f"Host: 127.0.0.1:{port}", *headers, "", ""]).encode()
+
+
+def refusal(answer: bytes) -> tuple[int, str]:
+    """The status and the message of an answer that must be one complete refusal, on a connection that ends."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"connection: close" in head.lower()
+    error = json.loads(body)["error"]
+    assert error["code"] == -32600
+    return int(head.split()[1]), error["message"]
+
+
+# Sockets
+
+
+def test_an_address_is_bound_alone() -> None:
+    (sock,) = bind("127.0.0.1", 0)
+    with sock:
+        assert sock.family == socket.AF_INET
+        assert sock.getsockname()[0] == "127.0.0.1"
+        assert not sock.get_inheritable()
+
+
+def test_a_name_is_bound_on_all_its_addresses_with_one_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    name_stands_for(monkeypatch, "127.0.0.1", "127.0.0.2", "127.0.0.1")
+    sockets = bind("localhost", 0)
+    names = [sock.getsockname() for sock in sockets]
+    close(sockets)
+    assert [address for address, _ in names] == ["127.0.0.1", "127.0.0.2"]
+    assert len({port for _, port in names}) == 1
+
+
+@pytest.mark.requirement("F-120")
+def test_an_address_that_this_machine_lacks_is_left_out_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    name_stands_for(monkeypatch, "192.0.2.1", "127.0.0.1")
+    sockets = bind("localhost", 0)
+    names = [sock.getsockname()[0] for sock in sockets]
+    close(sockets)
+    assert names == ["127.0.0.1"]
+
+
+def test_an_ipv6_address_does_not_take_the_ipv4_port() -> None:
+    try:
+        (six,) = bind("::1", 0)
+    except ListenError:
+        pytest.skip("no IPv6 on this machine")
+    with six:
+        (four,) = bind("127.0.0.1", six.getsockname()[1])
+        four.close()
+
+
+@pytest.mark.requirement("F-120")
+def test_a_port_in_use_is_one_clear_line() -> None:
+    (first,) = bind("127.0.0.1", 0)
+    with first:
+        port = first.getsockname()[1]
+        with pytest.raises(ListenError) as refused:
+            bind("127.0.0.1", port)
+    assert str(refused.value) == (
+        f"cannot listen on 127.0.0.1:{port}: the port is in use (stop the other program, or choose another --port)"
+    )
+
+
+@pytest.mark.requirement("F-120")
+def test_one_taken_address_of_a_name_frees_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    (taken,) = bind("127.0.0.2", 0)
+    with taken:
+        port = taken.getsockname()[1]
+        name_stands_for(monkeypatch, "127.0.0.1", "127.0.0.2")
+        with pytest.raises(ListenError, match="in use"):
+            bind("localhost", port)
+        monkeypatch.undo()
+        close(bind("127.0.0.1", port))
+
+
+@pytest.mark.requirement("F-120")
+@pytest.mark.parametrize(
+    ("host", "port", "line"),
+    [
+        ("192.0.2.1", 0, "cannot listen on 192.0.2.1:0: this machine has no such address"),
+        ("2001:db8::1", 0, "cannot listen on [2001:db8::1]:0: "),
+        ("127.0.0.1", 65536, "there is no such port"),
+        ("127.0.0.1", -1, "there is no such port"),
+        ("a..b", 0, "the host cannot be resolved"),
+        ("x" * 300, 0, "the host cannot be resolved"),
+        ("not a host", 0, "the host cannot be resolved"),
+    ],
+)
+def test_an_address_that_cannot_be_is_one_clear_line(host: str, port: int, line: str) -> None:
+    with pytest.raises(ListenError) as refused:
+        bind(host, port)
+    assert line in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.requirement("F-120")
+def test_a_reserved_port_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests may run as root, whom the kernel lets have any port."""
+
+    def forbid(self: socket.socket, address: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", forbid)
+    with pytest.raises(ListenError, match=r"127\.0\.0\.1:80: not permitted \(ports below 1024"):
+        bind("127.0.0.1", 80)
+
+
+def name_stands_for(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    def resolve(host: str, port: int, **options: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+
+
+def close(sockets: Sequence[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()
+
+
+# Deadlines
+
+
+@pytest.mark.requirement("F-091")
+@pytest.mark.parametrize("start", [b"G", b"GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n"])
+async def test_headers_that_stop_halfway_time_out(quick: int, start: bytes) -> None:
+    async with connected(quick) as stream:
+        await stream.send(start)
+        status, message = refusal(await read_all(stream))
+    assert status == 408
+    assert "within 0.2 seconds" in message
+
+
+@pytest.mark.requirement("F-091")
+async def test_headers_that_trickle_buy_no_more_time(quick: int) -> None:
+    async with connected(quick) as stream:
+        await stream.send(b"GET / HTTP/1.1\r\nX: ")
+        answer = b""
+        while not answer:
+            with anyio.move_on_after(0.02):
+                answer = await stream.receive()
+            if not answer:
+                await stream.send(b"x")
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.requirement("F-091")
+async def test_a_connection_that_says_nothing_is_closed_silently(quick: int) -> None:
+    async with connected(quick) as stream:
+        assert await read_all(stream) == b""
+
+
+@pytest.mark.requirement("F-091")
+async def test_the_headers_of_a_later_request_time_out_as_well(quick: int) -> None:
+    async with connected(quick) as stream:
+        await stream.send(request(quick))
+        assert b" 200 " in await read_until(stream, b"}")
+        await stream.send(b"GET / HTTP/1.1\r\n")
+        assert refusal(await read_all(stream))[0] == 408
+
+
+async def test_an_idle_connection_is_kept_beyond_the_header_deadline(quick: int) -> None:
+    async with connected(quick) as stream:
+        await stream.send(request(quick))
+        await read_until(stream, b"}")
+        async with connected(quick) as silent:
+            assert await read_all(silent) == b"", "so the deadline has passed"
+        await stream.send(request(quick))
+        assert b" 200 " in await read_until(stream, b"}")
+
+
+async def test_pipelined_requests_are_answered_in_order(small: int) -> None:
+    async with connected(small) as stream:
+        await stream.send(request(small, "GET /a HTTP/1.1") + request(small, "GET /b HTTP/1.1", "Connection: close"))
+        answer = await read_all(stream)
+    assert answer.index(b'"/a"') < answer.index(b'"/b"')
+
+
+@pytest.mark.requirement("F-091")
+async def test_a_body_that_stops_halfway_times_out(quick: int) -> None:
+    async with connected(quick) as stream:
+        await stream.send(
+            request(quick, "POST /x HTTP/1.1", "Content-Type: application/json", "Content-Length: 9") + b"{"
+        )
+        assert refusal(await read_all(stream))[0] == 408
+
+
+@pytest.mark.requirement("F-091", "F-077")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (("Content-Type: text/plain", "Content-Length: 900"), b" 415 "),
+        (("Content-Type: application/json", "Content-Length: 90000"), b" 413 "),
+    ],
+)
+async def test_a_refused_body_that_goes_on_for_ever_is_cut_off(
+    quick: int, headers: tuple[str, ...], status: bytes
+) -> None:
+    async with connected(quick) as stream:
+        await stream.send(request(quick, "POST /x HTTP/1.1", *headers) + b"x")
+        assert status in await read_until(stream, b"}}")
+        try:
+            while True:
+                with anyio.move_on_after(0.02):
+                    assert await stream.receive() == b"", "nothing more is said"
+                await stream.send(b"x")
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            pass
+
+
+async def test_a_connection_is_usable_after_a_refused_body_has_arrived(small: int) -> None:
+    async with connected(small) as stream:
+        await stream.send(request(small, "POST /x HTTP/1.1", "Content-Type: text/plain", "Content-Length: 900") + b"x")
+        assert b" 415 " in await read_until(stream, b"}}")
+        await stream.send(b"x" * 899 + request(small))
+        assert b" 200 " in await read_until(stream, b"}")
+
+
+@pytest.mark.requirement("F-077")
+async def test_a_chunked_body_over_the_limit_is_refused(small: int) -> None:
+    async with connected(small) as stream:
+        head = request(small, "POST /x HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
+        await stream.send(head + b"1f4\r\n" + b"x" * 500 + b"\r\n1f5\r\n" + b"x" * 501 + b"\r\n")
+        assert b" 413 " in await read_until(stream, b"}}")
+
+
+# What h11 and the guard make of raw bytes
+
+
+@pytest.mark.parametrize("size", [5_000, 200_000])
+async def test_headers_over_the_limit_are_refused_however_they_arrive(small: int, size: int) -> None:
+    async with connected(small) as stream:
+        await stream.send(request(small, "GET /x HTTP/1.1", "X: " + "x" * size))
+        assert b" 431 " in await read_until(stream, b"}}")
+    async with connected(small) as stream:
+        await stream.send(request(small, "GET /x HTTP/1.1", "X: " + "x" * size)[:-4])
+        status, message = refusal(await read_all(stream))
+    assert (status, "4096 bytes" in message) == (431, True)
+
+
+@pytest.mark.requirement("C-33", "F-095", "S-2")
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
+        b"POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: +4\r\n\r\nabcd",
+        b"POST / HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: HOST\r\nHost: HOST\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : HOST\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: HOST\r\n X: folded\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"GET http://HOST/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+        b"GET http://evil.com/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+        b"GET //evil.com HTTP/1.1\r\nHost: evil.com\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: HOST\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: HOST\x00\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"\r\n\r\n",
+    ],
+)
+async def test_ambiguous_http_is_refused(small: int, raw: bytes) -> None:
+    async with connected(small) as stream:
+        await stream.send(raw.replace(b"HOST", b"127.0.0.1:%d" % small))
+        answer = await read_until(stream, b"}}")
+    assert answer.split()[1] in (b"400", b"421", b"501")
+
+
+@pytest.mark.requirement("C-33", "F-095")
+async def test_a_bad_chunk_ends_the_connection(small: int) -> None:
+    async with connected(small) as stream:
+        head = request(small, "POST /x HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
+        await stream.send(head + b"zz\r\n{}\r\n0\r\n\r\n")
+        assert refusal(await read_all(stream))[0] == 400
+
+
+async def test_blanks_around_a_header_value_change_nothing(small: int) -> None:
+    async with connected(small) as stream:
+        await stream.send(b"GET /x HTTP/1.1\r\nHost: \t 127.0.0.1:%d \t \r\n\r\n" % small)
+        assert b" 200 " in await read_until(stream, b"}")
+
+
+# Serving
+
+
+async def test_nothing_tells_which_software_answers(small: int) -> None:
+    async with connected(small) as stream:
+        await stream.send(request(small))
+        head = (await read_until(stream, b"}")).lower()
+    assert b"\r\ndate: " in head
+    assert b"\r\nserver:" not in head
+
+
+async def test_standard_output_and_signal_handlers_are_left_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    def handler(number: int, frame: object) -> None: ...
+
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        async with serving(hello) as (_, port), connected(port) as stream:
+            assert signal.getsignal(signal.SIGTERM) is handler
+            await stream.send(b"nonsense\r\n\r\n")
+            await read_all(stream)
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert capfd.readouterr().out == ""
+
+
+async def test_a_client_that_came_before_the_server_is_served() -> None:
+    sockets = bind("127.0.0.1", 0)
+    port = sockets[0].getsockname()[1]
+    server = HttpServer(hello, sockets=sockets)
+    async with connected(port) as stream:
+        await stream.send(request(port))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run)
+            assert b" 200 " in await read_until(stream, b"}")
+            server.stop()
+
+
+async def test_the_application_starts_before_the_first_request_and_ends_after_the_last() -> None:
+    events: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        events.append("started")
+        yield
+        events.append("ended")
+
+    async def endpoint(request: Request) -> Response:
+        events.append("asked")
+        return Response()
+
+    async with serving(Starlette(routes=[Route("/x", endpoint)], lifespan=lifespan)) as (_, port):
+        async with connected(port) as stream:
+            await stream.send(request(port, "GET /x HTTP/1.1", "Connection: close"))
+            await read_all(stream)
+    assert events == ["started", "asked", "ended"]
+
+
+async def test_an_application_that_cannot_start_is_an_error_and_frees_the_port(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        raise ValueError("no such model")
+        yield
+
+    sockets = bind("127.0.0.1", 0)
+    port = sockets[0].getsockname()[1]
+    with pytest.raises(BridgeError, match="failed to start"):
+        await HttpServer(Starlette(lifespan=lifespan), sockets=sockets).run()
+    assert "no such model" in caplog.text
+    close(bind("127.0.0.1", port))
+
+
+# Ending
+
+
+class Streams:
+    """An application whose every answer is an event stream that never ends by itself."""
+
+    def __init__(self) -> None:
+        self.open = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await EventSourceResponse(self._events())(scope, receive, send)
+
+    async def _events(self) -> AsyncIterator[dict[str, str]]:
+        self.open += 1
+        try:
+            yield {"data": "first"}
+            await anyio.sleep_forever()
+        finally:
+            self.open -= 1
+
+
+PATIENT = HttpLimits(shutdown_grace=60)
+"""So that nothing in the tests below ends because the grace is over."""
+
+
+@pytest.mark.requirement("F-115")
+async def test_an_open_event_stream_ends_cleanly_and_at_once() -> None:
+    app = Streams()
+    async with serving(app, PATIENT) as (server, port), connected(port) as stream:
+        await stream.send(request(port))
+        await read_until(stream, b"first")
+        server.stop()
+        assert (await read_all(stream)).endswith(b"0\r\n\r\n"), "the last chunk: a complete answer"
+    assert app.open == 0
+
+
+async def test_a_second_server_in_the_process_streams_like_the_first() -> None:
+    app = Streams()
+    for _ in range(2):
+        async with serving(app, PATIENT) as (server, port), connected(port) as stream:
+            await stream.send(request(port))
+            await read_until(stream, b"first")
+            server.stop()
+            await read_all(stream)
+    assert app.open == 0
+
+
+async def test_a_server_streams_although_another_library_switched_streams_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(AppStatus, "should_exit", True)
+    async with serving(Streams(), PATIENT) as (_, port), connected(port) as stream:
+        await stream.send(request(port))
+        assert b"first" in await read_until(stream, b"first")
+
+
+async def test_the_streams_of_another_server_stay_open() -> None:
+    app = Streams()
+    async with serving(app, PATIENT) as (_, port), connected(port) as stream:
+        await stream.send(request(port))
+        await read_until(stream, b"first")
+        async with serving(app, PATIENT) as (other_server, other_port), connected(other_port) as other:
+            await other.send(request(other_port))
+            await read_until(other, b"first")
+            assert app.open == 2
+            other_server.stop()
+            await read_all(other)
+        assert app.open == 1
+
+
+@pytest.mark.requirement("F-115")
+async def test_a_request_in_flight_is_answered_within_the_grace() -> None:
+    asked, ending = anyio.Event(), anyio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            asked.set()
+            await ending.wait()
+            await hello(scope, receive, send)
+
+    async with serving(app, PATIENT, [ending.set]) as (server, port), connected(port) as stream:
+        await stream.send(request(port, "POST /x HTTP/1.1", "Content-Length: 0"))
+        await asked.wait()
+        server.stop()
+        assert b" 200 " in await read_all(stream)
+
+
+@pytest.mark.requirement("F-115")
+async def test_a_request_in_flight_hears_of_a_disconnect_after_the_grace() -> None:
+    asked = anyio.Event()
+    heard: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await receive()
+            asked.set()
+            heard.append((await receive())["type"])
+
+    async with serving(app, HttpLimits(shutdown_grace=0.1)) as (server, port), connected(port) as stream:
+        await stream.send(request(port, "POST /x HTTP/1.1", "Content-Length: 0"))
+        await asked.wait()
+        server.stop()
+        assert await read_all(stream) == b""
+    assert heard == ["http.disconnect"]
+
+
+async def test_hooks_are_called_in_order_while_connections_still_stand(caplog: pytest.LogCaptureFixture) -> None:
+    app = Streams()
+    seen: list[object] = []
+
+    def fail() -> None:
+        raise ValueError("a broken hook")
+
+    hooks = [lambda: seen.append(app.open), fail, lambda: seen.append("last")]
+    async with serving(app, PATIENT, hooks) as (server, port), connected(port) as stream:
+        await stream.send(request(port))
+        await read_until(stream, b"first")
+        server.stop()
+        await read_all(stream)
+    assert seen == [1, "last"]
+    assert "a broken hook" in caplog.text
+
+
+async def test_new_connections_are_refused_while_the_server_ends() -> None:
+    asked, finish = anyio.Event(), anyio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            asked.set()
+            await finish.wait()
+            await hello(scope, receive, send)
+
+    ending = anyio.Event()
+    async with serving(app, PATIENT, [ending.set]) as (server, port), connected(port) as stream:
+        await stream.send(request(port, "POST /x HTTP/1.1", "Content-Length: 0"))
+        await asked.wait()
+        server.stop()
+        await ending.wait()
+        with pytest.raises(OSError, match="connect"):
+            await anyio.connect_tcp("127.0.0.1", port)
+        finish.set()
+
+
+async def test_stopping_twice_and_from_another_thread_is_stopping(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    async with serving(hello) as (server, _):
+        thread = threading.Thread(target=server.stop)
+        thread.start()
+        thread.join()
+        server.stop()
+    assert caplog.messages == []
+
+
+async def test_a_cancelled_server_ends_its_connections_and_frees_the_port() -> None:
+    app = Streams()
+    said: list[str] = []
+    server = HttpServer(app, sockets=bind("127.0.0.1", 0), limits=PATIENT, on_shutdown=[lambda: said.append("goodbye")])
+    port = server.addresses[0][1]
+    async with connected(port) as stream, connected(port) as post:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(server.run)
+            await stream.send(request(port))
+            await read_until(stream, b"first")
+            await post.send(request(port, "POST /x HTTP/1.1", "Content-Length: 0"))
+            await read_until(post, b"first")
+            tasks.cancel_scope.cancel()
+        assert (await read_all(stream)).endswith(b"0\r\n\r\n")
+        await read_all(post)
+    assert said == ["goodbye"]
+    assert app.open == 0
+    close(bind("127.0.0.1", port))
+
+
+async def test_a_server_cancelled_while_it_ends_does_not_wait_for_the_grace() -> None:
+    app = Streams()
+    server = HttpServer(app, sockets=bind("127.0.0.1", 0), limits=PATIENT)
+    port = server.addresses[0][1]
+    async with connected(port) as post:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(server.run)
+            await post.send(request(port, "POST /x HTTP/1.1", "Content-Length: 0"))
+            await read_until(post, b"first")
+            server.stop()
+            while True:  # until the server no longer accepts: it is ending, and waits for the open POST
+                try:
+                    await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+                except OSError:
+                    break
+            tasks.cancel_scope.cancel()
+        await read_all(post)
+    assert app.open == 0

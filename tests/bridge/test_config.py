@@ -1,0 +1,269 @@
+"""Reading `mcp_servers.json`: what loads, what is left out, and what is refused with which words."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from gaia_bridge.config import ServersFile, default_servers_path, load_servers
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.model import StdioServerSpec
+
+SECRET = "s3cr3t-canary-value"
+
+
+def loaded(folder: Path, content: str | bytes, **environ: str) -> ServersFile:
+    path = folder / "mcp_servers.json"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return load_servers(path, environ)
+
+
+def entry(folder: Path, value: Any, /, **environ: str) -> ServersFile:
+    """A file with one entry, named x, beside one that is always fine."""
+    return loaded(folder, json.dumps({"mcpServers": {"x": value, "fine": {"command": "true"}}}), **environ)
+
+
+def reason(file: ServersFile) -> str:
+    """Why x was left out; the entry beside it must have loaded."""
+    [skipped] = file.skipped
+    assert (skipped.name, [server.name for server in file.servers]) == ("x", ["fine"])
+    return skipped.reason
+
+
+def refused(folder: Path, content: str | bytes) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        loaded(folder, content)
+    assert str(folder / "mcp_servers.json") in str(caught.value)
+    return caught.value
+
+
+def test_a_complete_entry_becomes_a_launch_line(tmp_path: Path) -> None:
+    value = {"command": "npx", "args": ["-y", "server"], "env": {"KEY": "value"}, "cwd": "/srv"}
+    assert entry(tmp_path, value).servers[0] == StdioServerSpec("x", "npx", ("-y", "server"), {"KEY": "value"}, "/srv")
+
+
+def test_servers_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    entries = {name: {"command": "true"} for name in ("b", "c", "a")}
+    assert [server.name for server in loaded(tmp_path, json.dumps({"mcpServers": entries})).servers] == ["b", "c", "a"]
+
+
+def test_the_old_servers_key_is_read_where_the_new_one_is_absent(tmp_path: Path) -> None:
+    assert loaded(tmp_path, '{"servers": {"x": {"command": "true"}}}').servers[0].name == "x"
+    both = '{"servers": {"old": {"command": "true"}}, "mcpServers": {"new": {"command": "true"}}}'
+    assert [server.name for server in loaded(tmp_path, both).servers] == ["new"]
+
+
+def test_keys_of_other_programs_are_tolerated(tmp_path: Path) -> None:
+    content = {
+        "globalShortcut": "",
+        "inputs": [{"id": "key"}],
+        "mcpServers": {"x": {"type": "stdio", "command": "true", "autoApprove": ["*"], "timeout": "soon", "url": None}},
+    }
+    assert loaded(tmp_path, json.dumps(content)) == ServersFile(
+        tmp_path / "mcp_servers.json", (StdioServerSpec("x", "true"),)
+    )
+
+
+@pytest.mark.parametrize("content", ["{}", '{"mcpServers": {}}'])
+def test_a_file_without_servers_is_fine(tmp_path: Path, content: str) -> None:
+    assert loaded(tmp_path, content).servers == ()
+
+
+def test_a_byte_order_mark_is_tolerated(tmp_path: Path) -> None:
+    assert loaded(tmp_path, b'\xef\xbb\xbf{"mcpServers": {"x": {"command": "true"}}}').servers[0].name == "x"
+
+
+def test_numbers_booleans_and_null_in_env_are_understood(tmp_path: Path) -> None:
+    env = {"PORT": 8080, "RATIO": 0.5, "DEBUG": True, "QUIET": False, "UNSET": None}
+    file = entry(tmp_path, {"command": "true", "env": env})
+    assert file.servers[0].env == {"PORT": "8080", "RATIO": "0.5", "DEBUG": "true", "QUIET": "false"}
+
+
+def test_references_are_filled_in_everywhere(tmp_path: Path) -> None:
+    value = {
+        "command": "${env:BIN}/server",
+        "args": ["--home=${HOME_DIR}", "${A}${B}", "${MISSING:-fall back}", "${EMPTY:-used}", "${A:-unused}"],
+        "env": {"TOKEN": "${env:SECRET:-}"},
+        "cwd": "${HOME_DIR}",
+    }
+    file = entry(tmp_path, value, BIN="/bin", HOME_DIR="/home/me", A="1", B="2", EMPTY="", SECRET=SECRET)
+    assert file.servers[0] == StdioServerSpec(
+        "x",
+        "/bin/server",
+        ("--home=/home/me", "12", "fall back", "used", "1"),
+        {"TOKEN": SECRET},
+        "/home/me",
+    )
+
+
+def test_what_a_shell_would_expand_stays_literal(tmp_path: Path) -> None:
+    args = ["$HOME", "$(touch pwned)", "`id`", "~", "%PATH%", "$$", "${"]
+    assert entry(tmp_path, {"command": "true; touch pwned", "args": args}).servers[0] == StdioServerSpec(
+        "x", "true; touch pwned", tuple(args)
+    )
+
+
+def test_a_value_that_was_filled_in_is_not_read_again(tmp_path: Path) -> None:
+    file = entry(tmp_path, {"command": "${A}"}, A="${B}", B="twice")
+    assert file.servers[0].command == "${B}"
+
+
+@pytest.mark.requirement("F-045")
+@pytest.mark.parametrize("where", [{"command": "${NOPE}"}, {"command": "a", "args": ["${env:NOPE}"]}])
+def test_an_undefined_variable_is_named(tmp_path: Path, where: dict[str, Any]) -> None:
+    assert "NOPE, which is not set" in reason(entry(tmp_path, where))
+
+
+@pytest.mark.requirement("F-045")
+@pytest.mark.parametrize("text", ["${A:-${B}}", "${input:key}", "${file:/etc/passwd}", "${}", "${A-b}", "${$(id)}"])
+def test_a_reference_that_is_not_understood_is_not_guessed(tmp_path: Path, text: str) -> None:
+    assert "not understood" in reason(entry(tmp_path, {"command": text}, A="1", B="2"))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"command": "a", "url": "http://localhost"}, "both 'command' and 'url'"),
+        ({"url": "http://localhost"}, "HTTP servers are not supported yet"),
+        ({"type": "sse", "url": "http://localhost"}, "HTTP servers are not supported yet"),
+        ({}, "no 'command'"),
+        ({"command": "a", "type": "websocket"}, "'type'"),
+        ({"command": "a", "disabled": True}, "disabled"),
+        ({"command": "a", "disabled": "no"}, "'disabled' is a text"),
+        ({"command": ["a", "b"]}, "'command' is a list; expected a text"),
+        ({"command": "  "}, "'command' is empty"),
+        ({"command": "a\0b"}, "NUL"),
+        ({"command": "a", "args": "-y server"}, "'args' is a text; expected a list"),
+        ({"command": "a", "args": ["-p", 80]}, "item 2 of 'args' is a number"),
+        ({"command": "a", "env": ["A=1"]}, "'env' is a list"),
+        ({"command": "a", "env": {"A": ["1"]}}, "'A' in 'env' is a list"),
+        ({"command": "a", "env": {"A=B": "1"}}, "'A=B' in 'env' cannot be the name"),
+        ({"command": "a", "cwd": False}, "'cwd' is true or false"),
+        ("npx -y server", "the entry is a text; expected an object"),
+    ],
+)
+def test_a_bad_entry_is_left_out_alone_with_its_reason(tmp_path: Path, value: Any, expected: str) -> None:
+    assert expected in reason(entry(tmp_path, value))
+
+
+@pytest.mark.requirement("C-12")
+@pytest.mark.parametrize(
+    "name", ["a/b", "..", ".", "", "a b", "a&calc", "-rf", "x" * 65, "a\nb", "\u202ea", "😀", "a\\b", "a;b"]
+)
+def test_a_name_that_could_mean_something_else_is_left_out(tmp_path: Path, name: str) -> None:
+    file = loaded(tmp_path, json.dumps({"mcpServers": {name: {"command": "true"}, "a.b_c-1": {"command": "true"}}}))
+    assert [server.name for server in file.servers] == ["a.b_c-1"]
+    assert [skipped.name for skipped in file.skipped] == [name]
+
+
+@pytest.mark.parametrize(
+    "content", ['{"mcpServers": {\n  "x": {"command": "true",}\n}}', "{\n  // no\n}", '{"a": 1\n}}']
+)
+def test_invalid_json_is_refused_with_line_and_column(tmp_path: Path, content: str) -> None:
+    error = refused(tmp_path, content)
+    assert error.place == f"{tmp_path / 'mcp_servers.json'}:2:{error.place.rpartition(':')[2]}"
+    assert "line 2, column" in error.problem
+    assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "line 1, column 1"),
+        ("[]", "the file holds a list"),
+        ("null", "the file holds null"),
+        ('{"mcpServers": []}', "'mcpServers' is a list"),
+        ('{"servers": "x"}', "'servers' is a text"),
+        ('{"mcpServers": {"x": {}, "x": {}}}', "'x' appears twice"),
+        ('{"mcpServers": {"x": {"command": "a", "timeout": NaN}}}', "NaN is not JSON"),
+        ('{"a": -Infinity}', "-Infinity is not JSON"),
+        ("[" * 100_000, "nested too deep"),
+        ('{"a": ' * 100_000, "nested too deep"),
+        ('{"a": ' + "9" * 5_000 + "}", "too many digits"),
+        (b'{"a": "\xff"}', "byte 8 is not UTF-8"),
+        ('{"a": 1}'.encode("utf-16"), "byte 1 is not UTF-8"),
+        ('{"a": "' + "x" * 1024 * 1024 + '"}', "larger than 1,048,576 bytes"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_file_that_is_no_configuration_is_refused_in_words(
+    tmp_path: Path, content: str | bytes, expected: str
+) -> None:
+    assert expected in refused(tmp_path, content).problem
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file") as caught:
+        load_servers(tmp_path / "absent.json")
+    assert caught.value.place == str(tmp_path / "absent.json")
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a directory"):
+        load_servers(tmp_path)
+
+
+@pytest.mark.anyio
+async def test_a_named_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with anyio.fail_after(5), pytest.raises(ConfigError, match="not a regular file"):
+        await anyio.to_thread.run_sync(load_servers, tmp_path / "pipe", abandon_on_cancel=True)
+
+
+def test_a_device_is_refused() -> None:
+    with pytest.raises(ConfigError, match="not a regular file"):
+        load_servers(Path("/dev/zero"))
+
+
+def test_a_file_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ConfigError, match="cannot be read: Too many levels of symbolic links"):
+        load_servers(tmp_path / "loop")
+
+
+def test_the_default_file_is_in_the_home_folder() -> None:
+    assert default_servers_path() == Path(os.environ["HOME"], ".gaia", "mcp_servers.json")
+
+
+def test_a_leading_tilde_is_expanded() -> None:
+    Path(os.environ["HOME"], "servers.json").write_text('{"mcpServers": {"x": {"command": "true"}}}', encoding="utf-8")
+    assert load_servers(Path("~/servers.json")).servers[0].name == "x"
+
+
+def test_references_are_looked_up_in_the_process_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FROM_PROCESS", "here")
+    path = tmp_path / "mcp_servers.json"
+    path.write_text('{"mcpServers": {"x": {"command": "${FROM_PROCESS}"}}}', encoding="utf-8")
+    assert load_servers(path).servers[0].command == "here"
+
+
+@pytest.mark.requirement("S-36")
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"command": "a", "env": {"TOKEN": SECRET}},
+        {"command": "a", "env": {"TOKEN": "${SECRET_VALUE}"}},
+        {"command": "a", "env": {"TOKEN": [SECRET]}},
+        {"command": "a", "env": {"TOKEN": SECRET + "${A:-${B}}"}},
+        {"command": "a", "env": {"TOKEN": SECRET + "\0"}},
+        {"command": [SECRET]},
+        {"command": "a", "args": SECRET},
+        {"command": "a", "cwd": [SECRET]},
+        {"command": "a", "type": SECRET},
+        {"url": f"https://user:{SECRET}@example.com"},
+        SECRET,
+    ],
+)
+def test_no_value_is_shown(tmp_path: Path, value: Any) -> None:
+    assert SECRET not in repr(entry(tmp_path, value, SECRET_VALUE=SECRET))
+
+
+@pytest.mark.requirement("S-36")
+def test_no_value_is_shown_where_the_file_is_broken(tmp_path: Path) -> None:
+    content = f'{{"mcpServers": {{"x": {{"env": {{"TOKEN": "{SECRET}" '
+    error = refused(tmp_path, content)
+    assert SECRET not in str(error) + repr(error.__cause__)

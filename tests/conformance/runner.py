@@ -1,0 +1,397 @@
+"""Runs the official MCP conformance suite against the bridge: `python tests/conformance/runner.py`.
+
+Two pinned releases of `@modelcontextprotocol/conformance` look at one server, which publishes `fixture_agent.py`. A
+check counts when its verdict is SUCCESS. Ratios mislead, because a server that lacks a feature is asked fewer
+questions, so every run has to reach its absolute number: 339 over all runs.
+
+Exit status: 0 every expected check passed and none failed; 1 not so; 2 the suite could not run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+__all__ = [
+    "FIXTURE",
+    "CannotRunError",
+    "Check",
+    "Outcome",
+    "Run",
+    "bridge_command",
+    "free_port",
+    "install_packages",
+    "node_binary",
+    "read_checks",
+    "serving",
+    "shortfalls",
+]
+
+HERE = Path(__file__).resolve().parent
+FIXTURE = HERE / "fixture_agent.py"
+HOST = "127.0.0.1"
+PUBLISHED_PATH = "/mcp"
+
+INSTALL_SECONDS = 600.0
+START_SECONDS = 30.0
+STOP_SECONDS = 10.0
+SUITE_SECONDS = 300.0
+"""One run takes two to four seconds; the older release has no time limit of its own."""
+POLL_SECONDS = 0.05
+NODE_MAJOR = 22
+"""The suite imports `fs.globSync`, which node has since 22."""
+LOG_TAIL = 12
+
+
+class CannotRunError(Exception):
+    """The suite gives no verdict: something around it is missing or broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One pass of one release of the suite.
+
+    Args:
+        name: What `--only` calls it.
+        package: The npm alias that `package.json` gives the release.
+        version: The protocol revision whose scenarios are run; the older release knows no choice.
+        expected: How many checks a conforming server passes.
+    """
+
+    name: str
+    package: str
+    version: str | None
+    expected: int
+
+
+RUNS = (
+    Run("0.1.16", "conformance-stable", None, 44),
+    Run("2025-03-26", "conformance-alpha", "2025-03-26", 3),
+    Run("2025-06-18", "conformance-alpha", "2025-06-18", 56),
+    Run("2025-11-25", "conformance-alpha", "2025-11-25", 84),
+    Run("2026-07-28", "conformance-alpha", "2026-07-28", 152),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One verdict of the suite; `status` is SUCCESS, FAILURE, WARNING, SKIPPED or INFO."""
+
+    scenario: str
+    id: str
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything one run reported."""
+
+    run: Run
+    checks: tuple[Check, ...]
+
+    def having(self, status: str) -> list[Check]:
+        """The checks with that status."""
+        return [check for check in self.checks if check.status == status]
+
+    @property
+    def passed(self) -> int:
+        """How many checks passed."""
+        return len(self.having("SUCCESS"))
+
+    @property
+    def silent(self) -> list[str]:
+        """Scenarios that said neither yes nor no; the suite itself prints a tick for them."""
+        spoke = {check.scenario for check in self.checks if check.status in ("SUCCESS", "FAILURE")}
+        return sorted({check.scenario for check in self.checks} - spoke)
+
+
+def install_packages(folder: Path) -> None:
+    """Install what `package-lock.json` in a folder pins, unless exactly that is installed.
+
+    Args:
+        folder: Holds `package.json`, `package-lock.json` and `.npmrc`.
+
+    Raises:
+        CannotRunError: There is no npm, or it failed.
+    """
+    lock = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
+    stamp = folder / "node_modules" / ".installed-lock"
+    if stamp.is_file() and stamp.read_text("utf-8") == lock:
+        return
+    npm = shutil.which("npm")
+    if npm is None:
+        raise CannotRunError(
+            "npm is not on PATH; install Node.js (its version does not matter, npm must be 9 or newer)"
+        )
+    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+    if done.returncode != 0:
+        raise CannotRunError(f"npm ci in {folder} failed:\n{_tail(done.stderr or done.stdout)}")
+    stamp.write_text(lock, "utf-8")
+
+
+def node_binary(folder: Path) -> str:
+    """The node that came with a folder's packages, or the one on PATH where that is new enough.
+
+    Raises:
+        CannotRunError: Neither can be used.
+    """
+    node = shutil.which("node", path=os.pathsep.join((str(folder / "node_modules/.bin"), os.environ.get("PATH", ""))))
+    if node is None:
+        raise CannotRunError(f"no node in {folder / 'node_modules'} or on PATH")
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    major = re.match(r"v(\d+)\.", said)
+    if major is None or int(major[1]) < NODE_MAJOR:
+        raise CannotRunError(f"{node} is {said or 'broken'}; node {NODE_MAJOR} or newer is needed")
+    return node
+
+
+def bridge_command() -> str:
+    """The `gaia-bridge` that is installed for this Python.
+
+    Raises:
+        CannotRunError: None is.
+    """
+    command = shutil.which("gaia-bridge", path=sysconfig.get_path("scripts"))
+    if command is None:
+        raise CannotRunError(
+            f"gaia-bridge is not installed for {sys.executable}; run: {sys.executable} -m pip install ."
+        )
+    return command
+
+
+def free_port() -> int:
+    """A TCP port that was free a moment ago."""
+    with socket.create_server((HOST, 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def read_checks(folder: Path) -> tuple[Check, ...]:
+    """Everything the suite wrote below a folder: `server-<scenario>-<time>/checks.json` each."""
+    found: list[Check] = []
+    for file in sorted(folder.rglob("checks.json")):
+        scenario = re.sub(r"^server-|-\d{4}-\d\d-\d\dT[\d-]+Z$", "", file.parent.name)
+        found += [
+            Check(scenario, entry["id"], entry["status"], entry.get("errorMessage") or "")
+            for entry in json.loads(file.read_text("utf-8"))
+        ]
+    return tuple(found)
+
+
+def shortfalls(outcomes: Sequence[Outcome]) -> list[str]:
+    """Which complete runs passed another number of checks than a conforming server does."""
+    return [
+        f"{outcome.run.name}: {outcome.passed} checks passed, expected {outcome.run.expected}"
+        for outcome in outcomes
+        if outcome.passed != outcome.run.expected
+    ]
+
+
+@contextmanager
+def serving(reference: str, log: Path) -> Generator[str, None, None]:
+    """Run `gaia-bridge serve` on a free port while the block runs.
+
+    Args:
+        reference: The agent, as the command takes it.
+        log: Where everything the server prints goes. Its folder becomes the server's working folder and home, so
+            that the configuration of whoever runs this has no say.
+
+    Yields:
+        The URL of its Streamable HTTP endpoint.
+
+    Raises:
+        CannotRunError: The command is missing, ended, or did not answer in time.
+    """
+    port = free_port()
+    folder = log.parent
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            [bridge_command(), "serve", reference, "--port", str(port)],
+            cwd=folder,
+            env={**os.environ, "HOME": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _await_server(server, port, log)
+            yield f"http://{HOST}:{port}{PUBLISHED_PATH}"
+            if server.poll() is not None:
+                raise CannotRunError(f"the server ended during the run:\n{_tail_of(log)}")
+        finally:
+            _stop(server)
+
+
+def _await_server(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _answers(HOST, port):
+        try:
+            status = server.wait(POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > deadline:
+                raise CannotRunError(
+                    f"the server did not answer within {START_SECONDS:.0f} s:\n{_tail_of(log)}"
+                ) from None
+        else:
+            raise CannotRunError(f"the server ended with status {status}:\n{_tail_of(log)}")
+
+
+def _answers(host: str, port: int) -> bool:
+    """Whether an HTTP server answers; one that only listens may still fail to start."""
+    connection = HTTPConnection(host, port, timeout=1.0)
+    try:
+        connection.request("HEAD", "/")
+        connection.getresponse()
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        click.echo(f"the server did not stop within {STOP_SECONDS:.0f} s of SIGTERM and was killed", err=True)
+        server.kill()
+        server.wait()
+
+
+def run_suite(node: str, run: Run, url: str, folder: Path, scenarios: Sequence[str]) -> Outcome:
+    """Run one release of the suite against a server.
+
+    Args:
+        node: The node binary.
+        run: Which release and revision.
+        url: The server's endpoint.
+        folder: Where the suite writes its results; its own output goes to `suite.log` in it.
+        scenarios: Run only these; all if empty.
+
+    Raises:
+        CannotRunError: The suite hung or reported nothing.
+    """
+    folder.mkdir(parents=True)
+    version = ["--spec-version", run.version] if run.version else []
+    choices = [["--scenario", scenario] for scenario in scenarios] or [["--suite", "all"]]
+    log = folder / "suite.log"
+    with log.open("wb") as output:
+        for choice in choices:
+            command = [node, _script(run), "server", "--url", url, "--output-dir", str(folder), *version, *choice]
+            try:
+                subprocess.run(command, stdout=output, stderr=output, timeout=SUITE_SECONDS, check=False)
+            except subprocess.TimeoutExpired:
+                raise CannotRunError(f"{run.name} took over {SUITE_SECONDS:.0f} s:\n{_tail_of(log)}") from None
+    checks = read_checks(folder)
+    if not checks:
+        raise CannotRunError(f"{run.name} reported nothing:\n{_tail_of(log)}")
+    return Outcome(run, checks)
+
+
+def scenarios_of(node: str, run: Run) -> set[str]:
+    """The names of the scenarios of one run."""
+    version = ["--spec-version", run.version] if run.version else []
+    command = [node, _script(run), "list", "--server", *version]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return set(re.findall(r"^  - (\S+)", listed, re.MULTILINE))
+
+
+def _script(run: Run) -> str:
+    return str(HERE / "node_modules" / run.package / "dist" / "index.js")
+
+
+def _tail(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines()[-LOG_TAIL:])
+
+
+def _tail_of(log: Path) -> str:
+    return _tail(log.read_text("utf-8", errors="replace"))
+
+
+def _report(outcome: Outcome) -> None:
+    failing = outcome.having("FAILURE")
+    click.echo(f"{outcome.run.name:<11} passed {outcome.passed:>3} / total {outcome.passed + len(failing):>3}")
+    for check in failing:
+        click.echo(f"  FAILED  {check.scenario}: {check.id}: {check.message}")
+    for check in outcome.having("WARNING"):
+        click.echo(f"  warning {check.scenario}: {check.id}: {check.message}")
+    for scenario in outcome.silent:
+        click.echo(f"  silent  {scenario}: no check of it gave a verdict")
+
+
+def _conclude(outcomes: Sequence[Outcome], *, complete: bool) -> bool:
+    passed = sum(outcome.passed for outcome in outcomes)
+    failed = sum(len(outcome.having("FAILURE")) for outcome in outcomes)
+    missed = shortfalls(outcomes) if complete else []
+    wanted = f" of {sum(outcome.run.expected for outcome in outcomes)}" if complete else ""
+    for line in missed:
+        click.echo(f"MISSED {line}")
+    click.echo(f"{passed}{wanted} checks passed, {failed} failed")
+    return passed > 0 and failed == 0 and not missed
+
+
+def _run_all(url: str, runs: Sequence[Run], scenarios: Sequence[str], folder: Path) -> list[Outcome]:
+    node = node_binary(HERE)
+    outcomes: list[Outcome] = []
+    for run in runs:
+        wanted = sorted(scenarios_of(node, run).intersection(scenarios))
+        if scenarios and not wanted:
+            continue
+        outcomes.append(run_suite(node, run, url, folder / run.name, wanted))
+        _report(outcomes[-1])
+    if not outcomes:
+        raise CannotRunError(f"no chosen run has a scenario {' or '.join(scenarios)}")
+    return outcomes
+
+
+def _check_reachable(url: str) -> None:
+    address = urlsplit(url)
+    if not _answers(address.hostname or HOST, address.port or 80):
+        raise CannotRunError(f"nothing answers at {url}")
+
+
+@click.command(help=__doc__.partition("\n")[0] if __doc__ else None)
+@click.option("--url", help="Test a server that is already running, instead of starting ours.")
+@click.option("--only", multiple=True, type=click.Choice([run.name for run in RUNS]), help="Only this run; repeatable.")
+@click.option("--scenario", "scenarios", multiple=True, help="Only this scenario, for debugging; repeatable.")
+@click.option("--out", type=click.Path(path_type=Path), help="Keep the raw results in this new folder.")
+def main(url: str | None, only: tuple[str, ...], scenarios: tuple[str, ...], out: Path | None) -> None:
+    """Run the suite, print what failed and exit with the verdict."""
+    runs = [run for run in RUNS if not only or run.name in only]
+    with tempfile.TemporaryDirectory(prefix="conformance-") as temporary:
+        folder = (out or Path(temporary) / "results").absolute()
+        try:
+            folder.mkdir(parents=True)
+            if url is not None:
+                _check_reachable(url)
+            install_packages(HERE)
+            with serving(str(FIXTURE), folder / "server.log") if url is None else nullcontext(url) as served:
+                outcomes = _run_all(served, runs, scenarios, folder)
+        except (CannotRunError, OSError, subprocess.SubprocessError) as error:
+            click.echo(f"cannot run: {error}", err=True)
+            sys.exit(2)
+    sys.exit(0 if _conclude(outcomes, complete=not scenarios) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""What every test gets: a home and a folder of its own, a clean environment, and known requirement rows."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.requirements import REQUIREMENTS
+
+CLEARED = ("GAIA_", "MCP_", "XDG_")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The core runs on asyncio: uvicorn and the asyncio pipes of stdio leave no choice."""
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the developer's configuration nor the folder that pytest was started in can change a result."""
+    home = tmp_path_factory.mktemp("home")
+    for name in [name for name in os.environ if name.startswith(CLEARED)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(home)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A mark with a row that the manifest does not know is a typing error: refuse to run.
+
+    Raises:
+        pytest.UsageError: Some test names an unknown row.
+    """
+    unknown = sorted(
+        {f"{item.nodeid} names {row!r}" for item in items for row in _marked_rows(item) if row not in REQUIREMENTS}
+    )
+    if unknown:
+        raise pytest.UsageError("rows that tests/requirements.py does not have:\n  " + "\n  ".join(unknown))
+
+
+def _marked_rows(item: pytest.Item) -> list[object]:
+    return [row for mark in item.iter_markers("requirement") for row in mark.args]

@@ -1,0 +1,107 @@
+"""Upstream servers for tests: started, watched, and gone at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import Change, ChangeKind, StdioServerSpec
+from gaia_bridge.outbound.upstream import StdioUpstream
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["FakeRequest", "Heard", "raw_server", "running", "sdk_server", "text_of"]
+
+TESTS = Path(__file__).parent
+
+
+def raw_server(mode: str = "", **env: str) -> StdioServerSpec:
+    """The server in `tests/bridge/outbound/raw_server.py`: quick to start, and as odd as needed."""
+    script = TESTS / "bridge" / "outbound" / "raw_server.py"
+    return StdioServerSpec("up", sys.executable, ("-S", str(script), mode), env)
+
+
+def sdk_server() -> StdioServerSpec:
+    """The server in `tests/servers/stdio_upstream.py`: written with the SDK, as most are."""
+    return StdioServerSpec("up", sys.executable, (str(TESTS / "servers" / "stdio_upstream.py"),))
+
+
+@asynccontextmanager
+async def running(spec: StdioServerSpec, limits: UpstreamLimits | None = None) -> AsyncGenerator[StdioUpstream]:
+    """An upstream that is ready or has failed; stopped at the end."""
+    upstream = StdioUpstream(spec, limits or UpstreamLimits())
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(upstream.run)
+        with anyio.fail_after(10):
+            await upstream.wait_settled()
+        yield upstream
+        tasks.cancel_scope.cancel()
+
+
+class Heard:
+    """Listens to an upstream."""
+
+    def __init__(self, upstream: StdioUpstream) -> None:
+        self.changes: list[Change] = []
+        self._more = anyio.Event()
+        self.stop = upstream.listen(self._hear)
+
+    async def until(self, kind: ChangeKind, uri: str = "") -> None:
+        """Wait until such a change was heard."""
+        await self.until_that(lambda: Change(kind, uri) in self.changes)
+
+    async def until_that(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds; asks after every change."""
+        with anyio.fail_after(5):
+            while not holds():
+                await self._more.wait()
+
+    def _hear(self, change: Change) -> None:
+        self.changes.append(change)
+        self._more.set()
+        self._more = anyio.Event()
+
+
+class FakeRequest:
+    """A client's request that remembers what was sent back for it."""
+
+    def __init__(self, meta: Mapping[str, Any] | None = None) -> None:
+        self.method = "tools/call"
+        self.modern = False
+        self.meta: Mapping[str, Any] = meta or {}
+        self.client_capabilities: Mapping[str, Any] = {}
+        self.input_responses: Mapping[str, JSON] = {}
+        self.request_state: str | None = None
+        self.progress: list[tuple[float, float | None, str | None]] = []
+        self.logs: list[tuple[str, Any, str | None]] = []
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.progress.append((progress, total, message))
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.logs.append((level, data, logger))
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        raise AssertionError(f"{method} was pushed to the client")
+
+    async def close_stream(self) -> None:
+        raise AssertionError("the stream was closed")
+
+
+def text_of(result: JSON) -> str:
+    """The text of a result that is one block of text."""
+    [block] = result["content"]
+    assert block["type"] == "text"
+    text: str = block["text"]
+    return text
+
+
+_request: type[ClientRequest] = FakeRequest

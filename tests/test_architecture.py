@@ -1,0 +1,382 @@
+"""Imports point down, without a cycle, and each outer library stays behind the modules that own it.
+
+The tables below are the architecture; a new module needs a line in `LAYERS` before its first test passes.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE_ROOTS = ("bridge", "agents")
+OUR_PACKAGES = ("gaia_bridge", "gaia", "gaia_agents")
+
+LAYERS = {
+    # facts
+    "gaia_bridge.errors": 0,
+    "gaia_bridge.contract": 0,
+    "gaia_bridge.jsontypes": 0,
+    "gaia_bridge.model": 0,
+    "gaia_bridge.version": 0,
+    # pure functions
+    "gaia_bridge.config": 1,
+    "gaia_bridge.content": 1,
+    "gaia_bridge.framing": 1,
+    "gaia_bridge.names": 1,
+    "gaia_bridge.publishing": 1,
+    "gaia_bridge.redact": 1,
+    "gaia_bridge.results": 1,
+    "gaia_bridge.schema": 1,
+    "gaia_bridge.settings": 1,
+    "gaia_bridge.wire": 1,
+    # threads and the loop
+    "gaia_bridge.context": 2,
+    "gaia_bridge.runtime": 2,
+    # the two directions
+    "gaia_bridge.inbound": 3,
+    "gaia_bridge.outbound": 3,
+    # finding and translating
+    "gaia_bridge.discovery": 4,
+    "gaia_bridge.eras": 4,
+    # joining
+    "gaia_bridge.bridge": 5,
+    "gaia_bridge.editors": 5,
+    # people
+    "gaia_bridge": 6,
+    "gaia_bridge.cli": 6,
+    "gaia_bridge.__main__": 7,
+    # what an agent author imports
+    "gaia.agents.base.console": 10,
+    "gaia.agents.base.tool_schema": 9,
+    "gaia.agents.base.tools": 10,
+    "gaia.agents.base.agent": 11,
+    "gaia.agents.base.api_agent": 12,
+    "gaia.agents.base.mcp_agent": 12,
+    "gaia.agents": 13,
+    "gaia.agents.base": 13,
+    "gaia.mcp": 14,
+    "gaia": 15,
+    "gaia.cli": 16,
+    # the shipped agents
+    "gaia_agents": 20,
+}
+"""The layer of each module, or of each package for all modules in it; the longest name wins. Imports go down or stay
+level; `gaia_bridge.inbound` and `gaia_bridge.outbound` are level and yet apart."""
+
+ALONE = ("gaia_bridge", "gaia")
+"""Packages that are placed by themselves: each of their modules needs a line of its own."""
+
+LATER = ("gaia_bridge.eras", "gaia_bridge.redact")
+"""Modules that have their place and are not written yet."""
+
+APART = (("gaia_bridge.inbound", "gaia_bridge.outbound"),)
+"""Pairs that never import each other; they meet in `gaia_bridge.bridge`."""
+
+OWNERS = {
+    "asyncio": (
+        "gaia_bridge.results",
+        "gaia_bridge.runtime",
+        "gaia_bridge.inbound.agent_call",
+        "gaia_bridge.inbound.listener",
+        "gaia_bridge.inbound.stdio",
+        "gaia_bridge.outbound.*",
+    ),
+    "click": ("gaia_bridge.cli*", "gaia.cli"),
+    "h11": ("gaia_bridge.inbound.listener",),
+    "jsonschema_rs": ("gaia_bridge.schema",),
+    "mcp": ("gaia_bridge.wire", "gaia_bridge.results", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
+    "mcp_types": ("gaia_bridge.wire", "gaia_bridge.results", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
+    "rich": ("gaia_bridge.cli*", "gaia.agents.base.console"),
+    "sse_starlette": ("gaia_bridge.inbound.http*", "gaia_bridge.inbound.listener"),
+    "starlette": (
+        "gaia_bridge.bridge",
+        "gaia_bridge.inbound.guard",
+        "gaia_bridge.inbound.http*",
+        "gaia_bridge.inbound.listener",
+        "gaia_bridge.inbound.replay",
+    ),
+    "uvicorn": ("gaia_bridge.inbound.listener",),
+    "uvloop": ("gaia_bridge.runtime", "gaia_bridge.inbound.listener"),
+}
+"""The only modules that may import each of these libraries, as patterns."""
+
+TYPE_ONLY: dict[tuple[str, str], str] = {}
+"""Imports under `TYPE_CHECKING` that may point up, as (importer, imported), each with its reason."""
+
+PROVIDED_BY = {"mcp_types": "mcp", "pydantic_core": "pydantic"}
+"""Import names whose distribution is called otherwise."""
+
+MODULE_LINES = 600
+INIT_LINES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One source file."""
+
+    name: str
+    source: str
+    is_package: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import statement's target, resolved to a module as far as we know the modules."""
+
+    importer: str
+    target: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.importer}:{self.line} imports {self.target}"
+
+
+@cache
+def our_modules() -> tuple[Module, ...]:
+    found: list[Module] = []
+    for root in SOURCE_ROOTS:
+        for path in sorted((ROOT / root).rglob("*.py")):
+            parts = path.relative_to(ROOT / root).with_suffix("").parts
+            is_package = parts[-1] == "__init__"
+            name = ".".join(parts[:-1] if is_package else parts)
+            found.append(Module(name, path.read_text("utf-8"), is_package))
+    return tuple(found)
+
+
+def imports(modules: Iterable[Module]) -> list[Import]:
+    """Every import, also inside functions and under `TYPE_CHECKING`, with relative ones made absolute."""
+    modules = tuple(modules)
+    known = {module.name for module in modules}
+    return [found for module in modules for found in _imports_of(module, known)]
+
+
+def _imports_of(module: Module, known: set[str]) -> Iterator[Import]:
+    for node in ast.walk(ast.parse(module.source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(module.name, alias.name, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(module, node)
+            for alias in node.names:
+                submodule = f"{base}.{alias.name}"
+                yield Import(module.name, submodule if submodule in known else base, node.lineno)
+
+
+def _absolute(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    parents = parts[: len(parts) - node.level + module.is_package]
+    return ".".join([*parents, node.module] if node.module else parents)
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+def is_ours(name: str) -> bool:
+    return name.split(".")[0] in OUR_PACKAGES
+
+
+def layer_of(name: str, layers: Mapping[str, int]) -> int | None:
+    owners = [owner for owner in layers if name == owner or (owner not in ALONE and within(name, owner))]
+    return layers[max(owners, key=len)] if owners else None
+
+
+def unplaced(modules: Iterable[Module], layers: Mapping[str, int] = LAYERS) -> list[str]:
+    return [f"{module.name} has no layer" for module in modules if layer_of(module.name, layers) is None]
+
+
+def upward(modules: Iterable[Module]) -> list[str]:
+    """Imports from a higher layer, or across two parts that are kept apart."""
+    found: list[str] = []
+    for item in imports(modules):
+        if not is_ours(item.target) or (item.importer, item.target) in TYPE_ONLY:
+            continue
+        importer, target = layer_of(item.importer, LAYERS), layer_of(item.target, LAYERS)
+        if importer is not None and target is not None and target > importer:
+            found.append(f"{item}: layer {importer} imports layer {target}")
+        found.extend(
+            f"{item}: {one} and {other} meet in gaia_bridge.bridge only"
+            for one, other in [*APART, *(pair[::-1] for pair in APART)]
+            if within(item.importer, one) and within(item.target, other)
+        )
+    return found
+
+
+def core_imports_surface(modules: Iterable[Module]) -> list[str]:
+    """Imports of `gaia` or `gaia_agents` by the core, which must work without either."""
+    return [
+        str(item)
+        for item in imports(modules)
+        if within(item.importer, "gaia_bridge") and (within(item.target, "gaia") or within(item.target, "gaia_agents"))
+    ]
+
+
+def cycles(modules: Iterable[Module]) -> list[str]:
+    """The first import cycle, if there is one."""
+    modules = tuple(modules)
+    graph: dict[str, set[str]] = {module.name: set() for module in modules}
+    for item in imports(modules):
+        if item.target in graph and item.target != item.importer and (item.importer, item.target) not in TYPE_ONLY:
+            graph[item.importer].add(item.target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [" -> ".join(reversed(error.args[1]))]
+    return []
+
+
+def misplaced_libraries(modules: Iterable[Module]) -> list[str]:
+    found: list[str] = []
+    for item in imports(modules):
+        owners = OWNERS.get(item.target.split(".")[0])
+        if owners is not None and not any(fnmatchcase(item.importer, owner) for owner in owners):
+            found.append(f"{item}, which belongs to {', '.join(owners)}")
+    return found
+
+
+def undeclared(modules: Iterable[Module], dependencies: Iterable[str]) -> list[str]:
+    """Imports of libraries that the project does not declare and gets by luck only."""
+    declared = {name.lower().replace("-", "_") for name in dependencies}
+    found: list[str] = []
+    for item in imports(modules):
+        top = item.target.split(".")[0]
+        if top not in sys.stdlib_module_names and not is_ours(top) and PROVIDED_BY.get(top, top) not in declared:
+            found.append(f"{item}, which pyproject.toml does not name")
+    return found
+
+
+def too_long(modules: Iterable[Module]) -> list[str]:
+    found: list[str] = []
+    for module in modules:
+        lines, limit = module.source.count("\n"), INIT_LINES if module.is_package else MODULE_LINES
+        if lines > limit:
+            found.append(f"{module.name} has {lines} lines, the limit is {limit}")
+    return found
+
+
+def declared_dependencies() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
+    return [requirement_name(line) for lines in lists for line in lines]
+
+
+def requirement_name(line: str) -> str:
+    """The distribution's name in a dependency line such as `uvloop>=0.21; sys_platform != 'win32'`."""
+    return line[: next((index for index, char in enumerate(line) if not (char.isalnum() or char in "-_.")), len(line))]
+
+
+def test_the_source_roots_hold_our_packages_and_are_none_themselves() -> None:
+    assert {module.name.split(".")[0] for module in our_modules()} == set(OUR_PACKAGES)
+    assert not [root for root in SOURCE_ROOTS if (ROOT / root / "__init__.py").exists()]
+
+
+def test_every_module_has_a_layer() -> None:
+    assert unplaced(our_modules()) == []
+
+
+def test_every_layer_has_a_module() -> None:
+    names = {module.name for module in our_modules()}
+    assert {package for package in LAYERS if package not in names} == set(LATER)
+
+
+def test_imports_point_down() -> None:
+    assert upward(our_modules()) == []
+
+
+def test_the_core_never_imports_the_agent_author_surface() -> None:
+    assert core_imports_surface(our_modules()) == []
+
+
+def test_there_is_no_import_cycle() -> None:
+    assert cycles(our_modules()) == []
+
+
+def test_each_library_stays_with_the_modules_that_own_it() -> None:
+    assert misplaced_libraries(our_modules()) == []
+
+
+def test_every_imported_library_is_declared() -> None:
+    assert undeclared(our_modules(), declared_dependencies()) == []
+
+
+def test_modules_stay_short() -> None:
+    assert too_long(our_modules()) == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "source"),
+    [
+        ("gaia_bridge.errors", "from gaia_bridge.runtime import run"),
+        ("gaia_bridge.errors", "import gaia_bridge.runtime"),
+        ("gaia_bridge.errors", "from . import runtime"),
+        ("gaia_bridge.errors", "def late():\n    from gaia_bridge.runtime import run"),
+        ("gaia_bridge.errors", "if TYPE_CHECKING:\n    from gaia_bridge.runtime import run"),
+        ("gaia_bridge.inbound.http", "from gaia_bridge import Bridge"),
+        ("gaia_bridge.inbound.http", "from gaia_bridge.outbound.manager import Manager"),
+        ("gaia_bridge.outbound.manager", "from gaia_bridge.inbound import http"),
+        ("gaia.agents.base.tools", "from gaia.agents.base.agent import Agent"),
+        ("gaia.agents.base.agent", "import gaia"),
+        ("gaia.agents.base.agent", "import gaia_agents.code"),
+    ],
+)
+def test_an_import_that_points_up_is_found(importer: str, source: str) -> None:
+    others = [Module("gaia_bridge.runtime", ""), Module("gaia_bridge", "", is_package=True)]
+    assert len(upward([Module(importer, source), *others])) == 1
+
+
+def test_an_import_that_points_down_is_no_breach() -> None:
+    assert upward([Module("gaia_bridge.runtime", "from gaia_bridge.errors import BridgeError")]) == []
+    assert upward([Module("gaia.agents.base.agent", "from gaia_bridge import get_request_context")]) == []
+
+
+def test_a_module_without_a_layer_is_found() -> None:
+    assert unplaced([Module("gaia_bridge.novelty", "")]) == ["gaia_bridge.novelty has no layer"]
+
+
+@pytest.mark.parametrize("target", ["gaia", "gaia.agents.base", "gaia_agents"])
+def test_a_core_that_imports_the_surface_is_found(target: str) -> None:
+    assert len(core_imports_surface([Module("gaia_bridge.cli", f"import {target}")])) == 1
+    assert core_imports_surface([Module("gaia_bridge.cli", "import gaia_bridge.bridge")]) == []
+
+
+def test_a_cycle_is_found() -> None:
+    loop = [
+        Module("gaia_bridge.model", "import gaia_bridge.errors"),
+        Module("gaia_bridge.errors", "from . import model"),
+    ]
+    assert cycles(loop)[0].count("gaia_bridge.model") >= 1
+    assert cycles(loop[:1]) == []
+
+
+def test_a_library_in_the_wrong_module_is_found() -> None:
+    assert len(misplaced_libraries([Module("gaia_bridge.schema", "from starlette.routing import Route")])) == 1
+    assert misplaced_libraries([Module("gaia_bridge.inbound.guard", "from starlette.routing import Route")]) == []
+
+
+def test_a_library_that_is_not_declared_is_found() -> None:
+    modules = [Module("gaia_bridge.cli", "import requests, json\nfrom sse_starlette.sse import EventSourceResponse")]
+    assert undeclared(modules, ["sse-starlette"]) == [
+        "gaia_bridge.cli:1 imports requests, which pyproject.toml does not name"
+    ]
+
+
+def test_a_long_module_is_found() -> None:
+    assert len(too_long([Module("a", "\n" * (MODULE_LINES + 1)), Module("b", "\n" * MODULE_LINES)])) == 1
+    assert len(too_long([Module("a", "\n" * (INIT_LINES + 1), is_package=True)])) == 1
+
+
+def test_dependency_names_are_read_from_their_lines() -> None:
+    lines = ["uvloop>=0.21; sys_platform != 'win32'", "sse-starlette", "mcp[cli]>=2.3,<2.4"]
+    assert [requirement_name(line) for line in lines] == ["uvloop", "sse-starlette", "mcp"]
