@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, StdioServerSpec

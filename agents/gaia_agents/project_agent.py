@@ -94,8 +94,8 @@ class ProjectAgent(ShippedAgent):
             raise ValueError(f"Unknown prompt: {name!r}. Expected daily-standup.")
         start = _start(arguments.get("days", "").strip(), arguments.get("since", "").strip())
         status = self._git.status()
-        name, email = self._git.config("user.name"), self._git.config("user.email")
-        author = name or email
+        known_as, email = self._git.config("user.name"), self._git.config("user.email")
+        author = known_as or email
         if author is None:
             raise GitError("git does not know who you are; run 'git config user.email you@example.org'")
         commits = self._commits_by(f"<{email}>" if email else author, start) if status.commit else []

@@ -123,7 +123,7 @@ class ProtocolError(RequestError):
         data: JSON-serialisable details for the peer.
     """
 
-    def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

@@ -114,5 +114,5 @@ class StdioServerSpec:
     cwd: str | None = None
 
     def __repr__(self) -> str:
-        """Name the launch line without the values of its environment, which may be secrets (S-36)."""
-        return f"StdioServerSpec({self.name!r}, {[self.command, *self.args]!r}, env={sorted(self.env)!r})"
+        """Name the program, without arguments and values of the environment, which may be secrets (S-36)."""
+        return f"StdioServerSpec({self.name!r}, {self.command!r}, {len(self.args)} args, env={sorted(self.env)!r})"

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from gaia_bridge.config import ServersFile, default_servers_path, load_servers
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import StdioServerSpec

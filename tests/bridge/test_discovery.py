@@ -12,6 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
+
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.discovery import ENTRY_POINT_GROUP, LoadedAgent, discover_default, find_agents, load_agent, search
 from gaia_bridge.discovery.classes import AGENT_METHODS, name_of_class

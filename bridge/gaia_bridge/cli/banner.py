@@ -5,23 +5,41 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import click
 
 from gaia_bridge import __version__
-from gaia_bridge.contract import Source
 from gaia_bridge.discovery.faults import one_line
 from gaia_bridge.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
 from gaia_bridge.model import Offer, SourceKind
 
-__all__ = ["Access", "banner"]
+__all__ = ["Access", "Published", "banner"]
 
 _NAMES = 12
 """How many names of one kind are shown."""
 
 _PATHS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
+
+
+class Published(Protocol):
+    """What the banner wants to know of a `gaia_bridge.contract.Source`."""
+
+    @property
+    def name(self) -> str:
+        """The name it is published under."""
+        ...
+
+    @property
+    def kind(self) -> SourceKind:
+        """Agent or upstream server."""
+        ...
+
+    @property
+    def offer(self) -> Offer:
+        """What it offers right now."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +73,7 @@ class Access:
         return host if has_port else f"{host}:{self.port}"
 
 
-def banner(sources: Iterable[Source], access: Access) -> str:
+def banner(sources: Iterable[Published], access: Access) -> str:
     """The whole text. Colours in it are taken out again where nobody would see them.
 
     Args:
@@ -65,7 +83,7 @@ def banner(sources: Iterable[Source], access: Access) -> str:
     return "\n".join(_lines(list(sources), access))
 
 
-def _lines(sources: Sequence[Source], access: Access) -> Iterator[str]:
+def _lines(sources: Sequence[Published], access: Access) -> Iterator[str]:
     url = access.base_url
     yield ""
     yield f"{_bold('gaia-bridge')} {__version__}"
@@ -82,7 +100,7 @@ def _lines(sources: Sequence[Source], access: Access) -> Iterator[str]:
     yield to_text(document(http_server(f"{url}/mcp", token_variable=TOKEN_VARIABLE if access.token_file else None)))
 
 
-def _source_lines(source: Source, url: str) -> Iterator[str]:
+def _source_lines(source: Published, url: str) -> Iterator[str]:
     path = f"{url}/{_PATHS[source.kind]}/{quote(source.name)}"
     yield f"  {_bold(f'{path}/mcp')}  {source.kind.value} {source.name}"
     if source.kind is SourceKind.AGENT:

@@ -13,6 +13,9 @@ _TIME = "%H:%M:%S"
 _CHATTY = ("asyncio", "httpcore2", "httpx2", "mcp", "sse_starlette", "uvicorn", "watchfiles")
 """Libraries that report every step on a level where people expect news."""
 
+_RELAYED = "mcp.client.stdio"
+"""Logs a traceback for every line of a child that is not JSON; the upstream says so itself, in one line."""
+
 
 class LineFormatter(logging.Formatter):
     """Shows text from peers and agents harmlessly: control characters escaped, tracebacks indented."""
@@ -51,9 +54,11 @@ def log_to_stderr(level: str) -> Callable[[], None]:
     root = logging.getLogger()
     handler = _StandardError()
     handler.setFormatter(LineFormatter(_FORMAT, _TIME))
-    before = {logger: logger.level for logger in (root, *map(logging.getLogger, _CHATTY))}
+    before = {logger: logger.level for logger in (root, *map(logging.getLogger, (*_CHATTY, _RELAYED)))}
     root.addHandler(handler)
     root.setLevel(level.upper())
+    if level != "debug":
+        logging.getLogger(_RELAYED).setLevel(logging.CRITICAL)
     if level == "info":
         for logger in map(logging.getLogger, _CHATTY):
             logger.setLevel(logging.WARNING)

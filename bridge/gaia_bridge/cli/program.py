@@ -51,8 +51,15 @@ class _Program(click.Group):
             return _report(ctx, _innermost(error))
 
 
+_EPILOG = """\b
+Exit codes: 0 done, 64 wrong command line, 66 agent cannot be loaded,
+69 address cannot be listened on, 70 error of the bridge itself,
+78 configuration cannot be used, 130 or 143 ended by a second signal."""
+
+
 @click.group(
     cls=_Program,
+    epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
     commands=[serve, agents],
 )

@@ -11,6 +11,7 @@ import logging
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -44,23 +45,28 @@ class ChangeFanout:
         self._bus = InMemorySubscriptionBus()
         self._legacy: dict[Connection, _LegacyClient] = {}
         self._tasks: TaskGroup | None = None
-        self._send, self._changes = anyio.create_memory_object_stream[Change](_BACKLOG)
+        self._backlog: MemoryObjectSendStream[Change] | None = None
         self.listen = ListenHandler(self._bus)
         """Serves `subscriptions/listen`."""
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Deliver until cancelled."""
-        async with anyio.create_task_group() as self._tasks:
-            task_status.started()
-            async for change in self._changes:
-                await self._bus.publish(_event(change))
-                for client in list(self._legacy.values()):
-                    client.tell(change)
+        backlog, changes = anyio.create_memory_object_stream[Change](_BACKLOG)
+        with backlog, changes:
+            async with anyio.create_task_group() as self._tasks:
+                self._backlog = backlog
+                task_status.started()
+                async for change in changes:
+                    await self._bus.publish(_event(change))
+                    for client in list(self._legacy.values()):
+                        client.tell(change)
 
     def publish(self, change: Change) -> None:
-        """Tell everyone who wants to know. Never blocks; only on the event loop."""
+        """Tell everyone who wants to know. Never blocks; only on the event loop. Before `run` there is nobody yet."""
+        if self._backlog is None:
+            return
         try:
-            self._send.send_nowait(change)
+            self._backlog.send_nowait(change)
         except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
             logger.debug("dropped %s: the backlog is full or the endpoint is closing", change)
 

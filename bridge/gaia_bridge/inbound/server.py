@@ -111,7 +111,7 @@ def _answering(
         except MCPError:
             raise
         except ProtocolError as error:
-            raise MCPError(error.code, error.message, None if error.data is None else dict(error.data)) from error
+            raise MCPError(error.code, error.message, error.data) from error
         except RequestError as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
         except Exception as error:

@@ -110,6 +110,10 @@ async def _piped(claimed: ClaimedStdio, line_bytes: int, grace: float) -> AsyncG
     outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
     in_flight = _InFlight()
     async with (
+        to_server,
+        incoming,
+        outgoing,
+        from_server,
         _reader(claimed.reading) as reader,
         _writer(claimed.writing) as writer,
         anyio.create_task_group() as tasks,

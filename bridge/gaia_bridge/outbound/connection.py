@@ -196,14 +196,10 @@ class Connection:
             except MCPError as error:
                 if _is_lost(error):
                     raise ConnectionLostError from None
-                raise ProtocolError(error.code, error.message, _error_data(error)) from None
+                raise ProtocolError(error.code, error.message, error.data) from None
         raise UpstreamError(f"did not answer {method} within {seconds:g} s")
 
 
 def _is_lost(error: MCPError) -> bool:
     """Whether the SDK itself reports the end of the connection; servers use the same code for errors of their own."""
     return error.code == CONNECTION_CLOSED and error.message == "Connection closed"
-
-
-def _error_data(error: MCPError) -> JSON | None:
-    return error.data if is_object(error.data) else None

@@ -94,6 +94,7 @@ class StdioUpstream:
         self._settled = anyio.Event()
         self._connection: Connection | None = None
         self._subscribable = False
+        self._noisy = False
         self._listeners: dict[object, ChangeListener] = {}
         self._relays = Relays(spec.name)
         self._stale: set[ChangeKind] = set()
@@ -150,10 +151,10 @@ class StdioUpstream:
         try:
             async with error_output(self.name) as stderr:
                 await self._live(stderr)
-        except Exception as error:
+        except Exception:
             # Nothing here is expected: the last line of defence for the tasks beside this one.
             logger.debug("upstream %r", self.name, exc_info=True)
-            self._fail(f"{type(error).__name__}: {error}")
+            self._fail("an unexpected error, of which the debug log has the details")
         finally:
             if self._status.state is not UpstreamState.FAILED:
                 # Listeners are not told: whoever stops it knows, and may be on the way out.
@@ -357,7 +358,9 @@ class StdioUpstream:
         if isinstance(message, ResourceUpdatedNotification):
             self._announce(Change(ChangeKind.RESOURCE_UPDATED, message.params.uri))
         elif isinstance(message, Exception):
-            logger.info("upstream %r wrote something to its standard output that is no MCP message", self.name)
+            level = logging.DEBUG if self._noisy else logging.WARNING
+            self._noisy = True
+            logger.log(level, "upstream %r: a line of its standard output is no MCP message; skipped", self.name)
         elif (kind := _ANNOUNCED.get(type(message))) is not None:
             self._stale.add(kind)
             self._became_stale.set()

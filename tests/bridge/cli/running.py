@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -128,7 +128,7 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str, cwd: Path) -> Iterator[Running]:
+def running(*arguments: str, cwd: Path) -> Generator[Running]:
     """Run `gaia-bridge` in a folder; it is killed in the end if it still runs."""
     process = subprocess.Popen(
         [sys.executable, "-m", "gaia_bridge", *arguments],

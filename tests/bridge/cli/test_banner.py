@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -18,24 +16,13 @@ from gaia_bridge.model import LeftOut, Offer, ServerInfo, SourceKind
 TOKEN = "t" * 43
 
 
-@dataclass
+@dataclass(frozen=True)
 class FixedSource:
     """A source that offers the same for ever."""
 
     name: str
     kind: SourceKind
     offer: Offer
-
-    def listen(self, listener: Callable[[Any], None]) -> Callable[[], None]:
-        raise NotImplementedError
-
-    async def refresh(self) -> None: ...
-    async def call_tool(self, *_: Any) -> dict[str, Any]: ...
-    async def get_prompt(self, *_: Any) -> dict[str, Any]: ...
-    async def read_resource(self, *_: Any) -> dict[str, Any]: ...
-    async def complete(self, *_: Any) -> dict[str, Any]: ...
-    async def subscribe(self, uri: str) -> None: ...
-    async def unsubscribe(self, uri: str) -> None: ...
 
 
 def named(*names: str, key: str = "name") -> tuple[dict[str, str], ...]:

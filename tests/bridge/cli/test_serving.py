@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import signal
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import pytest
 from tests.bridge.cli.running import INITIALIZE, Running, request, running, write_agent
 
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+JSON_HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 SERVERS = Path(__file__).parents[2] / "servers"
 
 
@@ -30,7 +34,7 @@ def url_of(bridge: Running) -> str:
 
 def post(url: str, message: dict[str, Any], **headers: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Send one message over Streamable HTTP; returns the answer and the response's headers."""
-    sent = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"} | headers
+    sent = JSON_HEADERS | headers
     with urllib.request.urlopen(
         urllib.request.Request(url, json.dumps(message).encode(), sent), timeout=20
     ) as response:
@@ -40,15 +44,16 @@ def post(url: str, message: dict[str, Any], **headers: str) -> tuple[dict[str, A
         return answer, dict(response.headers.items())
 
 
-def start_hanging_call(url: str) -> None:
-    """Call the tool that never returns, without waiting for the answer."""
+def start_hanging_call(url: str) -> http.client.HTTPConnection:
+    """Call the tool that never returns; the answer would come on the connection that is returned."""
     _, headers = post(url, INITIALIZE)
     session = {"Mcp-Session-Id": headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
     post(url, INITIALIZED, **session)
-    with pytest.raises(TimeoutError):
-        message = json.dumps(request(2, "tools/call", name="hang", arguments={})).encode()
-        sent = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"} | session
-        urllib.request.urlopen(urllib.request.Request(url, message, sent), timeout=0.5).read()
+    target = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(target.netloc)
+    message = json.dumps(request(2, "tools/call", name="hang", arguments={}))
+    connection.request("POST", target.path, message, JSON_HEADERS | session)
+    return connection
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -69,12 +74,12 @@ def test_over_http_it_answers_until_a_signal_ends_it(tmp_path: Path, number: sig
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     write_agent(tmp_path)
     with running("serve", "demo.py", "--port", "0", cwd=tmp_path) as bridge:
-        start_hanging_call(url_of(bridge))
-        bridge.until_error("hanging")
-        bridge.process.send_signal(signal.SIGTERM)
-        bridge.until_error("SIGTERM: ending")
-        bridge.process.send_signal(signal.SIGTERM)
-        assert bridge.ended() == 143
+        with closing(start_hanging_call(url_of(bridge))):
+            bridge.until_error("hanging")
+            bridge.process.send_signal(signal.SIGTERM)
+            bridge.until_error("SIGTERM: ending")
+            bridge.process.send_signal(signal.SIGTERM)
+            assert bridge.ended() == 143
 
 
 def test_a_signal_while_agents_load_ends_it(tmp_path: Path) -> None:

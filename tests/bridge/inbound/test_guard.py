@@ -9,13 +9,14 @@ from typing import Any, cast
 import anyio
 import httpx2
 import pytest
-from gaia_bridge.errors import ConfigError, ListenError
-from gaia_bridge.inbound.guard import HEALTH_PATH, AccessPolicy, Guard, check_exposure
-from gaia_bridge.settings import HttpLimits
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
+
+from gaia_bridge.errors import ConfigError, ListenError
+from gaia_bridge.inbound.guard import HEALTH_PATH, AccessPolicy, Guard, check_exposure
+from gaia_bridge.settings import HttpLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -565,6 +566,14 @@ async def test_a_length_over_the_limit_is_refused_unread(length: bytes) -> None:
 async def test_a_length_that_is_no_number_is_a_bad_request(length: bytes) -> None:
     answer = await post(SMALL, [HOST, JSON, (b"content-length", length)])
     assert (answer.status, answer.reached, answer.reads) == (400, False, 0)
+
+
+@pytest.mark.requirement("C-33", "F-095")
+async def test_a_body_with_two_ways_to_end_is_a_bad_request() -> None:
+    headers = [HOST, JSON, (b"content-length", b"5"), (b"transfer-encoding", b"chunked")]
+    answer = await post(SMALL, headers)
+    assert (answer.status, answer.reached, answer.reads) == (400, False, 0)
+    assert "expected one of them" in answer.error
 
 
 @pytest.mark.requirement("F-077")

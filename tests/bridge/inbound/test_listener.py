@@ -13,16 +13,17 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import SocketStream
-from gaia_bridge.errors import BridgeError, ListenError
-from gaia_bridge.inbound.guard import AccessPolicy, Guard
-from gaia_bridge.inbound.listener import HttpServer, bind
-from gaia_bridge.settings import HttpLimits
 from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gaia_bridge.errors import BridgeError, ListenError
+from gaia_bridge.inbound.guard import AccessPolicy, Guard
+from gaia_bridge.inbound.listener import HttpServer, bind
+from gaia_bridge.settings import HttpLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -147,14 +148,21 @@ def test_an_address_that_this_machine_lacks_is_left_out_of_a_name(monkeypatch: p
     assert names == ["127.0.0.1"]
 
 
-def test_an_ipv6_address_does_not_take_the_ipv4_port() -> None:
+def test_an_ipv6_address_does_not_take_the_ipv4_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked at before the address is bound: with any but the wildcard address, Linux sets the option by itself."""
+    options: list[int] = []
+    real_bind = socket.socket.bind
+
+    def look(self: socket.socket, address: Any) -> None:
+        options.append(self.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY))
+        real_bind(self, address)
+
+    monkeypatch.setattr(socket.socket, "bind", look)
     try:
-        (six,) = bind("::1", 0)
+        close(bind("::1", 0))
     except ListenError:
         pytest.skip("no IPv6 on this machine")
-    with six:
-        (four,) = bind("127.0.0.1", six.getsockname()[1])
-        four.close()
+    assert options == [1]
 
 
 @pytest.mark.requirement("F-120")
@@ -515,10 +523,23 @@ async def test_a_second_server_in_the_process_streams_like_the_first() -> None:
 async def test_a_server_streams_although_another_library_switched_streams_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    more = anyio.Event()
+
+    async def events() -> AsyncIterator[dict[str, str]]:
+        yield {"data": "first"}
+        await more.wait()
+        yield {"data": "second"}
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await EventSourceResponse(events())(scope, receive, send)
+
     monkeypatch.setattr(AppStatus, "should_exit", True)
-    async with serving(Streams(), PATIENT) as (_, port), connected(port) as stream:
+    async with serving(app, PATIENT) as (_, port), connected(port) as stream:
         await stream.send(request(port))
-        assert b"first" in await read_until(stream, b"first")
+        await read_until(stream, b"first")
+        more.set()
+        assert b"second" in await read_until(stream, b"second")
 
 
 async def test_the_streams_of_another_server_stay_open() -> None:

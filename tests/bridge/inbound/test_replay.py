@@ -8,8 +8,6 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from gaia_bridge.inbound.replay import ReplayingSessionManager, ReplayStore
-from gaia_bridge.settings import HttpLimits
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.server.context import ServerRequestContext
@@ -25,6 +23,9 @@ from mcp_types import (
     JSONRPCResponse,
     TextContent,
 )
+
+from gaia_bridge.inbound.replay import ReplayingSessionManager, ReplayStore
+from gaia_bridge.settings import HttpLimits
 
 pytestmark = pytest.mark.anyio
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.inbound.token import load_or_create_token
 

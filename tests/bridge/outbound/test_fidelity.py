@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+from pydantic import BaseModel
+
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import SourceKind
 from gaia_bridge.outbound.upstream import StdioUpstream
 from gaia_bridge.settings import UpstreamLimits
-from mcp import Client, StdioServerParameters, stdio_client
-from pydantic import BaseModel
-
 from tests.outbound_helpers import FakeRequest, sdk_server, text_of
 
 pytestmark = pytest.mark.anyio

@@ -12,12 +12,12 @@ import anyio
 import anyio.lowlevel
 import psutil
 import pytest
+
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, SourceKind, StdioServerSpec
 from gaia_bridge.outbound.upstream import StdioUpstream, UpstreamState, UpstreamStatus
 from gaia_bridge.settings import UpstreamLimits
-
 from tests.outbound_helpers import FakeRequest, Heard, raw_server, running, text_of
 
 pytestmark = pytest.mark.anyio
@@ -330,6 +330,7 @@ async def test_a_crash_fails_the_calls_in_flight_at_once(caplog: pytest.LogCaptu
             tasks.start_soon(hang)
             await heard.until(ChangeKind.RESOURCE_UPDATED, "hanging://")
             answers.append(await failure(upstream, "crash"))
+            assert upstream.status.state is UpstreamState.FAILED
         assert [text.startswith("upstream 'up' closed the connection before it answered") for text in answers] == [
             True,
             True,
@@ -457,13 +458,33 @@ async def test_noise_on_either_output_does_not_disturb(caplog: pytest.LogCapture
     lines = [record.getMessage() for record in caplog.records if record.name == "gaia_bridge.outbound.stderr"]
     assert lines[-1] == "up: \ufffd the end"
     assert max(map(len, lines)) < 2_000
-    assert "is no MCP message" in caplog.text
+    ours = [record.getMessage() for record in warnings(caplog) if record.name.startswith("gaia_bridge")]
+    assert ours == ["upstream 'up': a line of its standard output is no MCP message; skipped"]
 
 
 @pytest.mark.requirement("F-016", "F-017")
 async def test_an_answer_may_come_byte_by_byte() -> None:
     async with running(raw_server()) as upstream:
         assert await call(upstream, "split") == "é" * 9
+
+
+async def test_a_listener_that_breaks_fails_its_upstream_and_nothing_beside_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    upstream = StdioUpstream(raw_server(), UpstreamLimits())
+
+    def breaks(change: Change) -> None:
+        if upstream.status.state is UpstreamState.READY:
+            raise LookupError(SECRET)
+
+    upstream.listen(breaks)
+    async with anyio.create_task_group() as beside:
+        await beside.start(upstream.run)
+        await upstream.wait_settled()
+    assert upstream.status == UpstreamStatus(
+        UpstreamState.FAILED, "an unexpected error, of which the debug log has the details"
+    )
+    assert SECRET not in warnings(caplog)[0].getMessage()
 
 
 # How it ends

@@ -1,0 +1,114 @@
+"""One way to connect, whatever the transport and the era: what every test in this folder runs on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol, TextIO
+
+import anyio
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.contract import AgentLike
+from gaia_bridge.inbound.guard import AccessPolicy
+from gaia_bridge.inbound.listener import HttpServer, bind
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.sse import sse_client
+
+from tests.interaction.everything_agent import EverythingAgent
+
+__all__ = ["DEADLINE", "ERAS", "TRANSPORTS", "Connect", "Link", "client_of", "serving"]
+
+DEADLINE: Final = 20.0
+"""Seconds for everything that one test does; only a broken bridge needs them."""
+TRANSPORTS: Final = ("stdio", "sse", "http")
+ERAS: Final = ("modern", "legacy")
+HOST: Final = "127.0.0.1"
+AGENT_FILE: Final = Path(__file__).with_name("everything_agent.py")
+_MODES: Final = {"modern": "auto", "legacy": "legacy"}
+
+
+class Connect(Protocol):
+    """Opens one more connection to a server that runs."""
+
+    def __call__(self, **options: Any) -> AbstractAsyncContextManager[Client]:
+        """A connected client of the official kind, made with these options."""
+        ...
+
+
+@dataclass(frozen=True)
+class Link:
+    """A transport and an era.
+
+    Attributes:
+        errors: What a server process writes its standard error to.
+    """
+
+    transport: str
+    era: str
+    errors: TextIO
+
+    @property
+    def modern(self) -> bool:
+        """Whether the client speaks 2026-07-28."""
+        return self.era == "modern"
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[Connect]:
+        """The agent, served until the end. Over stdio each connection has a server process of its own."""
+        with anyio.fail_after(DEADLINE):
+            if self.transport == "stdio":
+                yield lambda **options: client_of(self._stdio(), self.era, **options)
+                return
+            async with serving([EverythingAgent()]) as (url, _):
+                path = "/mcp" if self.transport == "http" else "/sse"
+                yield lambda **options: client_of(url + path, self.era, **options)
+
+    @asynccontextmanager
+    async def client(self, **options: Any) -> AsyncGenerator[Client]:
+        """The agent served, and one client connected to it.
+
+        Args:
+            options: Options of the client: callbacks.
+        """
+        async with self.serving() as connect, connect(**options) as client:
+            yield client
+
+    def _stdio(self) -> Any:
+        command = ["-m", "gaia_bridge", "serve", f"{AGENT_FILE}:EverythingAgent", "--stdio"]
+        return stdio_client(StdioServerParameters(command=sys.executable, args=command), self.errors)
+
+
+@asynccontextmanager
+async def client_of(target: Any, era: str, **options: Any) -> AsyncGenerator[Client]:
+    """A connected client.
+
+    Args:
+        target: A URL that ends in `/mcp` or `/sse`, or a transport.
+        era: One of `ERAS`, which the connection must turn out to have.
+        options: Options of the client.
+    """
+    transport = sse_client(target) if isinstance(target, str) and target.endswith("/sse") else target
+    async with Client(transport, mode=_MODES[era], cache=None, **options) as client:
+        assert client.protocol_version == {"modern": "2026-07-28", "legacy": "2025-11-25"}[era]
+        yield client
+
+
+@asynccontextmanager
+async def serving(agents: Sequence[AgentLike]) -> AsyncGenerator[tuple[str, Bridge]]:
+    """A bridge in this process behind the real HTTP server; its URL and itself."""
+    async with Bridge() as bridge, anyio.create_task_group() as tasks:
+        for agent in agents:
+            await bridge.add_agent(agent)
+        sockets = bind(HOST, 0)
+        port: int = sockets[0].getsockname()[1]
+        app = bridge.asgi(AccessPolicy.for_address(HOST, port))
+        server = HttpServer(app, sockets=sockets, limits=bridge.settings.http, on_shutdown=[bridge.close_streams])
+        await tasks.start(server.run)
+        yield f"http://{HOST}:{port}", bridge
+        server.stop()
+
+
+Answer = Callable[[str], Any]

@@ -1,0 +1,101 @@
+"""Folders, repositories and requests for tests of the shipped agents."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.context import RequestContext, request_scope
+from gaia_bridge.errors import RequestCancelledError
+from gaia_bridge.jsontypes import JSON
+
+__all__ = ["RecordingChannel", "git", "in_request", "repository", "write_files"]
+
+T = TypeVar("T")
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "Ada",
+    "GIT_AUTHOR_EMAIL": "ada@example.org",
+    "GIT_COMMITTER_NAME": "Ada",
+    "GIT_COMMITTER_EMAIL": "ada@example.org",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files, with the folders that they need."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def git(folder: Path, *arguments: str, **env: str) -> str:
+    """Run git in a folder, as Ada; what it prints."""
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), **IDENTITY, **env},
+        check=True,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    return done.stdout
+
+
+def repository(folder: Path) -> Path:
+    """Make `folder` a repository of Ada's, on branch main, without commits."""
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    git(folder, "config", "user.name", "Ada")
+    git(folder, "config", "user.email", "ada@example.org")
+    return folder
+
+
+class RecordingChannel:
+    """Stands where the core's channel to the client stands, and keeps what it is told."""
+
+    def __init__(self, cancel_at: int | None = None) -> None:
+        self.progress: list[tuple[float, float | None, str | None]] = []
+        self.cancel = threading.Event()
+        self._cancel_at = cancel_at
+
+    @property
+    def cancelled(self) -> bool:
+        return self.cancel.is_set()
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        return self.cancel.wait(timeout)
+
+    def raise_if_cancelled(self) -> None:
+        if self.cancelled:
+            raise RequestCancelledError
+
+    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self.progress.append((progress, total, message))
+        if len(self.progress) == self._cancel_at:
+            self.cancel.set()
+
+    def post_log(self, level: str, data: Any, logger: str | None) -> None:
+        raise AssertionError("the shipped agents log nothing to clients")
+
+    def ask(self, method: str, params: JSON) -> JSON:
+        raise AssertionError("the shipped agents ask nothing")
+
+    async def aask(self, method: str, params: JSON) -> JSON:
+        raise AssertionError("the shipped agents ask nothing")
+
+    def close_stream(self) -> None:
+        raise AssertionError("the shipped agents keep their streams")
+
+
+def in_request(channel: RecordingChannel, function: Callable[..., T], *args: Any) -> T:
+    """Call a function as the bridge does while it works on a client's request."""
+    request = RequestContext(channel, cast(ClientRequest, None), None)
+    return request_scope(request).run(function, *args)
