@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import threading
@@ -9,14 +10,30 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from gaia_bridge.contract import ClientRequest
+import jsonschema_rs
+
+from gaia_agents.base import ShippedAgent
 from gaia_bridge.context import RequestContext, request_scope
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import RequestCancelledError
 from gaia_bridge.jsontypes import JSON
 
-__all__ = ["RecordingChannel", "git", "in_request", "repository", "write_files"]
+__all__ = ["DEMO", "RecordingChannel", "call", "git", "in_request", "repository", "write_files"]
 
 T = TypeVar("T")
+
+DEMO: dict[str, str | bytes] = {
+    "README.md": "# Demo\n\nTODO: write\n",
+    "src/app.py": 'import os\n\n\ndef run(path):\n    """Run."""\n    return os.path.join(path, "run")\n',
+    "src/web/app.ts": "export function run() {} // FIXME\n",
+    "tests/test_app.py": "def test_run():\n    pass\n",
+    "image.bin": b"run\0\1\2",
+    "wide.js": "x" * 5_000 + "needle" + "y" * 5_000 + "\n",
+    ".gitignore": "build/\n*.log\n",
+    "build/out.py": "def run(): ...\n",
+    "run.log": "run\n",
+}
+"""A small project, with an ignored, a binary and a very wide file."""
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada",
@@ -34,6 +51,14 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def call(agent: ShippedAgent, name: str, **arguments: Any) -> JSON:
+    """Call a tool and check its result against the schema that it declares."""
+    result = agent.execute_mcp_tool(name, arguments)
+    (schema,) = [tool["outputSchema"] for tool in agent.get_mcp_tool_definitions() if tool["name"] == name]
+    jsonschema_rs.validate(schema, json.loads(json.dumps(result)))
+    return result
 
 
 def git(folder: Path, *arguments: str, **env: str) -> str:

@@ -108,7 +108,7 @@ _CREATE: JSON = {
     "title": "Create file",
     "description": (
         "Write a text file (UTF-8) in the project, with the folders that it needs, in one step. An existing file is "
-        "left alone unless overwrite is true. Not for files of git, for ignored files, or for editor configuration."
+        "left alone unless overwrite is true. Not for ignored files, nor in hidden folders such as .git and .vscode."
     ),
     "inputSchema": closed_object(
         {

@@ -1,6 +1,6 @@
 """Reading files that anybody may have put there, and writing them whole: regular files only, of limited size.
 
-Standard library only: the helper process imports this too (see `gaia_agents.isolation`).
+Standard library only, and little of it: the helper process imports this too (see `gaia_agents.isolation`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import codecs
 import contextlib
 import errno
 import os
-import secrets
 import stat
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["FileTooLargeError", "NotARegularFileError", "Text", "decode", "lines_of", "read_regular", "write_regular"]
 
@@ -49,20 +48,23 @@ def read_regular(path: str, limit: int, *, folder: int | None = None) -> bytes:
         FileTooLargeError: It has more bytes.
         OSError: It is missing, a link, or not readable.
     """
-    with os.fdopen(os.open(path, _FLAGS, dir_fd=folder), "rb") as file:
-        status = os.fstat(file.fileno())
+    descriptor = os.open(path, _FLAGS, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise NotARegularFileError("not a regular file")
         if status.st_size > limit:
             raise FileTooLargeError(status.st_size, limit)
-        data = file.read(limit + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(limit + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > limit:
         raise FileTooLargeError(len(data), limit)
     return data
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """The text of a file."""
 
     value: str
@@ -114,7 +116,7 @@ def write_regular(folder: int, name: str, data: bytes, *, overwrite: bool) -> bo
     mode = _mode_of(folder, name)
     if mode is not None and not overwrite:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-    temporary = f".{secrets.token_hex(8)}.tmp"
+    temporary = f".{os.urandom(8).hex()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:

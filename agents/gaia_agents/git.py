@@ -208,7 +208,7 @@ def parse_status(answer: str, prefix: str = "") -> Status:
             fields = entry.split(" ", _FIELDS_BEFORE_PATH[tag])
             path = fields[-1].removeprefix(prefix)
             if tag == "2":
-                next(entries)  # the path before the renaming
+                next(entries, "")  # the path before the renaming
             _add(status, path, "UU" if tag == "u" else fields[1])
     return status
 

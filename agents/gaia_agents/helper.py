@@ -14,15 +14,10 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gaia_agents.analysis import measure_files
-from gaia_agents.search import search_files
+__all__ = ["main"]
 
-__all__ = ["TASKS", "main"]
-
-TASKS: dict[str, Callable[[dict[str, Any], Iterator[str]], Iterator[dict[str, Any]]]] = {
-    "analyse": measure_files,
-    "search": search_files,
-}
+JSON = dict[str, Any]
+Task = Callable[[JSON, Iterator[str]], Iterator[JSON]]
 _MEMORY_BYTES = 1024**3
 """Enough to parse any file that is read; far from what would hurt a desktop."""
 
@@ -33,9 +28,20 @@ def main() -> None:
     _limit(resource.RLIMIT_CPU, int(job["seconds"]) + 1)
     _limit(resource.RLIMIT_AS, _MEMORY_BYTES)
     paths = (json.loads(line) for line in sys.stdin.buffer)
-    for event in TASKS[job["task"]](job, paths):
+    for event in _task(job["task"])(job, paths):
         sys.stdout.write(json.dumps(event) + "\n")
         sys.stdout.flush()
+
+
+def _task(name: str) -> Task:
+    """The function that does the job; its module is imported only where it is needed, to start fast."""
+    if name == "search":
+        from gaia_agents.search import search_files
+
+        return search_files
+    from gaia_agents.analysis import measure_files
+
+    return measure_files
 
 
 def _limit(kind: int, value: int) -> None:

@@ -90,7 +90,7 @@ def start_helper(
     """Run a task of `gaia_agents.helper` on files.
 
     Args:
-        task: Its name.
+        task: `search` or `analyse`.
         job: What to do, JSON-serialisable.
         paths: The files, relative to `folder`.
         folder: Where the helper works.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from typing import NamedTuple
 
 __all__ = ["Language", "language_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
+class Language(NamedTuple):
     """A programming or data language."""
 
     name: str
@@ -79,5 +77,6 @@ _OTHER = Language("Other")
 
 def language_of(path: str) -> Language:
     """The language of a file; one called "Other" if its name says nothing."""
-    pure = PurePosixPath(path)
-    return _BY_NAME.get(pure.name.lower()) or _BY_NAME.get(pure.suffix.lower(), _OTHER)
+    name = path.rpartition("/")[2].lower()
+    stem, dot, suffix = name.rpartition(".")
+    return _BY_NAME.get(name) or (_BY_NAME.get(dot + suffix, _OTHER) if stem else _OTHER)

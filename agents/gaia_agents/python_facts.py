@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["complexity", "python_facts"]
 
@@ -30,8 +29,7 @@ Scope = Function | ast.ClassDef
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@dataclass(frozen=True, slots=True)
-class _Definition:
+class _Definition(NamedTuple):
     name: str
     """Dotted, with the classes and functions around it."""
     node: Scope

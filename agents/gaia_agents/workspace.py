@@ -26,10 +26,10 @@ MAX_PATH = 4_096
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
 _UNSAYABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 """What no path from outside may contain: control characters, and bytes that are no UTF-8 (PEP 383)."""
-_NOT_FOR_WRITING = frozenset(
-    {".cursor", ".idea", ".mcp.json", ".vscode", ".windsurf", ".zed", "mcp.json", "mcp_servers.json"}
-)
-"""Names that decide which programs an editor or this bridge starts (C-17): never written on behalf of a client."""
+_NOT_FOR_WRITING = frozenset({".envrc", ".mcp.json", "mcp.json", "mcp_servers.json"})
+_HARMLESS_HIDDEN = frozenset({".github", ".gitlab"})
+"""Configuration in the project decides which programs an editor, a shell or this bridge starts (C-17). So these files
+and everything in hidden folders but these is never written on behalf of a client."""
 
 
 class PathError(ToolError):
@@ -132,8 +132,10 @@ class Workspace:
         place = self.locate(path)
         if not place:
             raise PathError(f"{path!r} is the root folder; expected the path of a file")
-        if protected := [part for part in PurePosixPath(place).parts if part.casefold() in _NOT_FOR_WRITING]:
-            raise PathError(f"{path!r}: {protected[0]} decides what an editor starts; change it yourself")
+        *folders, name = place.casefold().split("/")
+        hidden = [folder for folder in folders if folder.startswith(".") and folder not in _HARMLESS_HIDDEN]
+        if hidden or name in _NOT_FOR_WRITING:
+            raise PathError(f"{path!r} can decide which programs an editor or a shell starts; change it yourself")
         try:
             with self._folder(place, create=True) as folder:
                 return place, write_regular(folder, PurePosixPath(place).name, data, overwrite=overwrite)

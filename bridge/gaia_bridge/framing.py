@@ -45,15 +45,14 @@ class LineFramer:
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size > self._limit:
+        if self._size > self._limit + 1:  # the last byte may be the `\r` of the end
             self._parts.clear()
         elif part:
             self._parts.append(part)
 
     def _complete(self) -> list[bytes | OversizedLine]:
-        size, parts = self._size, self._parts
+        size, line = self._size, b"".join(self._parts).removesuffix(b"\r")
         self._size, self._parts = 0, []
-        if size > self._limit:
+        if size > self._limit + 1 or len(line) > self._limit:
             return [OversizedLine(size)]
-        line = b"".join(parts).removesuffix(b"\r")
         return [line] if line.strip() else []

@@ -1,7 +1,7 @@
 """Names of tools and prompts where several sources share one endpoint. Pure, reversible through a map, never parsed.
 
-One identity, `(source, name)`; several spellings (design section 5, C3). A public name has at most 64 characters, and
-where it must be qualified only `[A-Za-z0-9_-]`: that is what every editor and model provider accepts.
+One identity, `(source, name)`; several spellings (design section 5, C3). A name that is not qualified is the agent's own,
+untouched. A qualified name has at most 64 characters of `[A-Za-z0-9_-]`: what every editor and model provider accepts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gaia_bridge.model import NamingPolicy, SourceKind
 __all__ = ["MAX_NAME", "SourceName", "assign_names", "is_source_name", "qualified_name"]
 
 MAX_NAME = 64
-"""Characters of a public name."""
+"""Characters of a qualified name."""
 
 _HASH = 8
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -62,7 +62,7 @@ def assign_names(items: Iterable[SourceName], policy: NamingPolicy) -> tuple[dic
         if name in assigned:
             collided.append(item)
             name = qualified_name(item, policy)
-        if name in assigned:
+        while name in assigned:
             name = _with_hash(name, item)
         assigned[name] = item
     return assigned, collided
@@ -84,5 +84,6 @@ def _fit(name: str, item: SourceName) -> str:
 
 
 def _with_hash(name: str, item: SourceName) -> str:
-    digest = hashlib.sha256(f"{item.source}\0{item.name}".encode()).hexdigest()[:_HASH]
+    identity = f"{item.source}\0{item.name}\0{name}"
+    digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:_HASH]
     return f"{name[: MAX_NAME - _HASH - 1]}_{digest}"

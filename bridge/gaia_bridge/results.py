@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
+import re
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel
@@ -16,6 +18,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.wire import result_problem
 
 __all__ = [
     "as_protocol_error",
@@ -27,13 +30,20 @@ __all__ = [
     "prompt_result",
     "resource_result",
     "tool_result",
+    "valid_text",
+    "words",
 ]
 
-CONTENT_TYPES = frozenset({"audio", "image", "resource", "resource_link", "text"})
+_CONTENT_TYPES = frozenset({"audio", "image", "resource", "resource_link", "text"})
 """The content blocks of MCP 2025-06-18 and later (P-11)."""
 
 _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
 _COMPLETE: JSON = {"resultType": "complete"}
+_MAX_FAILURE = 65_536
+"""Characters of an error text: a model that reads more than that learns nothing from it (F-106)."""
+_MAX_DIGITS = 4_300
+"""Digits of a number: Python's own JSON reads and writes no more."""
+_LONG_NUMBER = re.compile(rb"(?<!\d)\d{%d}" % (_MAX_DIGITS + 1))
 _MAX_COMPLETIONS = 100
 """MCP server/utilities/completion: at most 100 values in one answer."""
 
@@ -64,7 +74,7 @@ def tool_result(value: Any, limit: int, *, structured: bool) -> JSON:
 
 def error_result(text: str) -> JSON:
     """A failed tool call, for the model to read."""
-    return _COMPLETE | {"content": [_text(text)], "isError": True}
+    return _COMPLETE | {"content": [_text(valid_text(text)[:_MAX_FAILURE])], "isError": True}
 
 
 def prompt_result(value: Any, description: str | None, limit: int) -> JSON:
@@ -156,8 +166,8 @@ def failure_text(error: BaseException, what: str, reference: str) -> str:
         reference: Identifies the log entry.
     """
     match error:
-        case RequestError() | ValueError() if str(error):
-            return str(error)
+        case RequestError() | ValueError() if text := words(error):
+            return text
         case OSError() if error.strerror:
             return f"{type(error).__name__}: {error.strerror}"
         case asyncio.CancelledError():
@@ -171,9 +181,22 @@ def as_protocol_error(error: BaseException) -> ProtocolError | None:
     """The JSON-RPC error that a failure stands for, if it is one (design section 5, C23)."""
     if isinstance(error, ProtocolError):
         return error
-    if isinstance(error, ValueError) and str(error).startswith("Unknown tool"):
-        return ProtocolError(INVALID_PARAMS, str(error))
+    if isinstance(error, ValueError) and (text := words(error)).startswith("Unknown tool"):
+        return ProtocolError(INVALID_PARAMS, text)
     return None
+
+
+def words(error: BaseException) -> str:
+    """What an exception says of itself, whatever its `__str__` does."""
+    try:
+        return valid_text(str(error))[:_MAX_FAILURE]
+    except BaseException:  # noqa: B036 - it is the agent's code
+        return ""
+
+
+def valid_text(value: str) -> str:
+    """`value` with lone surrogates replaced, which JSON in UTF-8 cannot carry (F-105)."""
+    return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _from_mapping(value: JSON, text: str) -> JSON:
@@ -181,9 +204,8 @@ def _from_mapping(value: JSON, text: str) -> JSON:
         return value
     if _is_content(value):
         return _COMPLETE | {"content": [value]}
-    content = value.get("content")
-    if is_array(content) and value.keys() <= _RESULT_FIELDS and all(map(_is_content, content)):
-        return _COMPLETE | value
+    if is_array(value.get("content")) and value.keys() <= _RESULT_FIELDS and _is_result(value):
+        return value | _COMPLETE
     failed = value.get("error") is not None and (len(value) == 1 or value.get("status") == "error")
     if failed:
         error = value["error"]
@@ -192,19 +214,12 @@ def _from_mapping(value: JSON, text: str) -> JSON:
 
 
 def _is_content(item: Any) -> bool:
-    if not is_object(item):
-        return False
-    match item:
-        case {"type": "text", "text": str()}:
-            return True
-        case {"type": "image" | "audio", "data": str(), "mimeType": str()}:
-            return True
-        case {"type": "resource_link", "uri": str(), "name": str()}:
-            return True
-        case {"type": "resource", "resource": {"uri": str()}}:
-            return True
-        case _:
-            return False
+    return is_object(item) and str(item.get("type")) in _CONTENT_TYPES and _is_result({"content": [item]})
+
+
+def _is_result(value: JSON) -> bool:
+    """Whether all clients can read it; their revisions differ only in what structured content may be."""
+    return result_problem("tools/call", {**value, "structuredContent": None}) is None
 
 
 def _message(item: Any) -> JSON:
@@ -233,18 +248,27 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         ToolError: It has no JSON form, or more than `limit` bytes.
     """
     try:
-        plain = to_jsonable_python(value, by_alias=True, exclude_none=_is_protocol_model(value), inf_nan_mode="null")
+        try:
+            plain = _plain(value)
+        except UnicodeEncodeError:  # a key
+            plain = _plain(_without_surrogates(value))
         try:
             encoded = to_json(plain)
         except PydanticSerializationError:
             plain = _without_surrogates(plain)
             encoded = to_json(plain)
-    except (ValueError, TypeError, RecursionError) as error:
+        if _LONG_NUMBER.search(encoded):
+            json.dumps(plain)  # raises if it is a number and not text
+    except Exception as error:
         raise ToolError(
             f"the agent returned a value that has no JSON form ({type(value).__name__}): {_first_line(error)}"
         ) from error
     _check_size(len(encoded), limit)
     return plain, encoded.decode()
+
+
+def _plain(value: Any) -> Any:
+    return to_jsonable_python(value, by_alias=True, exclude_none=_is_protocol_model(value), inf_nan_mode="null")
 
 
 def _is_protocol_model(value: Any) -> bool:
@@ -262,7 +286,7 @@ def _check_size(size: int, limit: int) -> None:
 
 def _without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
+        return valid_text(value)
     if is_array(value):
         return [_without_surrogates(item) for item in value]
     if is_object(value):
@@ -271,4 +295,4 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
+    return words(error).partition("\n")[0]

@@ -12,7 +12,7 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
@@ -36,6 +36,10 @@ class Outcome:
     error: BaseException | None = None
 
 
+def _unchanged(value: Any) -> Any:
+    return value
+
+
 class LoopHandle:
     """The running event loop, as other threads may use it. Make it on the loop's own thread."""
 
@@ -55,8 +59,15 @@ class LoopHandle:
 class Job:
     """One piece of agent code on its way through a runner."""
 
-    def __init__(self, call: Callable[[], Any], context: Context, on_done: Callable[[Outcome], None]) -> None:
+    def __init__(
+        self,
+        call: Callable[[], Any],
+        convert: Callable[[Any], Any],
+        context: Context,
+        on_done: Callable[[Outcome], None],
+    ) -> None:
         self._call = call
+        self._convert = convert
         self._context = context
         self._on_done = on_done
         self._cancelled = False
@@ -75,11 +86,13 @@ class Job:
             return
         try:
             value = self._context.run(self._call)
+            if not inspect.isawaitable(value):
+                value = self._context.run(self._convert, value)
         except BaseException as error:  # noqa: B036 - the boundary: SystemExit in a tool is that call's failure (F-101)
             self._on_done(Outcome(error=error))
             return
         if inspect.isawaitable(value):
-            self._cancel_task = loop.submit(value, self._context, self._on_done)
+            self._cancel_task = loop.submit(value, self._convert, self._context, self._on_done)
             if self._cancelled:
                 self._cancel_task()
         else:
@@ -93,9 +106,10 @@ class AgentRunner:
         name: The agent, for thread names and error texts.
         threads: Blocking calls at once.
         queue: Calls that may wait.
+        loop: The agent's event loop, where it has one already.
     """
 
-    def __init__(self, name: str, threads: int, queue: int) -> None:
+    def __init__(self, name: str, threads: int, queue: int, loop: _AgentLoop | None = None) -> None:
         self.name = name
         self._max_threads = threads
         self._max_pending = threads + queue
@@ -104,33 +118,46 @@ class AgentRunner:
         self._pending = 0
         self._threads = 0
         self._closed = False
-        self._loop = _AgentLoop(name)
+        self._loop = loop or _AgentLoop(name)
 
-    def start(self, call: Callable[[], Any], context: Context, on_done: Callable[[Outcome], None]) -> Job:
+    def beside(self, threads: int, queue: int) -> AgentRunner:
+        """A runner for the same agent that works on while this one is busy: threads of its own, the same loop."""
+        return AgentRunner(self.name, threads, queue, self._loop)
+
+    def start(
+        self,
+        call: Callable[[], Any],
+        context: Context,
+        on_done: Callable[[Outcome], None],
+        convert: Callable[[Any], Any] = _unchanged,
+    ) -> Job:
         """Run `call` in the pool.
 
         Args:
             call: The code. If it returns an awaitable, that runs on the agent's own event loop.
             context: The context variables it sees.
             on_done: Called exactly once, in a thread of this runner.
+            convert: Applied to what the code returned, in the same place: to read a value can run the agent's code too.
 
         Raises:
             BusyError: All threads and the whole queue are taken.
         """
-        job = Job(call, context, self._release_and(on_done))
+        job = Job(call, convert, context, self._release_and(on_done))
         with self._lock:
             if self._closed or self._pending >= self._max_pending:
                 running = min(self._pending, self._max_threads)
                 raise BusyError(self.name, running, self._pending - running)
-            self._pending += 1
-            if self._threads < min(self._pending, self._max_threads):
-                self._threads += 1
-                name = f"agent {self.name} #{self._threads}"
+            if self._threads < min(self._pending + 1, self._max_threads):
+                name = f"agent {self.name} #{self._threads + 1}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
-        self._jobs.put(job)
+                self._threads += 1
+            self._pending += 1
+            self._jobs.put(job)
         return job
 
-    async def run(self, call: Callable[[], Any], context: Context) -> Outcome:
+    async def run(
+        self, call: Callable[[], Any], context: Context, convert: Callable[[Any], Any] = _unchanged
+    ) -> Outcome:
         """Run `call` as `start` does and wait for how it ends.
 
         When the waiting is cancelled, a coroutine is cancelled too; a thread cannot be, and keeps its place in the
@@ -146,7 +173,7 @@ class AgentRunner:
             outcomes.append(outcome)
             loop.call_soon(done.set)
 
-        job = self.start(call, context, finish)
+        job = self.start(call, context, finish, convert)
         try:
             await done.wait()
         finally:
@@ -172,6 +199,7 @@ class AgentRunner:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job.run(self._loop)
+            del job  # and with it the result, while this thread waits for the next
 
 
 class _AgentLoop:
@@ -184,40 +212,40 @@ class _AgentLoop:
         self._closed = False
 
     def submit(
-        self, awaitable: Awaitable[Any], context: Context, on_done: Callable[[Outcome], None]
+        self,
+        awaitable: Awaitable[Any],
+        convert: Callable[[Any], Any],
+        context: Context,
+        on_done: Callable[[Outcome], None],
     ) -> Callable[[], object]:
         """Run `awaitable` as a task of the loop; returns a thread-safe function that cancels it."""
-        tasks: list[asyncio.Task[None]] = []
 
         async def contain() -> None:
             try:
-                outcome = Outcome(await awaitable)
+                outcome = Outcome(convert(await awaitable))
             except BaseException as error:  # noqa: B036 - as in `Job.run`; the loop itself must survive (F-101)
                 outcome = Outcome(error=error)
             on_done(outcome)
 
-        def start() -> None:
-            tasks.append(loop.create_task(contain(), context=context))
-
-        loop = self._running_loop()
-        loop.call_soon_threadsafe(start)
-        return lambda: loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+        with self._lock:
+            if not self._closed:
+                return _started_task(self._loop or self._start_loop(), contain, context)
+        if inspect.iscoroutine(awaitable):
+            awaitable.close()
+        on_done(Outcome(error=asyncio.CancelledError()))
+        return lambda: None
 
     def close(self) -> None:
-        """Stop the loop once what it is doing right now returns to it."""
+        """Cancel all tasks and end, once what the loop is doing right now returns to it."""
         with self._lock:
-            self._closed = True
-            if self._loop is not None:
+            if not self._closed and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
+            self._closed = True
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(
-                    target=self._run, args=(self._loop,), name=f"agent {self._name} loop", daemon=True
-                ).start()
-            return self._loop
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
+        loop = self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._run, args=(loop,), name=f"agent {self._name} loop", daemon=True).start()
+        return loop
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._closed:
@@ -225,4 +253,41 @@ class _AgentLoop:
                 loop.run_forever()
             except BaseException:  # noqa: B036 - SystemExit in a task that the agent itself started
                 logger.exception("agent %s: a task of its own ended its event loop; the loop goes on", self._name)
-        loop.close()
+        try:
+            loop.run_until_complete(_end_tasks())
+        except BaseException:  # noqa: B036 - as above
+            logger.exception("agent %s: a task of its own did not end in good order", self._name)
+        finally:
+            loop.close()
+
+
+def _started_task(
+    loop: asyncio.AbstractEventLoop, main: Callable[[], Coroutine[Any, Any, None]], context: Context
+) -> Callable[[], object]:
+    """Start a task on a loop of another thread; returns a thread-safe function that cancels it."""
+    tasks: list[asyncio.Task[None]] = []
+
+    def start() -> None:
+        tasks.append(loop.create_task(main(), context=context))
+
+    def cancel_once() -> None:
+        while tasks:
+            loop.call_soon(tasks.pop().cancel)  # after its first step: before it, `main` would not run at all
+
+    def cancel() -> None:
+        with suppress(RuntimeError):  # a closed loop has ended all its tasks
+            loop.call_soon_threadsafe(cancel_once)
+
+    loop.call_soon_threadsafe(start)
+    return cancel
+
+
+async def _end_tasks() -> None:
+    """Cancel all other tasks of the running loop and wait for them, as `asyncio.run` does."""
+    await asyncio.sleep(0)  # the first step of those that were only just started
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others)
+    await asyncio.get_running_loop().shutdown_asyncgens()

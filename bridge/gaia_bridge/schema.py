@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -42,14 +43,17 @@ class SchemaValidator:
 
         Each error is a line with the JSON pointer (RFC 6901), what came, and what was expected; at most five.
         """
-        if self._validator.is_valid(value):
-            return None
-        lines: list[str] = []
-        for count, error in enumerate(self._validator.iter_errors(value)):
-            if count == _SHOWN_ERRORS:
-                lines.append("- and more")
-                break
-            lines.append(f"- at {json_pointer(error.instance_path)}: got {preview(error.instance)}; {error.message}")
+        try:
+            if self._validator.is_valid(value):
+                return None
+            lines = [
+                f"- at {json_pointer(error.instance_path)}: got {preview(error.instance)}; {error.message}"
+                for error in islice(self._validator.iter_errors(value), _SHOWN_ERRORS + 1)
+            ]
+        except ValueError as error:  # lone surrogates, which no schema can judge (F-105)
+            lines = [f"- at (root): got {preview(value)}; expected JSON: {error}"]
+        if len(lines) > _SHOWN_ERRORS:
+            lines[_SHOWN_ERRORS:] = ["- and more"]
         return "\n".join(lines)
 
 

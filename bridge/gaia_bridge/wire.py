@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types import Implementation, InputRequiredResult
-from mcp_types.methods import serialize_server_result
+from mcp_types.methods import parse_server_request, serialize_server_result, validate_client_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -20,11 +21,15 @@ from gaia_bridge.model import ServerInfo
 __all__ = [
     "CAPABILITY_OF",
     "LIST_FIELDS",
+    "answer_problem",
     "definition_problem",
     "for_legacy",
     "implementation",
+    "info_problem",
     "is_modern",
+    "missing_capability",
     "normalised_tool",
+    "question_problem",
     "result_problem",
 ]
 
@@ -66,6 +71,15 @@ def implementation(info: ServerInfo) -> JSON:
     return {name: getattr(model, name) for name in ("version", "title", "description", "website_url", "icons")}
 
 
+def info_problem(info: ServerInfo) -> str | None:
+    """Why a server cannot introduce itself like this, or `None` if it can."""
+    try:
+        implementation(info)
+    except ValidationError as error:
+        return _first_problem(error)
+    return None
+
+
 def normalised_tool(definition: Mapping[str, Any]) -> JSON:
     """The definition with an object schema for its input, which MCP demands (S1-18, C24)."""
     schema = definition.get("inputSchema")
@@ -87,7 +101,10 @@ def definition_problem(
         protocol_version: The revision.
     """
     method, field = LIST_FIELDS[kind]
-    return _problem(method, {field: [definition], **_CACHE_FIELDS}, protocol_version)
+    problem = _problem(method, {field: [definition], **_CACHE_FIELDS}, protocol_version)
+    if problem is None and kind == "tool" and is_modern(protocol_version):
+        return find_invalid_x_mcp_header(definition["inputSchema"])
+    return problem
 
 
 def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
@@ -100,8 +117,50 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
             InputRequiredResult.model_validate(result, by_name=False)
         except ValidationError as error:
             return _first_problem(error)
-        return None
+        questions: Mapping[str, JSON] = result.get("inputRequests") or {}
+        problems = (question_problem(item["method"], item.get("params") or {}) for item in questions.values())
+        return next(filter(None, problems), None)
     return _problem(method, result, LATEST_HANDSHAKE_VERSION)
+
+
+def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
+    """Why a client cannot be asked this, or `None` if it can.
+
+    Args:
+        method: A key of `CAPABILITY_OF`.
+        params: The parameters, wire-shaped.
+    """
+    try:
+        parse_server_request(method, LATEST_HANDSHAKE_VERSION, params)
+    except ValidationError as error:
+        return _first_problem(error)
+    return None
+
+
+def answer_problem(method: str, answer: Mapping[str, Any]) -> str | None:
+    """Why something is no answer to a question, or `None` if it is one."""
+    try:
+        validate_client_result(method, LATEST_HANDSHAKE_VERSION, answer)
+    except ValidationError as error:
+        return _first_problem(error)
+    return None
+
+
+def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping[str, Any]) -> JSON | None:
+    """The capability that a client would have to declare to be asked this, or `None` if it did (S-32).
+
+    Args:
+        method: A key of `CAPABILITY_OF`.
+        params: The parameters, wire-shaped.
+        declared: What the client declared, wire-shaped.
+    """
+    capability = CAPABILITY_OF[method]
+    have = declared.get(capability)
+    if have is None:
+        return {capability: {}}
+    if params.get("mode") == "url" and not (is_object(have) and have.get("url") is not None):
+        return {capability: {"url": {}}}
+    return None
 
 
 def for_legacy(kind: str, definition: JSON) -> JSON | None:

@@ -5,20 +5,62 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gaia_agents.ignore import IgnoreRules, Rule, parse_rule
-from gaia_agents.workspace import open_workspace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gaia_agents.ignore import IgnoreRules, Rule, parse_rule
+from gaia_agents.workspace import open_workspace
 from tests.workspaces import git, repository, write_files
 
-FILES = (".x", "ab", "a b", "c", "a/c", "a/ba", "a/a/c", "a/b/c", "a/b/ab", "a/b/a/c", "b/c", "b/ab", "b/a/b/c", "b/a/a.b")
+FILES = (
+    ".x",
+    "ab",
+    "a b",
+    "c",
+    "a/c",
+    "a/ba",
+    "a/a/c",
+    "a/b/c",
+    "a/b/ab",
+    "a/b/a/c",
+    "b/c",
+    "b/ab",
+    "b/a/b/c",
+    "b/a/a.b",
+)
 
 segments = st.sampled_from(
-    ["a", "b", "c", "ab", "*", "**", "?", "a*", "*b", "*a*", "a**b", "[ab]", "[!a]", "[^b]", "[]a]", "\\a", "\\*", "a?b", ".*", "a\\ b"]
+    [
+        "a",
+        "b",
+        "c",
+        "ab",
+        "*",
+        "**",
+        "?",
+        "a*",
+        "*b",
+        "*a*",
+        "a**b",
+        "[ab]",
+        "[!a]",
+        "[^b]",
+        "[]a]",
+        "\\a",
+        "\\*",
+        "a?b",
+        ".*",
+        "a\\ b",
+    ]
 )
+
+
+def rule_of(negation: str, start: str, names: list[str], end: str) -> str:
+    return negation + start + "/".join(names) + end
+
+
 rules = st.builds(
-    lambda negation, start, names, end: negation + start + "/".join(names) + end,
+    rule_of,
     st.sampled_from(["", "", "!"]),
     st.sampled_from(["", "", "/"]),
     st.lists(segments, min_size=1, max_size=3),

@@ -10,10 +10,10 @@ from typing import Any
 
 import psutil
 import pytest
+
 from gaia_agents.base import current_request
 from gaia_agents.isolation import start_helper
 from gaia_bridge.errors import RequestCancelledError, ToolError
-
 from tests.workspaces import RecordingChannel, in_request, write_files
 
 SEARCH: dict[str, Any] = {"literal": False, "ignore_case": False, "context_lines": 0, "max_results": 10}
@@ -56,9 +56,7 @@ def test_other_threads_go_on_while_a_pattern_takes_for_ever(tmp_path: Path) -> N
     other.start()
 
     def search() -> None:
-        with start_helper(
-            "search", ENDLESS, ["bad"], folder=tmp_path, seconds=30, request=current_request()
-        ) as helper:
+        with start_helper("search", ENDLESS, ["bad"], folder=tmp_path, seconds=30, request=current_request()) as helper:
             ready.set()
             list(helper.events())
 
@@ -94,7 +92,7 @@ def test_leaving_early_ends_the_helper(tmp_path: Path) -> None:
 
 def test_nothing_in_the_workspace_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trap = "open('trapped', 'w').close()\n"
-    write_files(tmp_path, {name: trap for name in ("json.py", "re.py", "sitecustomize.py", "gaia_agents/__init__.py")})
+    write_files(tmp_path, dict.fromkeys(("json.py", "re.py", "sitecustomize.py", "gaia_agents/__init__.py"), trap))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("PYTHONSTARTUP", str(tmp_path / "json.py"))
     monkeypatch.chdir(tmp_path)

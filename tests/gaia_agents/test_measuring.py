@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 import pytest
+
 from gaia_agents.analysis import measure_text
 from gaia_agents.files import Text, decode, lines_of
 from gaia_agents.languages import language_of
@@ -189,7 +190,14 @@ def test_text_is_told_from_binary_data(data: bytes, text: Text | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "lines"),
-    [("", []), ("a", ["a"]), ("a\n", ["a"]), ("a\r\nb", ["a", "b"]), ("a\n\n", ["a", ""]), ("a\x0bb\u2028c", ["a\x0bb\u2028c"])],
+    [
+        ("", []),
+        ("a", ["a"]),
+        ("a\n", ["a"]),
+        ("a\r\nb", ["a", "b"]),
+        ("a\n\n", ["a", ""]),
+        ("a\x0bb\u2028c", ["a\x0bb\u2028c"]),
+    ],
 )
 def test_lines_are_those_of_an_editor(text: str, lines: list[str]) -> None:
     assert lines_of(text) == lines

@@ -7,11 +7,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from gaia_agents.workspace import PathError, Workspace, open_workspace
-from gaia_bridge.errors import ToolError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gaia_agents.workspace import PathError, Workspace, open_workspace
+from gaia_bridge.errors import ToolError
 from tests.workspaces import write_files
 
 LIMIT = 1_000
@@ -24,7 +24,13 @@ parts = st.one_of(
     ),
     st.text(max_size=5),
 )
-hostile_paths = st.builds(lambda start, names: start + "/".join(names), st.sampled_from(["", "/", "//"]), st.lists(parts))
+
+
+def path_of(start: str, names: list[str]) -> str:
+    return start + "/".join(names)
+
+
+hostile_paths = st.builds(path_of, st.sampled_from(["", "/", "//"]), st.lists(parts))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,18 @@ def test_no_path_writes_anything_outside_of_the_root(workspace: Workspace, path:
 @pytest.mark.parametrize(
     "path",
     ["../secret", "in/../../secret", "in/../a.txt", "out/secret", "out.txt", "out", "gone", "/etc/passwd"]
-    + ["a.txt\0", "", "x" * 5_000, "a\nb", "\ud800", ".git/config", "in/.GIT/hooks/pre-commit", "nobody", "loop", "loop/a"]
+    + [
+        "a.txt\0",
+        "",
+        "x" * 5_000,
+        "a\nb",
+        "\ud800",
+        ".git/config",
+        "in/.GIT/hooks/pre-commit",
+        "nobody",
+        "loop",
+        "loop/a",
+    ]
     + ["in", ".", "pipe", "a.txt/b"],
 )
 @pytest.mark.requirement("S-35")
@@ -117,7 +134,7 @@ def test_a_folder_that_becomes_a_link_after_the_check_is_not_followed(
     (root / "swapped/a.txt").unlink()
     (root / "swapped").rmdir()
     (root / "swapped").symlink_to(root.parent / "root_evil")
-    monkeypatch.setattr(Workspace, "locate", lambda self, path: checked)
+    monkeypatch.setattr(workspace, "locate", {"swapped/a.txt": checked}.__getitem__)
     try:
         with pytest.raises(PathError):
             workspace.read("swapped/a.txt", LIMIT)
@@ -161,12 +178,18 @@ def test_a_root_that_the_outer_repository_ignores_can_be_worked_on(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "path", [".vscode/mcp.json", ".VSCode/settings.json", "sub/.cursor/mcp.json", "mcp_servers.json", "sub/.mcp.json"]
+    "path",
+    [".vscode/mcp.json", ".VSCode/settings.json", "sub/.husky/x/pre-commit", "mcp_servers.json", "sub/.mcp.json"],
 )
 def test_what_decides_which_programs_an_editor_starts_is_not_written(tmp_path: Path, path: str) -> None:
     with pytest.raises(PathError, match="change it yourself"):
         open_workspace(tmp_path).write(path, b"{}", overwrite=True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", [".editorconfig", ".github/workflows/ci.yml", "a.b/.c"])
+def test_other_hidden_files_are_written(tmp_path: Path, path: str) -> None:
+    assert open_workspace(tmp_path).write(path, b"", overwrite=False) == (path, True)
 
 
 def test_a_new_file_gets_its_folders(tmp_path: Path) -> None:
@@ -224,9 +247,7 @@ def test_a_file_over_the_limit_is_named_with_its_size(tmp_path: Path) -> None:
         open_workspace(tmp_path).read("big", LIMIT)
 
 
-def test_the_root_is_the_current_folder_unless_said_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_root_is_the_current_folder_unless_said_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert open_workspace(None).root == tmp_path.resolve()
     with pytest.raises(ValueError, match="is not a folder"):

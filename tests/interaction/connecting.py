@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TextIO
 import anyio
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.contract import AgentLike
-from gaia_bridge.inbound.guard import AccessPolicy
+from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.sse import sse_client
@@ -42,8 +42,10 @@ class Connect(Protocol):
 class Link:
     """A transport and an era.
 
-    Attributes:
-        errors: What a server process writes its standard error to.
+    Args:
+        transport: One of `TRANSPORTS`.
+        era: One of `ERAS`.
+        errors: A file for the standard error of server processes, open for reading too.
     """
 
     transport: str
@@ -75,6 +77,14 @@ class Link:
         """
         async with self.serving() as connect, connect(**options) as client:
             yield client
+
+    def take_errors(self) -> str:
+        """What the server processes that have ended wrote to standard error; it is forgotten."""
+        self.errors.seek(0)
+        said = self.errors.read()
+        self.errors.seek(0)
+        self.errors.truncate()
+        return said
 
     def _stdio(self) -> Any:
         command = ["-m", "gaia_bridge", "serve", f"{AGENT_FILE}:EverythingAgent", "--stdio"]
@@ -110,5 +120,3 @@ async def serving(agents: Sequence[AgentLike]) -> AsyncGenerator[tuple[str, Brid
         yield f"http://{HOST}:{port}", bridge
         server.stop()
 
-
-Answer = Callable[[str], Any]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from gaia.agents.base import MCPAgent, ResourceNotFoundError, ToolError, get_request_context
@@ -137,8 +138,8 @@ TOOLS: Final[list[JSON]] = [
     {"name": "wait-for-cancel-async", "description": "Waits until it is cancelled.", "inputSchema": KEY},
     {"name": "hold", "description": "Blocks until it is released.", "inputSchema": KEY},
     {"name": "release", "description": "Ends a hold.", "inputSchema": KEY},
-    {"name": "started", "description": "Blocks until a wait has begun.", "inputSchema": KEY},
-    {"name": "cancelled", "description": "Blocks until a wait was cancelled.", "inputSchema": KEY},
+    {"name": "started", "description": "Blocks until a wait or a hold has begun.", "inputSchema": KEY},
+    {"name": "ended", "description": "Blocks until a wait or a hold has ended.", "inputSchema": KEY},
     {"name": "meet", "description": "Blocks until so many calls wait here.", "inputSchema": NUMBER},
     {"name": "grow", "description": "Adds a tool, a prompt and a resource.", "inputSchema": KEY},
     {"name": "touch", "description": "Updates the resource of that URI.", "inputSchema": KEY},
@@ -196,8 +197,9 @@ class EverythingAgent(MCPAgent):
     def __init__(self) -> None:
         super().__init__(silent_mode=True)
         self._grown: list[str] = []
-        self._visits: dict[str, int] = defaultdict(int)
+        self._updates: dict[str, int] = defaultdict(int)
         self._events: dict[tuple[str, str], threading.Event] = defaultdict(threading.Event)
+        self._was_cancelled: dict[str, bool] = {}
         self._meeting = threading.Condition()
         self._present = 0
 
@@ -235,8 +237,7 @@ class EverythingAgent(MCPAgent):
         scheme, _, rest = uri.partition("://")
         match scheme:
             case "note":
-                self._visits[uri] += 1
-                return f"{rest} was updated {self._visits[f'touched {uri}']} times"
+                return f"{rest} was updated {self._updates[uri]} times"
             case "blob":
                 return PNG
             case "data":
@@ -372,24 +373,20 @@ class EverythingAgent(MCPAgent):
 
     def _wait_for_cancel(self, key: str) -> Any:
         request = get_request_context()
-        self._event("started", key).set()
-        if request.wait_cancelled(PATIENCE):
-            self._event("cancelled", key).set()
-        request.raise_if_cancelled()
-        return {"cancelled": False}
+        with self._visit(key):
+            request.wait_cancelled(PATIENCE)
+            request.raise_if_cancelled()
+        return {}
 
     async def _wait_for_cancel_async(self, key: str) -> Any:
-        self._event("started", key).set()
-        try:
+        with self._visit(key):
             await asyncio.sleep(PATIENCE)
-        except asyncio.CancelledError:
-            self._event("cancelled", key).set()
-            raise
-        return {"cancelled": False}
+        return {}
 
     def _hold(self, key: str) -> Any:
-        self._event("started", key).set()
-        return {"released": self._event("released", key).wait(PATIENCE)}
+        with self._visit(key):
+            assert self._event("released", key).wait(PATIENCE)
+        return {"held": key}
 
     def _release(self, key: str) -> Any:
         self._event("released", key).set()
@@ -398,8 +395,21 @@ class EverythingAgent(MCPAgent):
     def _started(self, key: str) -> Any:
         return {"started": self._event("started", key).wait(PATIENCE)}
 
-    def _cancelled(self, key: str) -> Any:
-        return {"cancelled": self._event("cancelled", key).wait(PATIENCE)}
+    def _ended(self, key: str) -> Any:
+        assert self._event("ended", key).wait(PATIENCE)
+        return {"cancelled": self._was_cancelled[key]}
+
+    @contextmanager
+    def _visit(self, key: str) -> Generator[None]:
+        """Lets others see that a call began, that it ended, and whether it had been cancelled by then."""
+        request = get_request_context()
+        self._event("started", key).set()
+        request.report_progress(1)
+        try:
+            yield
+        finally:
+            self._was_cancelled[key] = request.cancelled
+            self._event("ended", key).set()
 
     def _meet(self, n: int) -> Any:
         with self._meeting:
@@ -417,7 +427,7 @@ class EverythingAgent(MCPAgent):
         return {}
 
     def _touch(self, key: str) -> Any:
-        self._visits[f"touched {key}"] += 1
+        self._updates[key] += 1
         self.notify_mcp_resource_updated(key)
         return {}
 

@@ -23,7 +23,7 @@ from gaia_bridge.cli.shutdown import Deadline, Shutdown, ended_by_interrupt
 from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import LoadedAgent, find_agents
 from gaia_bridge.errors import ConfigError, PublishError
-from gaia_bridge.inbound.guard import AccessPolicy, check_exposure
+from gaia_bridge.inbound.access import AccessPolicy, check_exposure
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.inbound.stdio import claim_stdio
 from gaia_bridge.inbound.token import load_or_create_token

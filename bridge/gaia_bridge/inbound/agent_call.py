@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import itertools
 import threading
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +20,10 @@ import anyio
 
 from gaia_bridge.contract import JSON, ClientRequest
 from gaia_bridge.errors import RequestCancelledError, ToolError
-from gaia_bridge.results import jsonable
+from gaia_bridge.results import jsonable, valid_text
 from gaia_bridge.runtime import Job, LoopHandle, Outcome
+from gaia_bridge.settings import AgentLimits
+from gaia_bridge.wire import question_problem
 
 __all__ = ["AgentCall", "Question"]
 
@@ -55,13 +59,13 @@ class Question:
     reply: concurrent.futures.Future[JSON] = field(default_factory=concurrent.futures.Future[JSON])
 
     def answer(self, result: JSON) -> None:
-        """Give the agent its answer; a second answer is ignored."""
-        if not self.reply.done():
+        """Give the agent its answer; an agent that has one, or waits no longer, is left alone."""
+        with suppress(concurrent.futures.InvalidStateError):
             self.reply.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` where the agent waits."""
-        if not self.reply.done():
+        """Raise `error` where the agent waits, if it still does."""
+        with suppress(concurrent.futures.InvalidStateError):
             self.reply.set_exception(error)
 
 
@@ -69,17 +73,17 @@ class AgentCall:
     """The two ends of one call. Implements `gaia_bridge.context.CallChannel` for the agent's end.
 
     Args:
-        notes: How many progress and log messages may wait for a slow client before the oldest is dropped.
-        log_bytes: Bytes of one log message.
+        limits: How large its messages may be, and how many may wait for a slow client before the oldest is dropped.
     """
 
-    def __init__(self, notes: int, log_bytes: int) -> None:
-        self._log_bytes = log_bytes
+    def __init__(self, limits: AgentLimits) -> None:
+        self._limits = limits
         self._loop = LoopHandle()
         self._wake = anyio.Event()
-        self._notes: deque[_Note] = deque(maxlen=notes)
+        self._signalled = False
+        self._notes: deque[_Note] = deque(maxlen=limits.notes)
         self._questions: dict[str, Question] = {}
-        self._asked = 0
+        self._numbers = itertools.count(1)
         self._cancelled = threading.Event()
         self._reason = ""
         self.job: Job | None = None
@@ -103,22 +107,26 @@ class AgentCall:
 
     def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Queue a progress message."""
-        self._post(_Progress(progress, total, message))
+        self._post(_Progress(progress, total, None if message is None else self._note_text(message)))
 
     def post_log(self, level: str, data: Any, logger: str | None) -> None:
         """Queue a log message; data without a JSON form travels as text."""
         try:
-            plain = jsonable(data, self._log_bytes)[0]
+            plain = jsonable(data, self._limits.log_bytes)[0]
         except ToolError:
-            plain = repr(data)[: self._log_bytes]
-        self._post(_Log(level, plain, logger))
+            plain = self._note_text(repr(data))
+        self._post(_Log(level, plain, None if logger is None else self._note_text(logger)))
 
     def close_stream(self) -> None:
         """Queue the wish to end the event stream."""
         self._post(_CloseStream())
 
     def ask(self, method: str, params: JSON) -> JSON:
-        """Put a question and block. Whoever serves the call answers it, fails it or cancels it in bounded time."""
+        """Put a question and block. Whoever serves the call answers it, fails it or cancels it in bounded time.
+
+        Raises:
+            ValueError: MCP has no such question.
+        """
         return self._put(method, params).reply.result()
 
     async def aask(self, method: str, params: JSON) -> JSON:
@@ -142,41 +150,60 @@ class AgentCall:
 
         Returns:
             Whether the agent is done.
+
+        Raises:
+            RequestCancelledError: The call was cancelled meanwhile.
         """
         while True:
             self._wake = wake = anyio.Event()
             done = self.outcome is not None
-            while self._notes:
+            for _ in range(len(self._notes)):  # no more: an agent can speak faster than this loop listens
                 await self._relay(self._notes.popleft(), request)
             if done:
                 return True
+            self.raise_if_cancelled()
             if self.questions:
                 return False
             await wake.wait()
 
     def cancel(self, reason: str) -> None:
-        """Tell the agent that nobody waits any more, and end its open questions."""
+        """Tell the agent that nobody waits any more, and end its open questions. The first reason counts."""
+        if self._cancelled.is_set():
+            return
         self._reason = reason
         self._cancelled.set()
         for question in self.questions:
             question.fail(RequestCancelledError(reason))
         if self.job is not None:
             self.job.cancel()
+        self._wake.set()
 
     def _post(self, note: _Note) -> None:
         self._notes.append(note)
         self._signal()
 
     def _put(self, method: str, params: JSON) -> Question:
-        self.raise_if_cancelled()
-        self._asked += 1
-        question = Question(f"q{self._asked}", method, params)
+        plain = jsonable(params, self._limits.result_bytes)[0]
+        if problem := question_problem(method, plain):
+            raise ValueError(f"{method} cannot be asked like this: {problem}")
+        question = Question(f"q{next(self._numbers)}", method, plain)
         self._questions[question.key] = question
+        self.raise_if_cancelled()  # after it can be found by `cancel`: no question is left without an end
         self._signal()
         return question
 
+    def _note_text(self, value: object) -> str:
+        return valid_text(str(value))[: self._limits.log_bytes]
+
     def _signal(self) -> None:
-        self._loop.call_soon(lambda: self._wake.set())
+        """Wake the event loop, once for however much there is to tell it."""
+        if not self._signalled:
+            self._signalled = True
+            self._loop.call_soon(self._woken)
+
+    def _woken(self) -> None:
+        self._signalled = False
+        self._wake.set()
 
     async def _relay(self, note: _Note, request: ClientRequest) -> None:
         match note:

@@ -5,6 +5,7 @@ Whatever the agent does, the client gets a defined answer and the next call work
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Generator
@@ -61,6 +62,7 @@ class AgentSource:
         self.kind = SourceKind.AGENT
         self._limits = limits
         self._runner = AgentRunner(name, limits.threads, limits.queue)
+        self._reader = self._runner.beside(threads=2, queue=0)
         self._definitions = Definitions(Offer(ServerInfo(name, "")))
         self._read_at = 0.0
         self._reading = anyio.Lock()
@@ -98,6 +100,7 @@ class AgentSource:
             send.close()
             announcements.close()
             self._performer.close()
+            self._reader.close()
             self._runner.close()
 
     async def refresh(self) -> None:
@@ -212,18 +215,18 @@ class AgentSource:
 
     async def _read(self) -> None:
         async with self._reading:
-            known = set(self.offer.left_out)
-            self._definitions = await read_definitions(self.agent, self._runner, self._limits)
+            before = self.offer if self._read_at else None
+            self._definitions = await read_definitions(self.agent, self._reader, self._limits, before)
             self._read_at = time.monotonic()
             for item in self.offer.left_out:
-                if item not in known:
+                if before is None or item not in before.left_out:
                     logger.warning("%s: %s %s is left out: %s", self.name, item.kind, item.name, item.reason)
 
     async def _tell_agent(self, hook: str, publisher: _Publisher) -> None:
         if not isinstance(self.agent, KnowsPublisher):
             return
         with anyio.move_on_after(self._limits.definitions_timeout), suppress(BusyError):
-            outcome = await self._runner.run(partial(getattr(self.agent, hook), publisher), copy_context())
+            outcome = await self._reader.run(partial(getattr(self.agent, hook), publisher), copy_context())
             if outcome.error is not None:
                 logger.error("%s: %s failed", self.name, hook, exc_info=outcome.error)
 
@@ -260,9 +263,14 @@ class _Publisher:
 
 
 def _without_envelope(tool: CompiledTool, arguments: JSON) -> JSON:
-    """Unwrap VS Code's `{"kwargs": {...}}`, unless the tool has such a parameter (S1-23)."""
-    inner = arguments.get("kwargs")
-    return inner if len(arguments) == 1 and is_object(inner) and not tool.takes_kwargs else arguments
+    """Unwrap VS Code's `{"kwargs": {...}}` or `{"kwargs": "{...}"}`, unless the tool has such a parameter (S1-23)."""
+    if tool.takes_kwargs or arguments.keys() != {"kwargs"}:
+        return arguments
+    inner = arguments["kwargs"]
+    if isinstance(inner, str):
+        with suppress(ValueError, RecursionError):
+            inner = json.loads(inner)
+    return inner if is_object(inner) else arguments
 
 
 def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:

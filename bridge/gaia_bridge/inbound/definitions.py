@@ -6,9 +6,10 @@ A definition that MCP cannot carry is left out alone, with its reason; the rest 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -21,13 +22,14 @@ from gaia_bridge.results import failure_text, jsonable
 from gaia_bridge.runtime import AgentRunner
 from gaia_bridge.schema import SchemaError, SchemaValidator
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.wire import definition_problem, normalised_tool
+from gaia_bridge.wire import definition_problem, info_problem, normalised_tool
 
 __all__ = ["CompiledTool", "Definitions", "read_definitions"]
 
 logger = logging.getLogger(__name__)
 
 _KEY_FIELDS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate"}
+_SHOWN_NAME = 100
 _DEFAULT_VERSION = "2.0.0"
 """Document 001, `get_mcp_server_info`."""
 
@@ -51,13 +53,24 @@ class Definitions:
     tools: Mapping[str, CompiledTool] = field(default_factory=dict[str, CompiledTool])
 
 
-async def read_definitions(agent: Any, runner: AgentRunner, limits: AgentLimits) -> Definitions:
-    """Ask an agent for all it declares. Bounded; what cannot be read or carried is left out with its reason."""
+async def read_definitions(
+    agent: Any, runner: AgentRunner, limits: AgentLimits, known: Offer | None = None
+) -> Definitions:
+    """Ask an agent for all it declares. Bounded; what MCP cannot carry is left out with its reason.
+
+    Args:
+        agent: The agent.
+        runner: Its threads.
+        limits: Deadlines and bounds.
+        known: What it declared before. It stands where the agent fails to say, or does not say in time.
+    """
     reader = _Reader(agent, runner, limits)
-    tools = await reader.compiled_tools()
-    prompts = await reader.definitions("prompt", "get_mcp_prompts")
-    resources = await reader.definitions("resource", "get_mcp_resources")
-    templates = await reader.definitions("resource template", "get_mcp_resource_templates")
+    info = await reader.info(known.info if known else None)
+    known = known or Offer(info)
+    tools = await reader.compiled_tools(known.tools)
+    prompts = await reader.definitions("prompt", "get_mcp_prompts", known.prompts)
+    resources = await reader.definitions("resource", "get_mcp_resources", known.resources)
+    templates = await reader.definitions("resource template", "get_mcp_resource_templates", known.templates)
     capabilities = {"tools", "logging"}
     if prompts or isinstance(agent, GivesPrompts):
         capabilities.add("prompts")
@@ -66,7 +79,7 @@ async def read_definitions(agent: Any, runner: AgentRunner, limits: AgentLimits)
     if isinstance(agent, CompletesArguments):
         capabilities.add("completions")
     offer = Offer(
-        info=await reader.info(),
+        info=info,
         tools=tuple(tool.definition for tool in tools.values()),
         prompts=tuple(prompts),
         resources=tuple(resources),
@@ -86,26 +99,32 @@ class _Reader:
         self._limits = limits
         self.left_out: list[LeftOut] = []
 
-    async def compiled_tools(self) -> dict[str, CompiledTool]:
+    async def compiled_tools(self, known: Iterable[Mapping[str, Any]]) -> dict[str, CompiledTool]:
         """The tools that can be published, by name, in the agent's order."""
         compiled: dict[str, CompiledTool] = {}
-        for definition in await self.definitions("tool", "get_mcp_tool_definitions"):
+        for definition in await self.definitions("tool", "get_mcp_tool_definitions", known):
             try:
                 compiled[definition["name"]] = _compile(definition, self._limits.schema_bytes)
             except (SchemaError, ToolError) as error:
                 self._leave_out("tool", definition["name"], str(error))
         return compiled
 
-    async def definitions(self, kind: str, method: str) -> list[JSON]:
-        """The valid definitions that `method` returns; a missing method means none."""
-        listed = await self._call(kind, method)
+    async def definitions(self, kind: str, method: str, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
+        """The valid definitions that `method` returns; a missing method means none, one that fails those `known`."""
+        try:
+            listed = await self._call(method)
+            if listed is not None and not is_array(listed):
+                raise ToolError(f"{method}() returned {type(listed).__name__} where a list was expected")
+        except ToolError as error:
+            self._leave_out(kind, f"all of {method}()", str(error))
+            return [dict(definition) for definition in known]
         found: dict[str, JSON] = {}
-        for number, item in enumerate(listed if is_array(listed) else []):
+        for number, item in enumerate(listed or []):
             name = f"#{number + 1}"
             problem: str | None = "it is not an object"
             if is_object(item):
                 definition = normalised_tool(item) if kind == "tool" else item
-                name = str(item.get(_KEY_FIELDS[kind], name))
+                name = str(item.get(_KEY_FIELDS[kind], name))[:_SHOWN_NAME]
                 problem = definition_problem(kind, definition)
                 if name in found:
                     problem = f"another {kind} has the same {_KEY_FIELDS[kind]}"
@@ -115,9 +134,15 @@ class _Reader:
             self._leave_out(kind, name, problem or "")
         return list(found.values())
 
-    async def info(self) -> ServerInfo:
+    async def info(self, known: ServerInfo | None) -> ServerInfo:
         """Who the agent says it is, with the specification's default where it says nothing (S1-8, S1-16)."""
-        told = await self._call("server info", "get_mcp_server_info")
+        try:
+            told = await self._call("get_mcp_server_info")
+        except ToolError as error:
+            self._leave_out("server info", "all of get_mcp_server_info()", str(error))
+            if known is not None:
+                return known
+            told = None
         info: JSON = told if is_object(told) else {}
 
         def text(key: str) -> str | None:
@@ -125,7 +150,7 @@ class _Reader:
             return str(value) if value not in (None, "") else None
 
         icons = info.get("icons")
-        return ServerInfo(
+        complete = ServerInfo(
             name=text("name") or f"GAIA {type(self._agent).__name__}",
             version=text("version") or _DEFAULT_VERSION,
             title=text("title"),
@@ -134,28 +159,42 @@ class _Reader:
             website_url=text("websiteUrl"),
             icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
         )
+        if problem := info_problem(complete):
+            self._leave_out("server info", "icons and websiteUrl", problem)
+            return replace(complete, icons=(), website_url=None)
+        return complete
 
-    async def _call(self, kind: str, method: str) -> Any:
-        """What `method` returns, as JSON; `None` if there is no such method or it fails."""
-        function: Callable[[], Any] | None = getattr(self._agent, method, None)
-        if not callable(function):
-            return None
+    async def _call(self, method: str) -> Any:
+        """What `method` returns, as JSON; `None` if there is no such method.
+
+        Raises:
+            ToolError: It failed, or did not return in time.
+        """
+        limits = self._limits
         try:
-            with anyio.fail_after(self._limits.definitions_timeout):
-                outcome = await self._runner.run(function, copy_context())
-            if outcome.error is None:
-                return jsonable(outcome.value, self._limits.result_bytes)[0]
-            logger.error("%s: %s failed", self._runner.name, method, exc_info=outcome.error)
-            reason = failure_text(outcome.error, f"{method}()", "above")
+            with anyio.fail_after(limits.definitions_timeout):
+                outcome = await self._runner.run(
+                    partial(_called, self._agent, method),
+                    copy_context(),
+                    lambda value: jsonable(value, limits.result_bytes)[0],
+                )
         except TimeoutError:
-            reason = f"{method}() did not return within {self._limits.definitions_timeout:g} s"
-        except (ToolError, BusyError) as error:
-            reason = str(error)
-        self._leave_out(kind, f"all of {method}()", reason)
-        return None
+            raise ToolError(f"{method}() did not return within {limits.definitions_timeout:g} s") from None
+        except BusyError:
+            raise ToolError(f"{method}() did not return yet from an earlier call") from None
+        if outcome.error is not None:
+            logger.error("%s: %s failed", self._runner.name, method, exc_info=outcome.error)
+            raise ToolError(failure_text(outcome.error, f"{method}()", "above"))
+        return outcome.value
 
     def _leave_out(self, kind: str, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(kind, name, reason))
+
+
+def _called(agent: Any, method: str) -> Any:
+    """What the agent's method returns; `None` if it has no such method."""
+    function: Callable[[], Any] | None = getattr(agent, method, None)
+    return function() if callable(function) else None
 
 
 def _compile(definition: JSON, schema_limit: int) -> CompiledTool:

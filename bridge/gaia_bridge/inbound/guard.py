@@ -11,6 +11,7 @@ Nothing of a body is read before the headers were accepted. The checks, in order
     credential     `Authorization: Bearer`, if there is a token  401   S-3
     content        application/json in UTF-8, not compressed     415   C-31
     body           at most `HttpLimits.body_bytes`, in time      413, 408   F-077, F-091
+    batch          one message in a request                      400   S-4, F-075
 
 A verdict rests on `scope["path"]`, `scope["method"]` and header bytes alone, never on a URL that was put together from
 them (C-31). What is accepted is compared with a precomputed value; parsing serves only to explain a refusal.
@@ -20,12 +21,8 @@ from __future__ import annotations
 
 import functools
 import hmac
-import ipaddress
 import json
 import logging
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import anyio
@@ -33,10 +30,9 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gaia_bridge.errors import ConfigError, ListenError
-from gaia_bridge.settings import HttpLimits
+from gaia_bridge.inbound.access import AccessPolicy, shown, split_authority
 
-__all__ = ["HEALTH_PATH", "AccessPolicy", "Guard", "check_exposure", "error_body"]
+__all__ = ["HEALTH_PATH", "Guard", "error_body"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +42,8 @@ HEALTH_PATH = "/health"
 INVALID_REQUEST = -32600
 """JSON-RPC 2.0 section 5.1: what was sent is not a valid request."""
 
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-DEFAULT_PORTS = {"http": 80, "https": 443}
-SHOWN_LENGTH = 80
+JSON_BLANKS = b" \t\n\r"
+"""RFC 8259 section 2."""
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate")
 """Response headers that a script on an allowed page may read."""
@@ -67,111 +62,6 @@ WATCHED_HEADERS = frozenset(
 
 REPEATED = b"more than one"
 """Stands for a watched header that came more than once: acceptable to no check, and clear in its message."""
-
-_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
-_ORIGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.+)")
-_CREDENTIAL = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-
-
-@dataclass(frozen=True, slots=True)
-class AccessPolicy:
-    """Who may call. Build it with `for_address`.
-
-    Args:
-        hosts: The accepted `Host` values, lower case, as `host` or `host:port`.
-        origins: The accepted `Origin` values in the one form in which browsers serialise them.
-        cross_origins: Those of them that are pages of another server and need CORS headers to read an answer.
-        token: The bearer token that every request but the health check must carry; `None` asks for none.
-        limits: How much and how long.
-
-    Raises:
-        ConfigError: The token is empty or holds characters that a header cannot carry (C-4: fail closed).
-    """
-
-    hosts: frozenset[str]
-    origins: frozenset[str]
-    cross_origins: frozenset[str] = frozenset()
-    token: str | None = field(default=None, repr=False)
-    limits: HttpLimits = HttpLimits()
-
-    def __post_init__(self) -> None:
-        if self.token is not None and not _CREDENTIAL.fullmatch(self.token):
-            raise ConfigError(
-                "the bearer token",
-                "empty, or with characters outside A-Z a-z 0-9 - . _ ~ + / (RFC 6750 section 2.1)",
-                "use --auth, which makes one",
-            )
-
-    @classmethod
-    def for_address(
-        cls,
-        host: str,
-        port: int,
-        allow_hosts: Iterable[str] = (),
-        allow_origins: Iterable[str] = (),
-        token: str | None = None,
-        limits: HttpLimits | None = None,
-    ) -> AccessPolicy:
-        """Derive the policy from the address that is listened on.
-
-        A loopback address is reached as 127.0.0.1, localhost or [::1] with the port. Any other is reached only under
-        the names that are allowed explicitly, because "whatever name leads here" is what DNS rebinding abuses.
-
-        `allow_hosts` are `host:port`, meant exactly, or `host` alone: that is the host with the bound port, and
-        without one, as a reverse proxy on a standard port passes it on. Port 80 or 443 may always be left out,
-        because clients do. Pages that this server itself serves (`http://` and an accepted host) are accepted as
-        origins; `allow_origins` names all others in full, such as `https://tool.example` or `vscode-webview://id`.
-
-        Args:
-            host: The address, as it was given to `bind`.
-            port: The port that is really bound.
-            allow_hosts: Further accepted hosts.
-            allow_origins: Further accepted origins.
-            token: The bearer token, or `None`.
-            limits: How much and how long; the defaults, if not given.
-
-        Raises:
-            ListenError: The address is not loopback, and the token or the explicit hosts are missing.
-            ConfigError: A host or an origin is not one.
-        """
-        allow_hosts = tuple(allow_hosts)
-        check_exposure(host, allow_hosts, token)
-        hosts: set[str] = set()
-        if _is_loopback(host):
-            for name in (*LOOPBACK_NAMES, _bracketed(host).lower()):
-                hosts |= _spellings(name, port)
-        for allowed in allow_hosts:
-            hosts |= _allowed_host(allowed, port)
-        cross_origins = frozenset(_canonical_origin(origin) for origin in allow_origins)
-        return cls(
-            hosts=frozenset(hosts),
-            origins=cross_origins | {_canonical_origin(f"http://{name}") for name in hosts},
-            cross_origins=cross_origins,
-            token=token,
-            limits=limits or HttpLimits(),
-        )
-
-
-def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> None:
-    """Refuse an address that other machines can reach, unless it was thought about (design section 6, S-2).
-
-    Args:
-        host: The address or name to listen on. A name other than `localhost` counts as reachable.
-        allow_hosts: The hosts that were allowed explicitly.
-        token: The bearer token that callers must have, if any.
-
-    Raises:
-        ListenError: The address is not loopback, and the token or the explicit hosts are missing.
-    """
-    if _is_loopback(host):
-        return
-    missing = [option for option, given in (("--auth", token), ("--allow-host NAME", tuple(allow_hosts))) if not given]
-    if missing:
-        raise ListenError(
-            host,
-            "other machines can reach this address, so it needs a token and the host names that clients use",
-            f"add {' and '.join(missing)}, or listen on 127.0.0.1",
-        )
 
 
 def error_body(message: str) -> bytes:
@@ -240,7 +130,7 @@ class Guard:
 
     def _check_caller(self, scope: Scope, head: _Head) -> _Refusal | None:
         if not scope["path"].startswith("/"):
-            return _Refusal(400, f"The request target {_shown(scope['path'])} is not a path; expected /PATH.")
+            return _Refusal(400, f"The request target {shown(scope['path'])} is not a path; expected /PATH.")
         host = head.values.get(b"host", b"")
         if host not in self._hosts and host.lower() not in self._hosts:
             return self._refuse_host(host)
@@ -248,7 +138,7 @@ class Guard:
         if origin is not None and origin not in self._origins:
             return _Refusal(
                 403,
-                f"Web pages of the origin {_shown(origin)} may not call this server. "
+                f"Web pages of the origin {shown(origin)} may not call this server. "
                 "If they should, start it with --allow-origin and that origin, spelled exactly so.",
             )
         if head.size > self._limits.header_bytes:
@@ -258,12 +148,12 @@ class Guard:
     def _refuse_host(self, host: bytes) -> _Refusal:
         expected = ", ".join(sorted(self._policy.hosts))
         try:
-            _split_authority(host.decode("latin-1"))
+            split_authority(host.decode("latin-1"))
         except ValueError:
-            return _Refusal(400, f"Host: {_shown(host)} came; expected one of {expected}.")
+            return _Refusal(400, f"Host: {shown(host)} came; expected one of {expected}.")
         return _Refusal(
             421,
-            f"The host {_shown(host)} is not served here; expected {expected}. "
+            f"The host {shown(host)} is not served here; expected {expected}. "
             "Use one of these in the URL, or start the server with --allow-host for that name.",
         )
 
@@ -286,17 +176,17 @@ class Guard:
             return None
         content_type = head.values.get(b"content-type", b"")
         if content_type != b"application/json" and not _is_utf8_json(content_type):
-            return _Refusal(415, f"Content-Type: {_shown(content_type)} came; expected application/json, in UTF-8.")
+            return _Refusal(415, f"Content-Type: {shown(content_type)} came; expected application/json, in UTF-8.")
         encoding = head.values.get(b"content-encoding", b"identity")
         if encoding.lower() != b"identity":
-            return _Refusal(415, f"Content-Encoding: {_shown(encoding)} came; expected none: send the body as it is.")
+            return _Refusal(415, f"Content-Encoding: {shown(encoding)} came; expected none: send the body as it is.")
         length = head.values.get(b"content-length", b"0")
         if b"transfer-encoding" in head.values and b"content-length" in head.values:
             return _Refusal(
                 400, "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
             )
         if not length.isdigit():
-            return _Refusal(400, f"Content-Length: {_shown(length)} came; expected a number of bytes.")
+            return _Refusal(400, f"Content-Length: {shown(length)} came; expected a number of bytes.")
         # The count of digits first: Python refuses to convert very long numbers.
         if len(length) > 19 or int(length) > self._limits.body_bytes:
             return self._too_large()
@@ -328,7 +218,10 @@ class Guard:
                 if not message.get("more_body", False):
                     break
                 chunks.append(chunk)
-            return {"type": "http.request", "body": b"".join((*chunks, chunk)), "more_body": False}
+            body = b"".join((*chunks, chunk))
+            if body.lstrip(JSON_BLANKS).startswith(b"["):
+                return _Refusal(400, "Batches are not supported. Send one JSON-RPC message in each request.")
+            return {"type": "http.request", "body": body, "more_body": False}
         return _Refusal(
             408,
             f"The body did not arrive within {self._limits.body_timeout:g} seconds; {size} bytes came. Send it again.",
@@ -369,7 +262,7 @@ def _scan(scope: Scope) -> _Head:
 
 
 async def _refuse(scope: Scope, send: Send, refusal: _Refusal) -> None:
-    logger.info("refused %s %s with %d: %s", scope["method"], _shown(scope["path"]), refusal.status, refusal.message)
+    logger.info("refused %s %s with %d: %s", scope["method"], shown(scope["path"]), refusal.status, refusal.message)
     body = error_body(refusal.message)
     headers = [
         (b"content-type", b"application/json"),
@@ -390,12 +283,6 @@ def _replay(body: Message, receive: Receive) -> Receive:
     return replay
 
 
-def _shown(value: bytes | str) -> str:
-    """Return what a peer sent, harmless in a message and in a log: ASCII, escaped, quoted, cut (F-113)."""
-    text = value.decode("latin-1") if isinstance(value, bytes) else value
-    return ascii(text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "...")
-
-
 def _is_utf8_json(content_type: bytes) -> bool:
     """Whether a `Content-Type` is application/json, with any parameter but another charset (RFC 8259: UTF-8 only)."""
     media_type, *parameters = content_type.lower().split(b";")
@@ -406,73 +293,3 @@ def _is_utf8_json(content_type: bytes) -> bool:
         if name.strip() == b"charset" and value.strip(b' \t"') not in (b"utf-8", b"utf8"):
             return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _bracketed(host: str) -> str:
-    """Return an IPv6 address as it is written in a URL, and anything else as it is."""
-    return f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
-
-
-def _split_authority(text: str) -> tuple[str, int | None]:
-    """Split `host` or `host:port`. No user, no path, no empty port: nothing that two parsers could read differently.
-
-    Raises:
-        ValueError: It is not of that form.
-    """
-    match = _AUTHORITY.fullmatch(text)
-    if match is None:
-        raise ValueError("expected HOST or HOST:PORT")
-    host, digits = match.groups()
-    if host.startswith("["):
-        ipaddress.IPv6Address(host[1:-1])
-    port = int(digits) if digits is not None else None
-    if port is not None and not 0 < port < 65536:
-        raise ValueError(f"expected a port from 1 to 65535, got {port}")
-    return host, port
-
-
-def _spellings(host: str, port: int) -> set[str]:
-    """Return how clients write that host and port in `Host`."""
-    return {f"{host}:{port}", host} if port in DEFAULT_PORTS.values() else {f"{host}:{port}"}
-
-
-def _allowed_host(text: str, bound_port: int) -> set[str]:
-    try:
-        host, port = _split_authority(_bracketed(text))
-    except ValueError as error:
-        raise ConfigError(
-            "--allow-host", f"{_shown(text)} is not a host: {error}", "write it as clients do: bridge.example:8765"
-        ) from None
-    host = host.lower()
-    return _spellings(host, port) if port is not None else _spellings(host, bound_port) | {host}
-
-
-def _canonical_origin(text: str) -> str:
-    """Return an origin as browsers serialise it: lower case and without the default port, for http and https.
-
-    Raises:
-        ConfigError: It is not an origin. `*` and `null` are none: they would accept every page.
-    """
-    match = _ORIGIN.fullmatch(text)
-    try:
-        if match is None:
-            raise ValueError("expected SCHEME://HOST or SCHEME://HOST:PORT")
-        host, port = _split_authority(match[2])
-    except ValueError as error:
-        raise ConfigError(
-            "--allow-origin", f"{_shown(text)} is not an origin: {error}", "write it as in https://tool.example"
-        ) from None
-    scheme = match[1].lower()
-    default_port = DEFAULT_PORTS.get(scheme)
-    if default_port is not None:
-        host = host.lower()
-    return f"{scheme}://{host}" if port in (None, default_port) else f"{scheme}://{host}:{port}"

@@ -22,7 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
-from gaia_bridge.inbound.guard import HEALTH_PATH, AccessPolicy, Guard, error_body
+from gaia_bridge.inbound.access import AccessPolicy
+from gaia_bridge.inbound.guard import HEALTH_PATH, Guard, error_body
 from gaia_bridge.inbound.replay import ReplayingSessionManager
 from gaia_bridge.inbound.server import Endpoint
 from gaia_bridge.settings import HttpLimits

@@ -2,7 +2,8 @@
 
 What plain uvicorn lacks here:
 
-- A deadline for the head of a request (F-091) and for the rest of a body that nobody reads any more.
+- A deadline for the head of a request and for the rest of a body that nobody reads any more (F-091), and one for a
+  client that does not read its answer (F-090).
 - A shutdown that ends. Open event streams would hold it for ever; here `GET` streams end at once and everything else
   has `HttpLimits.shutdown_grace` seconds. `sse_starlette` has a process-wide switch for that (`AppStatus`), which would
   cut off calls in flight and the streams of other servers too: it is only reset here, in case somebody pulled it.
@@ -248,11 +249,11 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """One connection, with a deadline whenever the client is expected to send and nobody else is waiting for it.
+    """One connection, with a deadline whenever the client is expected to act and nobody else is waiting for it.
 
-    That is while a head is incomplete, and while a body goes on arriving after its request was answered (a refusal
-    does not wait for it). A body that the application reads is under the guard's deadline, an idle connection under
-    uvicorn's keep-alive.
+    It is expected to send while a head is incomplete, and while a body goes on arriving after its request was answered
+    (a refusal does not wait for it); it is expected to read while our buffer is full. A body that the application reads
+    is under the guard's deadline, an idle connection under uvicorn's keep-alive.
     """
 
     def __init__(
@@ -265,6 +266,7 @@ class _Protocol(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         self._limits = config.limits
         self._deadline: asyncio.TimerHandle | None = None
+        self._reading_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -272,6 +274,7 @@ class _Protocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._clear_deadline()
+        self._clear_reading_deadline()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
@@ -306,6 +309,30 @@ class _Protocol(H11Protocol):
         if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
             self._answer(408, f"The headers did not arrive within {self._limits.header_timeout:g} seconds. Send again.")
         self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._clear_reading_deadline()
+
+    def _expect_reading(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._reading_deadline = self.loop.call_later(self._limits.body_timeout, self._check_reading, unsent)
+
+    def _check_reading(self, unsent: int) -> None:
+        """Drop a client that took nothing since the deadline was set; one that is merely slow gets as long again."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._expect_reading()
+        else:
+            self.transport.abort()
+
+    def _clear_reading_deadline(self) -> None:
+        if self._reading_deadline is not None:
+            self._reading_deadline.cancel()
+            self._reading_deadline = None
 
     def send_400_response(self, msg: str) -> None:
         """Answer what h11 cannot read; it is called while h11's complaint is being handled."""

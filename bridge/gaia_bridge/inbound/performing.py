@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -23,11 +22,10 @@ from gaia_bridge.errors import (
 )
 from gaia_bridge.inbound.agent_call import AgentCall, Question
 from gaia_bridge.inbound.parking import Parking
-from gaia_bridge.jsontypes import is_object
 from gaia_bridge.results import as_protocol_error, failure_text, is_input_required
-from gaia_bridge.runtime import AgentRunner, Outcome
+from gaia_bridge.runtime import AgentRunner, LoopHandle, Outcome
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.wire import CAPABILITY_OF, result_problem
+from gaia_bridge.wire import answer_problem, missing_capability, result_problem
 
 __all__ = ["Performer"]
 
@@ -36,13 +34,6 @@ logger = logging.getLogger(__name__)
 _PARKED = "parked:"
 _AGENT_STATE = "agent:"
 """What a `requestState` of ours begins with, once opened: a parked call's handle, or the agent's own text."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Parked:
-    """The agent asked something that only the client's next request can answer."""
-
-    result: JSON
 
 
 class Performer:
@@ -57,6 +48,8 @@ class Performer:
         self._runner = runner
         self._limits = limits
         self._parking = Parking(runner.name, limits.max_parked, limits.question_timeout)
+        self._active: set[AgentCall] = set()
+        self._loop = LoopHandle()
 
     async def perform(
         self, call: Callable[[], Any], request: ClientRequest, what: str, convert: Callable[[Any], JSON]
@@ -72,34 +65,41 @@ class Performer:
         Raises:
             RequestError: The failure, in words that a peer may read.
         """
-        value = await self._run(call, request, what)
-        return value.result if isinstance(value, _Parked) else self._checked(convert(value), request.method)
+        active = self._resumed(request) or self._started(call, convert, request)
+        self._active.add(active)
+        try:
+            asked = await self._run(active, request, what)
+        finally:
+            self._active.discard(active)
+        return asked or self._checked(self._result(active.outcome, what), request)
 
     def close(self) -> None:
-        """Cancel the calls that wait for a client."""
+        """Cancel every call: those that run and those that wait for a client."""
+        for active in list(self._active):
+            active.cancel("the agent is no longer published")
         self._parking.close()
 
-    async def _run(self, call: Callable[[], Any], request: ClientRequest, what: str) -> Any:
-        active = self._resumed(request) or self._started(call, request)
+    async def _run(self, active: AgentCall, request: ClientRequest, what: str) -> JSON | None:
+        """Bring a call to its end, or to a question that the client's next request must answer; returns that."""
         with anyio.move_on_after(self._limits.call_timeout) as deadline:
             try:
+                self._answer(active, request.input_responses)
                 while not await active.advance(request):
                     _refuse_undeclared(active.questions, request.client_capabilities)
                     if request.modern and active.questions:
                         return self._park(active)
-                    await self._push(active.questions, request)
+                    for question in active.questions:
+                        await self._push(question, request)
             except BaseException:
                 active.cancel(f"{what} took too long" if deadline.cancel_called else "the client cancelled the request")
                 raise
-        if active.outcome is None:
-            raise RequestCancelledError(f"{what} did not finish within {self._limits.call_timeout:g} s")
-        return self._value(active.outcome, what)
+        return None
 
-    def _started(self, call: Callable[[], Any], request: ClientRequest) -> AgentCall:
-        active = AgentCall(self._limits.notes, self._limits.log_bytes)
+    def _started(self, call: Callable[[], Any], convert: Callable[[Any], JSON], request: ClientRequest) -> AgentCall:
+        active = AgentCall(self._limits)
         state = request.request_state
         context = RequestContext(active, request, None if state is None else state.removeprefix(_AGENT_STATE))
-        active.job = self._runner.start(call, request_scope(context), active.finish)
+        active.job = self._runner.start(call, request_scope(context), active.finish, convert)
         return active
 
     def _resumed(self, request: ClientRequest) -> AgentCall | None:
@@ -109,60 +109,71 @@ class Performer:
         active = self._parking.take(state.removeprefix(_PARKED))
         if active is None:
             raise ProtocolError(INVALID_PARAMS, "The call that asked is no longer there; call again from the start")
-        for question in active.questions:
-            if (answer := request.input_responses.get(question.key)) is not None:
-                question.answer(dict(answer))
         return active
 
-    def _park(self, active: AgentCall) -> _Parked:
+    def _answer(self, active: AgentCall, answers: Mapping[str, JSON]) -> None:
+        """Hand on the answers that came; a question without a fitting one stays open and is asked again."""
+        for question in active.questions:
+            answer = answers.get(question.key)
+            if answer is not None and answer_problem(question.method, answer) is None:
+                question.answer(answer)
+
+    def _park(self, active: AgentCall) -> JSON:
         questions = {item.key: {"method": item.method, "params": item.params} for item in active.questions}
         state = _PARKED + self._parking.park(active)
-        return _Parked({"resultType": "input_required", "inputRequests": questions, "requestState": state})
+        return {"resultType": "input_required", "inputRequests": questions, "requestState": state}
 
-    async def _push(self, questions: list[Question], request: ClientRequest) -> None:
-        for question in questions:
+    async def _push(self, question: Question, request: ClientRequest) -> None:
+        """Ask the client, until it answers, its time is up, or the agent waits no longer."""
+        seconds = self._limits.question_timeout
+        with anyio.move_on_after(seconds) as patience:
+            question.reply.add_done_callback(lambda _: self._loop.call_soon(patience.cancel))
             try:
-                with anyio.fail_after(self._limits.question_timeout):
-                    question.answer(await request.push(question.method, question.params))
-            except TimeoutError:
-                seconds = self._limits.question_timeout
-                question.fail(AnswerError(f"the client did not answer {question.method} within {seconds:g} s"))
+                question.answer(await request.push(question.method, question.params))
             except RequestError as error:
                 question.fail(error)
+        if patience.cancelled_caught:
+            question.fail(AnswerError(f"the client did not answer {question.method} within {seconds:g} s"))
 
-    def _value(self, outcome: Outcome, what: str) -> Any:
+    def _result(self, outcome: Outcome | None, what: str) -> JSON:
+        if outcome is None:
+            raise RequestCancelledError(f"{what} did not finish within {self._limits.call_timeout:g} s")
         error = outcome.error
         if error is None:
-            return outcome.value
+            result: JSON = outcome.value
+            return result
         if (protocol := as_protocol_error(error)) is not None:
             raise protocol
         name, reference = self._runner.name, secrets.token_hex(4)
+        text = failure_text(error, what, reference)
         if isinstance(error, RequestError | ValueError):
-            logger.info("%s: %s failed: %s", name, what, error)
+            logger.info("%s: %s failed: %s", name, what, text)
         else:
             logger.error("%s: %s failed, reference %s", name, what, reference, exc_info=error)
-        raise ToolError(failure_text(error, what, reference)) from error
+        raise ToolError(text) from error
 
-    def _checked(self, result: JSON, method: str) -> JSON:
+    def _checked(self, result: JSON, request: ClientRequest) -> JSON:
         """Refuse a result that the SDK would refuse, and mark the state of one that asks for input as the agent's.
 
         Complete tool results are well-formed by construction (`results.tool_result`) and not looked at again.
         """
         asks = is_input_required(result)
-        if asks or method != "tools/call":
-            if problem := result_problem(method, result):
+        if asks or request.method != "tools/call":
+            if problem := result_problem(request.method, result):
                 raise ToolError(f"the agent returned a malformed result: {problem}")
-        if asks and result.get("requestState") is not None:
-            return result | {"requestState": _AGENT_STATE + result["requestState"]}
-        return result
+        if not asks:
+            return result
+        questions: Mapping[str, JSON] = result.get("inputRequests") or {}
+        for item in questions.values():
+            missing = missing_capability(item["method"], item.get("params") or {}, request.client_capabilities)
+            if missing is not None:
+                raise ClientCapabilityError(missing)
+        state = result.get("requestState")
+        return result if state is None else result | {"requestState": _AGENT_STATE + state}
 
 
 def _refuse_undeclared(questions: list[Question], declared: Mapping[str, Any]) -> None:
     """Fail the questions that the client cannot answer (S-32)."""
     for question in questions:
-        capability = CAPABILITY_OF[question.method]
-        have = declared.get(capability)
-        if have is None:
-            question.fail(ClientCapabilityError({capability: {}}))
-        elif question.params.get("mode") == "url" and not (is_object(have) and have.get("url") is not None):
-            question.fail(ClientCapabilityError({capability: {"url": {}}}))
+        if (missing := missing_capability(question.method, question.params, declared)) is not None:
+            question.fail(ClientCapabilityError(missing))

@@ -36,16 +36,18 @@ from pydantic import BaseModel
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
+    AnswerError,
     ClientCapabilityError,
     ProtocolError,
     RequestError,
     ResourceNotFoundError,
+    ToolError,
 )
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of, set_log_level
 from gaia_bridge.model import Change, ChangeKind, ServerInfo
-from gaia_bridge.results import error_result, is_input_required
+from gaia_bridge.results import error_result, is_input_required, jsonable, words
 from gaia_bridge.settings import Settings
 from gaia_bridge.wire import LIST_FIELDS, implementation
 
@@ -55,6 +57,9 @@ logger = logging.getLogger(__name__)
 
 _P = ParamSpec("_P")
 _Ask = Callable[[SdkClientRequest], Awaitable[JSON]]
+
+ERROR_BYTES = 64 * 1024
+"""The data of one JSON-RPC error."""
 
 LEGACY_RESOURCE_NOT_FOUND = -32002
 """MCP 2025-11-25, server/resources; 2026-07-28 says -32602 (SEP-2164)."""
@@ -111,14 +116,24 @@ def _answering(
         except MCPError:
             raise
         except ProtocolError as error:
-            raise MCPError(error.code, error.message, error.data) from error
+            raise MCPError(error.code, words(error), _error_data(error)) from error
         except RequestError as error:
-            raise MCPError(INTERNAL_ERROR, str(error)) from error
+            raise MCPError(INTERNAL_ERROR, words(error)) from error
         except Exception as error:
             logger.exception("a request failed")
             raise MCPError(INTERNAL_ERROR, "Internal error") from error
 
     return answer
+
+
+def _error_data(error: ProtocolError) -> JSON | None:
+    """What an error carries beside its message; agents raise them too, so it can be anything."""
+    try:
+        data: JSON | None = jsonable(error.data, ERROR_BYTES)[0]
+    except ToolError as problem:
+        logger.warning("the data of the error %r is left out: %s", words(error), problem)
+        return None
+    return data
 
 
 class _SealedState:
@@ -222,7 +237,7 @@ class Endpoint:
         request = _request(ctx)
         try:
             result = await self._play_rounds(call, request)
-        except ClientCapabilityError as error:
+        except (AnswerError, ClientCapabilityError) as error:
             if request.modern:
                 raise
             result = error_result(str(error))
@@ -281,14 +296,28 @@ class Endpoint:
         result = await ask(request)
         if request.modern:
             return result
-        rounds = self._settings.agent.max_rounds
-        for _ in range(rounds):
+        limits = self._settings.agent
+        for _ in range(limits.max_rounds):
             if not is_input_required(result):
                 return result
             asked: Mapping[str, JSON] = result.get("inputRequests") or {}
-            answers = {key: await request.push(item["method"], item.get("params") or {}) for key, item in asked.items()}
+            answers = {key: await _pushed(item, request, limits.question_timeout) for key, item in asked.items()}
             result = await ask(request.next_round(answers, result.get("requestState")))
-        raise ProtocolError(INTERNAL_ERROR, f"The server asked for input {rounds} times without coming to an end")
+        if is_input_required(result):
+            raise ProtocolError(
+                INTERNAL_ERROR, f"The server asked for input {limits.max_rounds} times without coming to an end"
+            )
+        return result
+
+
+async def _pushed(question: JSON, request: SdkClientRequest, patience: float) -> JSON:
+    """The client's answer to one question of an `input_required` result."""
+    method: str = question["method"]
+    try:
+        with anyio.fail_after(patience):
+            return await request.push(method, question.get("params") or {})
+    except TimeoutError:
+        raise AnswerError(f"the client did not answer {method} within {patience:g} s") from None
 
 
 def _request(ctx: Context) -> SdkClientRequest:

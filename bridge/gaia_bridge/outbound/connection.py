@@ -21,7 +21,7 @@ from mcp_types import CONNECTION_CLOSED, InitializeResult
 from pydantic import ValidationError
 
 from gaia_bridge.errors import ProtocolError, RequestError
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.jsontypes import JSON, is_array
 from gaia_bridge.outbound.stderr import printable
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.wire import LIST_FIELDS, result_problem

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from gaia_bridge.cli.banner import Access, banner
-from gaia_bridge.inbound.guard import AccessPolicy
+from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.model import LeftOut, Offer, ServerInfo, SourceKind
 
 TOKEN = "t" * 43

@@ -15,7 +15,8 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from gaia_bridge.errors import ConfigError, ListenError
-from gaia_bridge.inbound.guard import HEALTH_PATH, AccessPolicy, Guard, check_exposure
+from gaia_bridge.inbound.access import AccessPolicy, check_exposure
+from gaia_bridge.inbound.guard import HEALTH_PATH, Guard
 from gaia_bridge.settings import HttpLimits
 
 pytestmark = pytest.mark.anyio
@@ -794,3 +795,11 @@ def test_a_loopback_address_needs_neither(host: str) -> None:
 def test_a_reachable_address_with_a_token_and_explicit_hosts_is_accepted() -> None:
     policy = AccessPolicy.for_address("0.0.0.0", PORT, ["bridge.example"], token=TOKEN)
     assert policy.token == TOKEN
+
+
+@pytest.mark.requirement("S-4", "F-075")
+@pytest.mark.parametrize("body", [b"[" + PING + b"]", b" \r\n\t[]", b"[1"])
+async def test_a_batch_is_refused_whatever_is_in_it(body: bytes) -> None:
+    answer = await post(LOOPBACK, body=[body])
+    assert (answer.status, answer.reached) == (400, False)
+    assert "one JSON-RPC message" in answer.error

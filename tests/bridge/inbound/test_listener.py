@@ -13,15 +13,17 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import SocketStream
+from anyio.lowlevel import checkpoint
 from sse_starlette.sse import AppStatus, EventSourceResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.errors import BridgeError, ListenError
-from gaia_bridge.inbound.guard import AccessPolicy, Guard
+from gaia_bridge.inbound.access import AccessPolicy
+from gaia_bridge.inbound.guard import Guard
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits
 
@@ -337,6 +339,65 @@ async def test_a_chunked_body_over_the_limit_is_refused(small: int) -> None:
         head = request(small, "POST /x HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
         await stream.send(head + b"1f4\r\n" + b"x" * 500 + b"\r\n1f5\r\n" + b"x" * 501 + b"\r\n")
         assert b" 413 " in await read_until(stream, b"}}")
+
+
+LARGE = 32 * 1024 * 1024
+"""More than the kernel buffers between two loopback sockets."""
+
+
+async def talkative(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "http":
+        await Response(b"x" * LARGE)(scope, receive, send)
+
+
+@pytest.mark.requirement("F-090")
+async def test_a_client_that_does_not_read_its_answer_is_dropped() -> None:
+    ended = anyio.Event()
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"x" * 100_000
+                await checkpoint()
+        finally:
+            ended.set()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await StreamingResponse(endless())(scope, receive, send)
+
+    async with serving(app, HttpLimits(body_timeout=0.1)) as (_, port), connected(port) as stream:
+        await stream.send(request(port))
+        await ended.wait()
+
+
+@pytest.mark.requirement("F-090")
+async def test_a_client_that_has_read_its_answer_may_ask_again_later() -> None:
+    limits = HttpLimits(body_timeout=0.2, header_timeout=0.5)
+    async with serving(talkative, limits) as (_, port), connected(port) as stream:
+        await stream.send(request(port))
+        received = 0
+        while received < LARGE:
+            received += len(await stream.receive())
+        async with connected(port) as silent:
+            assert await read_all(silent) == b"", "so the longer of the deadlines has passed"
+        await stream.send(request(port))
+        assert b" 200 " in await stream.receive()
+
+
+@pytest.mark.requirement("F-090")
+async def test_a_client_that_reads_slowly_gets_its_answer() -> None:
+    limits = HttpLimits(body_timeout=0.4, header_timeout=0.15)
+    async with serving(talkative, limits) as (_, port), connected(port) as stream:
+        await stream.send(request(port, "GET /x HTTP/1.1", "Connection: close"))
+        received = 0
+        for part in range(1, 5):
+            while received < part * LARGE // 8:
+                received += len(await stream.receive())
+            async with connected(port) as silent:
+                assert await read_all(silent) == b"", "so the header deadline has passed"
+        received += len(await read_all(stream))
+    assert received > LARGE
 
 
 # What h11 and the guard make of raw bytes

@@ -30,6 +30,8 @@ from gaia_bridge.settings import HttpLimits
 pytestmark = pytest.mark.anyio
 
 VERSION = "2025-11-25"
+HEADERS = {"Accept": "application/json, text/event-stream"}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 def note(text: str) -> JSONRPCNotification:
@@ -237,11 +239,10 @@ class Client:
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self._http = http
-        self._session: dict[str, str] = {}
+        self.session: dict[str, str] = {}
 
     async def post(self, message: dict[str, Any]) -> httpx2.Response:
-        headers = {"Accept": "application/json, text/event-stream", **self._session}
-        return await self._http.post("/mcp", json={"jsonrpc": "2.0", **message}, headers=headers)
+        return await self._http.post("/mcp", json={"jsonrpc": "2.0", **message}, headers={**HEADERS, **self.session})
 
     async def initialize(self) -> httpx2.Response:
         params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -249,7 +250,7 @@ class Client:
 
     async def open(self) -> None:
         answer = await self.initialize()
-        self._session = {"Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": VERSION}
+        self.session = {"Mcp-Session-Id": answer.headers["mcp-session-id"], "MCP-Protocol-Version": VERSION}
         assert (await self.post({"method": "notifications/initialized"})).status_code == 202
 
     async def call(self, request_id: int, secret: str) -> list[dict[str, str]]:
@@ -258,7 +259,7 @@ class Client:
         return events_of(answer.text)
 
     async def resume(self, last_event_id: str) -> list[dict[str, str]]:
-        headers = {"Accept": "text/event-stream", "Last-Event-ID": last_event_id, **self._session}
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": last_event_id, **self.session}
         answer = await self._http.get("/mcp", headers=headers)
         assert answer.status_code == 200
         return events_of(answer.text)
@@ -321,6 +322,31 @@ async def test_every_session_has_exactly_one_store() -> None:
             await client.open()
             await client.call(1, "x")
             assert reads == opened + 1
+
+
+@pytest.mark.requirement("S-10", "F-094")
+async def test_a_guessed_deleted_or_foreign_session_is_not_found() -> None:
+    """Foreign is a session of another endpoint: each endpoint has a manager of its own."""
+    async with serving(make_manager()) as http, serving(make_manager()) as other_http:
+        kept, deleted, foreign = Client(http), Client(http), Client(other_http)
+        for client in (kept, deleted, foreign):
+            await client.open()
+        assert (await http.delete("/mcp", headers=deleted.session)).status_code == 200
+        answers = [
+            await http.post("/mcp", json=PING, headers={**HEADERS, **session})
+            for session in (deleted.session, foreign.session, {"Mcp-Session-Id": "0" * 32})
+        ]
+        assert [(answer.status_code, answer.text) for answer in answers] == [(404, answers[0].text)] * 3
+        assert (await http.post("/mcp", json=PING, headers={**HEADERS, **kept.session})).status_code == 200
+
+
+@pytest.mark.requirement("S-10")
+async def test_session_ids_are_random() -> None:
+    async with serving(make_manager()) as http:
+        ids = [(await Client(http).initialize()).headers["mcp-session-id"] for _ in range(50)]
+    assert len(set(ids)) == 50
+    # A random UUID has 122 free bits; over 50 of them each of the free hexadecimal places takes many values.
+    assert all(len({session_id[place] for session_id in ids}) > 4 for place in range(32) if place not in (12, 16))
 
 
 async def test_a_stream_begins_with_a_primer_that_says_when_to_come_back() -> None:

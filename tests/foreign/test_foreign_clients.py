@@ -1,0 +1,181 @@
+"""Clients of other hands, on the real command: every one of them is told the same.
+
+They are installed on first use and kept: npm packages in `node_modules`, the old Python SDK in pytest's cache. Where
+they cannot be had the tests are skipped, unless `CI` is set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from urllib.parse import urljoin
+
+import pytest
+from gaia_bridge.jsontypes import JSON
+
+from tests.conformance.runner import CannotRunError, install_packages, node_binary, serving
+from tests.foreign.smoke_agent import ANSWERS
+
+pytestmark = pytest.mark.timeout(600)  # the first run installs everything
+
+Play = Callable[[str, str, Sequence[str]], JSON]
+"""Plays one round over a transport, in a mode, with a target; returns what the client was told."""
+
+HERE = Path(__file__).resolve().parent
+CONFORMANCE = HERE.parent / "conformance"
+AGENT = HERE / "smoke_agent.py"
+
+MCP1 = "mcp==1.30.0"
+ROUND_SECONDS = 40
+INSTALL_SECONDS = 300
+
+TRANSPORTS = ("stdio", "sse", "http")
+VERSIONS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
+"""What a client that is left to its defaults, and one that may probe, agrees on with the bridge."""
+ROUNDS = [
+    *product(["python"], TRANSPORTS, ["legacy"]),
+    *product(["typescript1"], TRANSPORTS, ["legacy"]),
+    *product(["typescript2"], TRANSPORTS, ["legacy", "auto"]),
+]
+INSPECTIONS: dict[str, Sequence[str]] = {
+    "tools": ["tools/list"],
+    "prompts": ["prompts/list"],
+    "resources": ["resources/list"],
+    "called": [
+        "tools/call",
+        "--tool-name",
+        "add-lengths",
+        "--tool-args-json",
+        json.dumps({"unit": "m", "lengths": [{"value": 1.5}, {"value": 2}]}),
+    ],
+}
+"""What the Inspector is asked for each part of its round: one process each."""
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    with _required("the Inspector, and a node for all TypeScript clients"):
+        install_packages(CONFORMANCE)
+        return node_binary(CONFORMANCE)
+
+
+@pytest.fixture(scope="session")
+def typescript(node: str) -> list[str]:
+    with _required("the TypeScript SDK of both generations"):
+        install_packages(HERE)
+    return [node, str(HERE / "typescript_client.mjs")]
+
+
+@pytest.fixture(scope="session")
+def typescript1(typescript: list[str]) -> Play:
+    return lambda transport, mode, target: _told([*typescript, "sdk", transport, mode, *target])
+
+
+@pytest.fixture(scope="session")
+def typescript2(typescript: list[str]) -> Play:
+    return lambda transport, mode, target: _told([*typescript, "client", transport, mode, *target])
+
+
+@pytest.fixture(scope="session")
+def python(request: pytest.FixtureRequest) -> Play:
+    cache: pytest.Cache = request.config.cache  # pyright: ignore[reportAttributeAccessIssue] - set by its plugin
+    with _required(f"the Python SDK {MCP1}"):
+        interpreter = _environment(cache.mkdir("mcp1"), MCP1)
+    return lambda transport, mode, target: _told([interpreter, str(HERE / "python_client.py"), transport, *target])
+
+
+@pytest.fixture(scope="session")
+def inspector(node: str) -> Play:
+    return lambda transport, mode, target: _inspected(node, transport, mode, target)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    with serving(str(AGENT), tmp_path_factory.mktemp("server") / "server.log") as served:
+        yield served
+
+
+@pytest.mark.parametrize(("client", "transport", "mode"), ROUNDS)
+@pytest.mark.requirement("P-2", "P-9", "P-12")
+def test_every_client_is_told_the_same(
+    client: str, transport: str, mode: str, url: str, request: pytest.FixtureRequest
+) -> None:
+    play: Play = request.getfixturevalue(client)
+
+    assert play(transport, mode, target(transport, url)) == ANSWERS | {"version": VERSIONS[mode]}
+
+
+@pytest.mark.parametrize(("transport", "era"), product(TRANSPORTS, ["legacy", "modern"]))
+@pytest.mark.requirement("P-9", "P-12")
+def test_the_inspector_is_told_the_same(transport: str, era: str, url: str, inspector: Play) -> None:
+    assert inspector(transport, era, target(transport, url)) == {part: ANSWERS[part] for part in INSPECTIONS}
+
+
+def target(transport: str, url: str) -> list[str]:
+    """What a client connects to, or starts."""
+    match transport:
+        case "stdio":
+            return [sys.executable, "-m", "gaia_bridge", "serve", str(AGENT), "--stdio"]
+        case "sse":
+            return [urljoin(url, "/sse")]
+        case _:
+            return [url]
+
+
+def _told(command: Sequence[str]) -> JSON:
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=ROUND_SECONDS, check=False)
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    document: JSON = json.loads(done.stdout)
+    return document
+
+
+def _inspected(node: str, transport: str, era: str, server: Sequence[str]) -> JSON:
+    script = CONFORMANCE / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+    command = [node, str(script), "--cli", "--transport", transport, "--protocol-era", era, "--format", "json", "-q"]
+    asks = [[*command, "--method", *method, "--", *server] for method in INSPECTIONS.values()]
+    with ThreadPoolExecutor(len(asks)) as pool:
+        told = dict(zip(INSPECTIONS, (document["result"] for document in pool.map(_told, asks)), strict=True))
+    called = told.pop("called")
+    told = {part: result[part] for part, result in told.items()}
+    told["called"] = {
+        "structured": called["structuredContent"],
+        "text": json.loads(called["content"][0]["text"]),
+        "failed": called.get("isError", False),
+    }
+    return told
+
+
+def _environment(folder: Path, requirement: str) -> str:
+    """The Python of a virtual environment that has a distribution, made unless it is there; its pip is ours."""
+    place = folder / f"{requirement}-python{sys.version_info.major}.{sys.version_info.minor}"
+    interpreter, stamp = place / "bin" / "python", place / "installed"
+    if interpreter.exists() and stamp.exists():
+        return str(interpreter)
+    venv.create(place, clear=True, symlinks=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(interpreter), "install", "--quiet", "--retries", "1"]
+    done = subprocess.run(
+        [*pip, requirement], capture_output=True, encoding="utf-8", timeout=INSTALL_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        raise CannotRunError(f"pip could not install {requirement}:\n{done.stderr}")
+    stamp.touch()
+    return str(interpreter)
+
+
+@contextmanager
+def _required(what: str) -> Generator[None]:
+    """Skip the test if something cannot be installed here; on a CI machine it has to be."""
+    try:
+        yield
+    except (CannotRunError, OSError, subprocess.SubprocessError) as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"{what}: {error}")

@@ -1,0 +1,130 @@
+"""Agents made of functions, and bridges that run for the length of one test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.inbound.server import Endpoint, EndpointServer
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import NamingPolicy
+from gaia_bridge.settings import Settings
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+
+__all__ = [
+    "PATIENCE",
+    "RunningBridge",
+    "ScriptedAgent",
+    "both_eras",
+    "one_tool",
+    "running_bridge",
+    "text_of",
+    "tool",
+    "wait_in_thread",
+]
+
+PATIENCE = 10.0
+"""Seconds after which a test gives up waiting. Nothing waits that long unless it is broken."""
+
+both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
+"""Run a test with a 2026-07-28 client and with one of the handshake revisions."""
+
+
+def tool(name: str, **properties: Any) -> JSON:
+    """A tool definition whose arguments are all required; with none, it takes any object."""
+    if not properties:
+        return {"name": name, "inputSchema": {"type": "object"}}
+    return {
+        "name": name,
+        "inputSchema": {"type": "object", "properties": properties, "required": list(properties)},
+    }
+
+
+class ScriptedAgent:
+    """An agent that does what a test says.
+
+    Args:
+        execute: What `execute_mcp_tool` does; may be a coroutine function.
+        tools: Tool definitions; a name alone stands for a tool that takes any object.
+        hooks: Further methods of the agent, by their names.
+    """
+
+    def __init__(self, execute: Callable[[str, JSON], Any], *tools: JSON | str, **hooks: Any) -> None:
+        self.execute_mcp_tool = execute
+        self.tools: list[Any] = [tool(item) if isinstance(item, str) else item for item in tools]
+        for name, hook in hooks.items():
+            setattr(self, name, hook)
+
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        return self.tools
+
+
+def one_tool(run: Callable[[JSON], Any], name: str = "work", **hooks: Any) -> ScriptedAgent:
+    """An agent with a single tool, which takes any object and calls `run` with it."""
+    return ScriptedAgent(lambda _, arguments: run(arguments), name, **hooks)
+
+
+class RunningBridge:
+    """A bridge under test, and the in-process clients of its endpoints.
+
+    Args:
+        bridge: The bridge, entered.
+    """
+
+    def __init__(self, bridge: Bridge) -> None:
+        self.bridge = bridge
+
+    def endpoint(self, path: str = "") -> Endpoint:
+        """The endpoint of everything, or of one source: `agents/name`."""
+        group, _, name = path.partition("/")
+        return self.bridge._endpoints[group, name].endpoint  # pyright: ignore[reportPrivateUsage]
+
+    def server(self, path: str = "") -> EndpointServer:
+        """The SDK server behind an endpoint."""
+        return self.endpoint(path).server
+
+    def client(self, mode: str = "auto", path: str = "", **options: Any) -> Client:
+        """A client, to be entered: `auto` speaks 2026-07-28, `legacy` performs the handshake."""
+        return Client(self.server(path), mode=mode, cache=None, **options)
+
+
+@asynccontextmanager
+async def running_bridge(
+    *agents: Any,
+    settings: Settings | None = None,
+    names: NamingPolicy = NamingPolicy.DEFAULT,
+    named: Mapping[str, Any] | None = None,
+) -> AsyncGenerator[RunningBridge]:
+    """A bridge that publishes agents, until the end of the block.
+
+    Args:
+        agents: Published under names derived from their position: `a0`, `a1`.
+        settings: Limits of the bridge.
+        names: Its naming policy.
+        named: Further agents, by the names they are published under.
+    """
+    async with Bridge(settings, names) as bridge:
+        for number, agent in enumerate(agents):
+            await bridge.add_agent(agent, f"a{number}")
+        for name, agent in (named or {}).items():
+            await bridge.add_agent(agent, name)
+        with anyio.fail_after(PATIENCE * 3):
+            yield RunningBridge(bridge)
+
+
+def text_of(result: CallToolResult) -> str:
+    """The text of a result that is one block of text."""
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+async def wait_in_thread(wait: Callable[[float], bool]) -> None:
+    """Wait for something that happens in agent threads, such as `threading.Event.wait`, without stopping the loop."""
+    assert await anyio.to_thread.run_sync(wait, PATIENCE, abandon_on_cancel=True), "it did not happen in time"
