@@ -9,13 +9,14 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.inbound.server import Endpoint, EndpointServer
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.settings import Settings
-from mcp import Client
-from mcp_types import CallToolResult, TextContent
 
 __all__ = [
     "PATIENCE",

@@ -20,9 +20,9 @@ from starlette.types import ASGIApp
 from gaia_bridge.contract import JSON, AgentLike, Source
 from gaia_bridge.discovery.classes import name_of_class
 from gaia_bridge.errors import AgentLoadError, PublishError
+from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.http import HttpEndpoint, make_app
 from gaia_bridge.inbound.server import Endpoint
 from gaia_bridge.inbound.stdio import ClaimedStdio, serve_stdio

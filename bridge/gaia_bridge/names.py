@@ -1,7 +1,7 @@
 """Names of tools and prompts where several sources share one endpoint. Pure, reversible through a map, never parsed.
 
-One identity, `(source, name)`; several spellings (design section 5, C3). A name that is not qualified is the agent's own,
-untouched. A qualified name has at most 64 characters of `[A-Za-z0-9_-]`: what every editor and model provider accepts.
+One identity, `(source, name)`; several spellings (design section 5, C3). An agent's own name is never touched; a name
+that is qualified has at most 64 characters of `[A-Za-z0-9_-]`, which is what every editor and model provider accepts.
 """
 
 from __future__ import annotations

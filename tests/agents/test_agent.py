@@ -6,6 +6,7 @@ import socket
 from typing import Any
 
 import pytest
+
 from gaia.agents.base import Agent, ApiAgent, MCPAgent, tool
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
 from gaia.agents.base.tools import ToolRegistry

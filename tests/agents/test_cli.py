@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
+
 from gaia import __version__
 from gaia.cli import main
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from gaia import AgentConsole, SilentConsole
 from gaia.agents.base.console import Console
 from gaia.agents.base.tools import ToolRegistry, tool

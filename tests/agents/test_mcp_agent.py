@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import pytest
+
 from gaia.agents.base import Agent, MCPAgent
 from gaia.agents.base.console import Console
 

@@ -14,11 +14,12 @@ from typing import Annotated, Any, Literal
 import jsonschema_rs
 import pytest
 from annotated_types import Ge, Le, MaxLen, MinLen
-from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
-from gaia.agents.base.tools import _TOOL_REGISTRY, tool  # pyright: ignore[reportPrivateUsage]  # specified name
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
+
+from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
+from gaia.agents.base.tools import _TOOL_REGISTRY, tool  # pyright: ignore[reportPrivateUsage]  # specified name
 
 
 class Colour(Enum):

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
+
 from gaia.agents.base import Agent, tool
 from gaia.agents.base.tools import (
     _TOOL_REGISTRY,  # pyright: ignore[reportPrivateUsage]  # the specification's name for it
@@ -17,7 +19,6 @@ from gaia.agents.base.tools import (
     describe_tools,
     get_tool_display_name,
 )
-from pydantic import ValidationError
 
 
 class CountingAgent(Agent):

@@ -18,6 +18,7 @@ import anyio
 import httpx2
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
+
 from gaia_bridge.jsontypes import JSON
 
 __all__ = ["DEADLINE", "RawClient", "connect_http", "connect_sse", "connect_stdio"]

@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from urllib.parse import urljoin
 
 import pytest
-from gaia_bridge.jsontypes import JSON
 
+from gaia_bridge.jsontypes import JSON
 from tests.conformance.raw_clients import RawClient, connect_http, connect_sse, connect_stdio
 from tests.conformance.runner import FIXTURE, bridge_command, serving
 

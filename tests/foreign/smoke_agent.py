@@ -1,6 +1,6 @@
 """The agent that foreign clients are tried on, and the answers that all of them must get.
 
-    gaia-bridge serve tests/foreign/smoke_agent.py
+gaia-bridge serve tests/foreign/smoke_agent.py
 """
 
 from __future__ import annotations

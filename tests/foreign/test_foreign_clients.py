@@ -19,8 +19,8 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
-from gaia_bridge.jsontypes import JSON
 
+from gaia_bridge.jsontypes import JSON
 from tests.conformance.runner import CannotRunError, install_packages, node_binary, serving
 from tests.foreign.smoke_agent import ANSWERS
 
@@ -113,7 +113,7 @@ def test_every_client_is_told_the_same(
     assert play(transport, mode, target(transport, url)) == ANSWERS | {"version": VERSIONS[mode]}
 
 
-@pytest.mark.parametrize(("transport", "era"), product(TRANSPORTS, ["legacy", "modern"]))
+@pytest.mark.parametrize(("transport", "era"), [*product(TRANSPORTS, ["legacy", "modern"])])
 @pytest.mark.requirement("P-9", "P-12")
 def test_the_inspector_is_told_the_same(transport: str, era: str, url: str, inspector: Play) -> None:
     assert inspector(transport, era, target(transport, url)) == {part: ANSWERS[part] for part in INSPECTIONS}

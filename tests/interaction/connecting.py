@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
 
 import anyio
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.sse import sse_client
+
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp.client.sse import sse_client
-
 from tests.interaction.everything_agent import EverythingAgent
 
 __all__ = ["DEADLINE", "ERAS", "TRANSPORTS", "Connect", "Link", "client_of", "serving"]
@@ -119,4 +119,3 @@ async def serving(agents: Sequence[AgentLike]) -> AsyncGenerator[tuple[str, Brid
         await tasks.start(server.run)
         yield f"http://{HOST}:{port}", bridge
         server.stop()
-

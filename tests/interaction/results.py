@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gaia_bridge.jsontypes import JSON
 from mcp import Client
 from pydantic import BaseModel
+
+from gaia_bridge.jsontypes import JSON
 
 __all__ = ["call", "text_of", "wire", "wire_list"]
 

@@ -74,7 +74,9 @@ async def listening(link: Link, client: Client, ear: Ear) -> AsyncGenerator[None
         await client.subscribe_resource(WATCHED)
         yield
         return
-    wishes: dict[str, Any] = dict.fromkeys(("tools_list_changed", "prompts_list_changed", "resources_list_changed"), True)
+    wishes: dict[str, Any] = dict.fromkeys(
+        ("tools_list_changed", "prompts_list_changed", "resources_list_changed"), True
+    )
     async with client.listen(resource_subscriptions=[WATCHED], **wishes) as events, anyio.create_task_group() as tasks:
 
         async def listen() -> None:

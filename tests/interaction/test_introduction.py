@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from gaia_bridge.jsontypes import JSON
 
+from gaia_bridge.jsontypes import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import INFO, PROMPTS, RESOURCES, TEMPLATES, TOOLS, normalised
 from tests.interaction.results import wire, wire_list

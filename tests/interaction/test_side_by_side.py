@@ -5,10 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 from anyio.abc import TaskStatus
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.settings import AgentLimits
 from mcp import Client, MCPError
 
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.settings import AgentLimits
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import TOOLS
 from tests.interaction.results import call

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import anyio
 import pytest
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import LOG_LEVELS
-from mcp import MCPError, MCPDeprecationWarning
+from mcp import MCPError
 from mcp_types import (
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -22,6 +19,8 @@ from mcp_types import (
     TextContent,
 )
 
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import LOG_LEVELS
 from tests.interaction.connecting import Link
 from tests.interaction.results import call, text_of, wire
 

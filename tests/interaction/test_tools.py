@@ -6,9 +6,9 @@ import json
 import re
 
 import pytest
-from gaia_bridge.jsontypes import JSON
 from mcp import MCPError
 
+from gaia_bridge.jsontypes import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import CONTENT
 from tests.interaction.results import call, text_of, wire
@@ -111,4 +111,3 @@ async def test_arguments_that_do_not_fit_the_schema_never_reach_the_agent(link: 
             assert "booked" not in text_of(refused)
         assert (await call(client, "book-table", guests=1))["structuredContent"] == {"booked": {"guests": 1}}
         assert (await call(client, "measure", kwargs={"n": 4}))["structuredContent"] == {"double": 8}
-

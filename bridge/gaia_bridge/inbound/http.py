@@ -21,8 +21,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.contract import JSON
-from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
 from gaia_bridge.inbound.access import AccessPolicy
+from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
 from gaia_bridge.inbound.guard import HEALTH_PATH, Guard, error_body
 from gaia_bridge.inbound.replay import ReplayingSessionManager
 from gaia_bridge.inbound.server import Endpoint

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from gaia_bridge.context import RequestContext, get_request_context
-from gaia_bridge.errors import ResourceNotFoundError, ToolError
-
 from gaia.agents.base.agent import Agent
 from gaia.agents.base.api_agent import ApiAgent
 from gaia.agents.base.mcp_agent import MCPAgent
 from gaia.agents.base.tools import tool
+from gaia_bridge.context import RequestContext, get_request_context
+from gaia_bridge.errors import ResourceNotFoundError, ToolError
 
 __all__ = [
     "Agent",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from gaia_bridge.publishing import AnnouncesChanges
-
 from gaia.agents.base.agent import Agent
+from gaia_bridge.publishing import AnnouncesChanges
 
 __all__ = ["MCPAgent"]
 

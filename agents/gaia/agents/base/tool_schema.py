@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Any, cast
 
-from gaia_bridge.jsontypes import JSON
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError
+
+from gaia_bridge.jsontypes import JSON
 
 __all__ = ["flat_parameters", "input_schema", "split_docstring"]
 

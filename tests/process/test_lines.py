@@ -1,0 +1,115 @@
+"""Lines that are no messages, and lines that come before their time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcp_types import jsonrpc_message_adapter
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.settings import Settings
+from tests.bridge.cli.running import INITIALIZE, request, running
+from tests.process.driving import AGENTS, BOUND, LEGACY, MODERN, LineClient, initialized
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+CALM = f"{AGENTS}:CalmAgent"
+STUCK = f"{AGENTS}:StuckAgent"
+
+NO_JSON = (b"{", b"hello", b'{"jsonrpc":"2.0",}', b"\xff\xfe{}", b"\x00", '{"jsonrpc": "2.0"}'.encode("utf-16"))
+NO_MESSAGE = (
+    b"null",
+    b"17",
+    b'"ping"',
+    b"{}",
+    b'{"jsonrpc":"2.0"}',
+    b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+    b'{"jsonrpc":"2.0","id":1,"method":5}',
+    b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}',
+    b'{"jsonrpc":"2.0","id":[1],"method":"ping"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}',
+    b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+    b"[]",
+)
+
+
+@pytest.mark.requirement("F-074", "F-075", "F-077", "S-12")
+def test_a_line_that_is_no_message_is_answered_and_the_next_one_is_read(tmp_path: Path) -> None:
+    with initialized(CALM, cwd=tmp_path) as client:
+        for lines, code in ((NO_JSON, PARSE_ERROR), (NO_MESSAGE, INVALID_REQUEST)):
+            for line in lines:
+                client.write(line + b"\n")
+                refusal = client.next()
+                assert (refusal["id"], refusal["error"]["code"]) == (None, code), line
+                assert client.result("ping") == {}
+
+        client.write(b"\n \n\r\n")
+        client.write(b'{"jsonrpc":"2.0","id":"never asked","result":{}}\n')
+        client.write(b'{"jsonrpc":"2.0","id":"crlf","method":"ping"}\r\n')
+        assert client.answer("crlf")["result"] == {}
+
+        limit = Settings().line_bytes
+        client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"x" * limit + b'"}}\n')
+        refusal = client.next()
+        assert (refusal["id"], refusal["error"]["code"]) == (None, INVALID_REQUEST)
+        assert "longer than this server reads" in refusal["error"]["message"]
+        assert client.result("ping") == {}
+
+        assert client.others == []
+        client.bridge.close_input()
+        assert client.ended() == 0
+
+
+@pytest.mark.requirement("P-2", "F-081", "F-080")
+def test_looking_around_decides_nothing_and_the_first_other_request_decides_the_era(tmp_path: Path) -> None:
+    with running("serve", "--stdio", CALM, cwd=tmp_path) as bridge:
+        client = LineClient(bridge)
+        discovered = client.result("server/discover", modern=True)
+        assert discovered["supportedVersions"] == [MODERN]
+        early = client.answer(client.send("tools/list"))
+        assert "error" in early
+        assert client.initialize()["protocolVersion"] == LEGACY
+        assert [tool["name"] for tool in client.result("tools/list")["tools"]] == ["calm", "release"]
+        again = client.answer(client.send("initialize", **{**INITIALIZE["params"], "protocolVersion": "2024-11-05"}))
+        print(early, again)
+        modern = client.answer(client.send("tools/list", modern=True))
+        print(modern)
+        assert client.result("ping") == {}
+        client.bridge.close_input()
+        assert client.ended() == 0
+        assert 0
+
+
+@pytest.mark.requirement("P-2", "F-118", "S-12")
+def test_what_was_sent_before_the_end_of_input_is_answered(tmp_path: Path) -> None:
+    """As in `printf ... | gaia-bridge serve --stdio`, with a look around that nobody waited for."""
+    meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+    messages = [
+        request(0, "server/discover", _meta=meta),
+        INITIALIZE,
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        request(2, "tools/call", name="nap", arguments={}),
+        *(request(number, "tools/call", name="calm", arguments={"n": number}) for number in range(3, 10)),
+    ]
+    piped = "".join(json.dumps(message) + "\n" for message in messages)
+    command = [sys.executable, "-m", "gaia_bridge", "serve", "--stdio", str(AGENTS)]
+    ended = subprocess.run(
+        command, cwd=tmp_path, input=piped.rstrip("\n"), capture_output=True, text=True, timeout=4 * BOUND, check=False
+    )
+    assert ended.returncode == 0
+    answers: dict[int, JSON] = {}
+    for line in ended.stdout.splitlines():
+        jsonrpc_message_adapter.validate_json(line)
+        answer = json.loads(line)
+        answers[answer["id"]] = answer["result"]
+    assert answers[0]["supportedVersions"] == [MODERN]
+    assert answers[1]["protocolVersion"] == LEGACY
+    assert answers[2]["structuredContent"] == {"from": "nap"}
+    assert {number: answers[number]["structuredContent"]["n"] for number in range(3, 10)} == {
+        number: number for number in range(3, 10)
+    }
+    assert len(answers) == len(messages) - 1
