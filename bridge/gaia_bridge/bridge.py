@@ -8,7 +8,6 @@ async with Bridge() as bridge:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -65,17 +64,19 @@ class Bridge:
     def __init__(self, settings: Settings | None = None, names: NamingPolicy = NamingPolicy.DEFAULT) -> None:
         self.settings = settings or Settings()
         self._names = names
-        self._stack = AsyncExitStack()
+        self._stack: AsyncExitStack
         self._tasks: TaskGroup
         self._everything: Catalog
         self._endpoints: dict[tuple[str, str], HttpEndpoint] = {}
-        self._stop: dict[str, Callable[[], None]] = {}
+        self._scopes: dict[str, anyio.CancelScope] = {}
 
     async def __aenter__(self) -> Self:
-        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._stack.callback(self._tasks.cancel_scope.cancel)
-        self._everything = Catalog(_INFO, self._names)
-        await self._tasks.start(self._publish, self._everything, "", "")
+        async with AsyncExitStack() as stack:
+            self._tasks = await stack.enter_async_context(anyio.create_task_group())
+            stack.callback(self._tasks.cancel_scope.cancel)
+            self._everything = Catalog(_INFO, self._names)
+            await self._tasks.start(self._publish, self._everything, "", "")
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
@@ -129,13 +130,11 @@ class Bridge:
         Raises:
             PublishError: Nothing is published under that name.
         """
-        stop = self._stop.pop(name, None)
-        if stop is None:
+        scope = self._scopes.get(name)
+        if scope is None:
             raise PublishError(name, "nothing is published under that name")
-        self._everything.remove(name)
-        for key in [key for key in self._endpoints if key[1] == name]:
-            self._endpoints.pop(key).endpoint.close_streams()
-        stop()
+        self._forget(name, scope)
+        scope.cancel()
 
     async def serve_stdio(self, claimed: ClaimedStdio | None = None) -> None:
         """Serve everything on standard input and output, until the client closes our input.
@@ -165,46 +164,60 @@ class Bridge:
             endpoint.endpoint.close_streams()
 
     async def _add(self, source: _RunningSource) -> None:
-        if source.name in self._stop:
+        if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
         alone = Catalog(_INFO, NamingPolicy.BARE)
         alone.add(source)
-        scope = self._stop_scope(source.name)
-        await self._tasks.start(self._own, source, scope)
-        await self._tasks.start(self._publish, alone, _GROUPS[source.kind], source.name, scope)
-        self._everything.add(source)
-
-    def _stop_scope(self, name: str) -> _Scopes:
-        scopes = _Scopes()
-        self._stop[name] = scopes.cancel
-        return scopes
+        scope = self._scopes[source.name] = anyio.CancelScope()
+        try:
+            await self._tasks.start(self._own, source, alone, scope)
+        except RuntimeError:
+            if not scope.cancel_called:
+                raise
+            raise PublishError(source.name, "it was removed while it was being added") from None
 
     async def _own(
-        self, source: _RunningSource, scopes: _Scopes, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-    ) -> None:
-        """The task that a source lives in. A source that breaks takes nothing else with it."""
-        with scopes.new():
-            try:
-                await source.run(task_status=task_status)
-            except Exception:
-                logger.exception("%s %s broke and is no longer published", source.kind.value, source.name)
-                self._everything.remove(source.name)
-
-    async def _publish(
         self,
-        catalog: Catalog,
-        group: str,
-        name: str,
-        scopes: _Scopes | None = None,
+        source: _RunningSource,
+        alone: Catalog,
+        scope: anyio.CancelScope,
         *,
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """The task that a source and its endpoint live in. A source that breaks takes nothing else with it."""
+        published = False
+        with scope:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    await tasks.start(source.run)
+                    await tasks.start(self._publish, alone, _GROUPS[source.kind], source.name)
+                    self._everything.add(source)
+                    published = True
+                    task_status.started()
+            except Exception:
+                if not published:
+                    raise
+                logger.exception("%s %s broke and is no longer published", source.kind.value, source.name)
+            finally:
+                self._forget(source.name, scope)
+
+    def _forget(self, name: str, scope: anyio.CancelScope) -> None:
+        """Publish a source no longer; nothing to do if that was done, whatever has the name now."""
+        if self._scopes.get(name) is not scope:
+            return
+        del self._scopes[name]
+        self._everything.remove(name)
+        for key in [key for key in self._endpoints if key[1] == name]:
+            self._endpoints.pop(key).endpoint.close_streams()
+
+    async def _publish(
+        self, catalog: Catalog, group: str, name: str, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
         """The task that an endpoint lives in."""
         prefix = f"/{group}/{name}" if group else ""
         endpoint = HttpEndpoint(Endpoint(catalog, self.settings, audience=prefix or "/"), prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
-        with scopes.new() if scopes else anyio.CancelScope():
-            await endpoint.run(task_status=task_status)
+        await endpoint.run(task_status=task_status)
 
     def _readiness(self) -> JSON:
         return {"status": "ready", "sources": {source.name: source.kind.value for source in self.sources}}
@@ -233,21 +246,3 @@ class Bridge:
 
     def _tools(self) -> JSON:
         return {"tools": self._everything.definitions("tool", modern=True)}
-
-
-class _Scopes:
-    """The cancel scopes of the tasks that belong to one source."""
-
-    def __init__(self) -> None:
-        self._scopes: list[anyio.CancelScope] = []
-
-    def new(self) -> anyio.CancelScope:
-        """One more scope."""
-        scope = anyio.CancelScope()
-        self._scopes.append(scope)
-        return scope
-
-    def cancel(self) -> None:
-        """End all the tasks."""
-        for scope in self._scopes:
-            scope.cancel()

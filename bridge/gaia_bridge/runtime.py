@@ -238,9 +238,9 @@ class _AgentLoop:
     def close(self) -> None:
         """Cancel all tasks and end, once what the loop is doing right now returns to it."""
         with self._lock:
-            if not self._closed and self._loop is not None:
+            closed, self._closed = self._closed, True
+            if not closed and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
-            self._closed = True
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
         loop = self._loop = asyncio.new_event_loop()

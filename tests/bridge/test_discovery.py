@@ -148,9 +148,9 @@ def test_two_files_of_one_name_are_two_modules(folder: Path) -> None:
 
 
 def test_a_file_named_like_a_standard_module_does_not_replace_it(folder: Path) -> None:
-    write(folder / "colorsys.py", agent_source("ColourAgent"))
-    assert names(load_agent("colorsys.py")) == ["colour"]
-    assert "colorsys" not in sys.modules
+    write(folder / "tabnanny.py", agent_source("ColourAgent"))
+    assert names(load_agent("tabnanny.py")) == ["colour"]
+    assert "tabnanny" not in sys.modules
 
 
 def test_a_file_in_a_package_is_imported_as_its_module(folder: Path) -> None:

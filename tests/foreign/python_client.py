@@ -92,7 +92,8 @@ class Round:
         self.told["answered"] = (await session.call_tool("ask", {})).structuredContent
 
     async def _count(self, session: Any) -> None:
-        steps = self.told["progress"] = []
+        steps: list[tuple[Any, ...]] = []
+        self.told["progress"] = steps
         seen = anyio.Event()
 
         async def report(*step: Any) -> None:
@@ -131,13 +132,13 @@ class Round:
             self._changes.send_nowait(None)
 
 
-async def main(transport: str, *target: str) -> None:
+async def main(transport: str, target: list[str]) -> None:
     """Play one round and print what was told."""
     game = Round()
     with anyio.fail_after(PATIENCE):
-        await game.play(transport, list(target))
+        await game.play(transport, target)
     sys.stdout.write(json.dumps(game.told))
 
 
 if __name__ == "__main__":
-    anyio.run(main, *sys.argv[1:])
+    anyio.run(main, sys.argv[1], sys.argv[2:])

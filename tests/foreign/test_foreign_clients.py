@@ -86,7 +86,7 @@ def typescript2(typescript: list[str]) -> Play:
 
 @pytest.fixture(scope="session")
 def python(request: pytest.FixtureRequest) -> Play:
-    cache: pytest.Cache = request.config.cache  # pyright: ignore[reportAttributeAccessIssue] - set by its plugin
+    cache: pytest.Cache = request.config.cache
     with _required(f"the Python SDK {MCP1}"):
         interpreter = _environment(cache.mkdir("mcp1"), MCP1)
     return lambda transport, mode, target: _told([interpreter, str(HERE / "python_client.py"), transport, *target])
@@ -178,4 +178,5 @@ def _required(what: str) -> Generator[None]:
     except (CannotRunError, OSError, subprocess.SubprocessError) as error:
         if os.environ.get("CI"):
             raise
-        pytest.skip(f"{what}: {error}")
+        reason = str(error).partition("\n")[0]
+        pytest.skip(f"{what} cannot be installed here: {reason}")

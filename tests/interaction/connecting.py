@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
 from tests.interaction.everything_agent import EverythingAgent
 
-__all__ = ["DEADLINE", "ERAS", "TRANSPORTS", "Connect", "Link", "client_of", "serving"]
+__all__ = ["AGENT_FILE", "DEADLINE", "ERAS", "TRANSPORTS", "Connect", "Link", "client_of", "serving"]
 
 DEADLINE: Final = 20.0
 """Seconds for everything that one test does; only a broken bridge needs them."""
@@ -64,7 +64,7 @@ class Link:
             if self.transport == "stdio":
                 yield lambda **options: client_of(self._stdio(), self.era, **options)
                 return
-            async with serving([EverythingAgent()]) as (url, _):
+            async with serving({"everything": EverythingAgent()}) as (url, _):
                 path = "/mcp" if self.transport == "http" else "/sse"
                 yield lambda **options: client_of(url + path, self.era, **options)
 
@@ -107,11 +107,15 @@ async def client_of(target: Any, era: str, **options: Any) -> AsyncGenerator[Cli
 
 
 @asynccontextmanager
-async def serving(agents: Sequence[AgentLike]) -> AsyncGenerator[tuple[str, Bridge]]:
-    """A bridge in this process behind the real HTTP server; its URL and itself."""
+async def serving(agents: Mapping[str, AgentLike]) -> AsyncGenerator[tuple[str, Bridge]]:
+    """A bridge in this process behind the real HTTP server; its URL and itself.
+
+    Args:
+        agents: What it publishes, by name.
+    """
     async with Bridge() as bridge, anyio.create_task_group() as tasks:
-        for agent in agents:
-            await bridge.add_agent(agent)
+        for name, agent in agents.items():
+            await bridge.add_agent(agent, name)
         sockets = bind(HOST, 0)
         port: int = sockets[0].getsockname()[1]
         app = bridge.asgi(AccessPolicy.for_address(HOST, port))

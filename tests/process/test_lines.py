@@ -64,24 +64,37 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_is_read(tmp_path
         assert client.ended() == 0
 
 
-@pytest.mark.requirement("P-2", "F-081", "F-080")
-def test_looking_around_decides_nothing_and_the_first_other_request_decides_the_era(tmp_path: Path) -> None:
+@pytest.mark.requirement("P-2", "S-12")
+def test_looking_around_does_not_decide_the_era(tmp_path: Path) -> None:
     with running("serve", "--stdio", CALM, cwd=tmp_path) as bridge:
         client = LineClient(bridge)
-        discovered = client.result("server/discover", modern=True)
-        assert discovered["supportedVersions"] == [MODERN]
-        early = client.answer(client.send("tools/list"))
-        assert "error" in early
+        for _ in range(2):
+            assert client.result("server/discover", modern=True)["supportedVersions"] == [MODERN]
         assert client.initialize()["protocolVersion"] == LEGACY
-        assert [tool["name"] for tool in client.result("tools/list")["tools"]] == ["calm", "release"]
-        again = client.answer(client.send("initialize", **{**INITIALIZE["params"], "protocolVersion": "2024-11-05"}))
-        print(early, again)
-        modern = client.answer(client.send("tools/list", modern=True))
-        print(modern)
+        assert client.call_result("calm")["structuredContent"] == {"from": "calm"}
+        bridge.close_input()
+        assert client.ended() == 0
+        assert bridge.all_errors() == ""
+
+
+@pytest.mark.requirement("F-086")
+def test_a_cancelled_request_is_not_answered_whenever_it_is_cancelled(tmp_path: Path) -> None:
+    with initialized(STUCK, cwd=tmp_path) as client:
+        for _ in range(2):
+            client.notify("notifications/cancelled", requestId="nobody's")
+        client.notify("notifications/cancelled", requestId=1)  # answered already: it was the handshake
+        hanging = client.call("hang-async")
+        client.bridge.until_error("hanging")
+        for _ in range(2):
+            client.notify("notifications/cancelled", requestId=hanging, reason="changed my mind")
+        client.bridge.until_error("cancelled")
+        unstarted = client.call("hang-async")
+        client.notify("notifications/cancelled", requestId=unstarted)
         assert client.result("ping") == {}
+        assert client.call_result("nap")["structuredContent"] == {"from": "nap"}
         client.bridge.close_input()
         assert client.ended() == 0
-        assert 0
+        assert client.others == []
 
 
 @pytest.mark.requirement("P-2", "F-118", "S-12")

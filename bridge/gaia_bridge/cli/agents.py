@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
 from gaia_bridge.jsontypes import JSON
 
@@ -95,7 +96,8 @@ def _entries(references: Sequence[str]) -> list[_Entry]:
 
     from gaia_bridge.discovery import find_agents
 
-    found = find_agents(references)
+    with keep_log():
+        found = find_agents(references)
     offers = anyio.run(_offers, [agent for entry in found for agent in entry.agents])
     entries: list[_Entry] = []
     for entry in found:

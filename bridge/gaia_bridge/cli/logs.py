@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
-__all__ = ["LineFormatter", "log_to_stderr"]
+__all__ = ["LineFormatter", "keep_log", "log_to_stderr"]
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _TIME = "%H:%M:%S"
@@ -54,6 +55,7 @@ def log_to_stderr(level: str) -> Callable[[], None]:
     root = logging.getLogger()
     handler = _StandardError()
     handler.setFormatter(LineFormatter(_FORMAT, _TIME))
+    handler.setLevel(level.upper())  # holds whatever agents make of the level of the root logger
     before = {logger: logger.level for logger in (root, *map(logging.getLogger, (*_CHATTY, _RELAYED)))}
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -69,6 +71,30 @@ def log_to_stderr(level: str) -> Callable[[], None]:
             logger.setLevel(old)
 
     return stop
+
+
+@contextmanager
+def keep_log() -> Generator[None]:
+    """Run code that may set up logging for itself, as amd-gaia does when it is imported, and keep ours as it is.
+
+    What such code adds for the terminal is taken away again: it would print every record once more, with all control
+    characters in it (F-113). Log files that it opens stay its own business.
+    """
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    try:
+        yield
+    finally:
+        for handler in [handler for handler in root.handlers if handler not in handlers and _on_terminal(handler)]:
+            root.removeHandler(handler)
+        for handler in handlers:
+            root.addHandler(handler)
+        root.setLevel(min(level, root.level))
+
+
+def _on_terminal(handler: logging.Handler) -> bool:
+    stream = getattr(handler, "stream", None)
+    return any(stream is known for known in (sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__))
 
 
 def _printable(text: str) -> str:

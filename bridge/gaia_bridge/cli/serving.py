@@ -19,6 +19,7 @@ import click
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli.banner import Access, banner
 from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.cli.shutdown import Deadline, Shutdown, ended_by_interrupt
 from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import LoadedAgent, find_agents
@@ -148,7 +149,8 @@ async def _publish(bridge: Bridge, content: _Content) -> None:
 
 def _load(options: ServeOptions) -> _Content:
     servers = _servers(options.config)
-    found = find_agents(options.agents)
+    with keep_log():
+        found = find_agents(options.agents)
     for entry in found:
         if not entry.agents:
             raise entry.failures[0]

@@ -27,6 +27,7 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
     ToolError,
 )
+from gaia_bridge.inbound.changes import ChangeQueue
 from gaia_bridge.inbound.definitions import CompiledTool, Definitions, read_definitions
 from gaia_bridge.inbound.performing import Performer
 from gaia_bridge.jsontypes import is_object
@@ -38,6 +39,7 @@ from gaia_bridge.results import (
     prompt_result,
     resource_result,
     tool_result,
+    valid_text,
 )
 from gaia_bridge.runtime import AgentRunner, LoopHandle
 from gaia_bridge.settings import AgentLimits
@@ -82,24 +84,23 @@ class AgentSource:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Publish the agent until cancelled. Reports started once its definitions were read."""
-        send, announcements = anyio.create_memory_object_stream[Change](self._limits.notes)
-        publisher = _Publisher(LoopHandle(), send.send_nowait)
+        announcements = ChangeQueue()
+        publisher = _Publisher(LoopHandle(), announcements)
         try:
             await self._read()
             for kind in (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES):
                 self._emit(Change(kind))
             await self._tell_agent("on_mcp_published", publisher)
             task_status.started()
-            async for change in announcements:
+            while True:
+                change = await announcements.get()
                 if change.kind is not ChangeKind.RESOURCE_UPDATED:
                     await self._read()
                 self._emit(change)
         finally:
+            self._performer.close()
             with anyio.CancelScope(shield=True):
                 await self._tell_agent("on_mcp_unpublished", publisher)
-            send.close()
-            announcements.close()
-            self._performer.close()
             self._reader.close()
             self._runner.close()
 
@@ -238,9 +239,9 @@ class AgentSource:
 class _Publisher:
     """Implements `gaia_bridge.contract.Publisher`: brings announcements from any thread to the source's task."""
 
-    def __init__(self, loop: LoopHandle, announce: Callable[[Change], None]) -> None:
+    def __init__(self, loop: LoopHandle, announcements: ChangeQueue) -> None:
         self._loop = loop
-        self._announce = announce
+        self._announcements = announcements
 
     def tools_changed(self) -> None:
         self._tell(Change(ChangeKind.TOOLS))
@@ -252,14 +253,10 @@ class _Publisher:
         self._tell(Change(ChangeKind.RESOURCES))
 
     def resource_updated(self, uri: str) -> None:
-        self._tell(Change(ChangeKind.RESOURCE_UPDATED, str(uri)))
+        self._tell(Change(ChangeKind.RESOURCE_UPDATED, valid_text(str(uri))))
 
     def _tell(self, change: Change) -> None:
-        def deliver() -> None:
-            with suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
-                self._announce(change)
-
-        self._loop.call_soon(deliver)
+        self._loop.call_soon(partial(self._announcements.put, change))
 
 
 def _without_envelope(tool: CompiledTool, arguments: JSON) -> JSON:

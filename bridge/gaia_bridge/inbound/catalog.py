@@ -25,8 +25,6 @@ __all__ = ["Catalog"]
 
 logger = logging.getLogger(__name__)
 
-_LISTS = (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES)
-
 
 @dataclass(frozen=True, slots=True)
 class _Target:
@@ -116,8 +114,7 @@ class Catalog:
         if source.name in self._sources:
             raise PublishError(source.name, "another agent or server has that name")
         self._sources[source.name] = (source, source.listen(self._on_change))
-        self._recompile()
-        self._emit_all()
+        self._sources_changed()
 
     def remove(self, name: str) -> None:
         """Stop publishing a source; an unknown name is ignored."""
@@ -125,8 +122,7 @@ class Catalog:
         if stop_listening is not None:
             stop_listening()
         if source is not None:
-            self._recompile()
-            self._emit_all()
+            self._sources_changed()
 
     def listen(self, listener: ChangeListener) -> None:
         """Call `listener` after every change of the merged view."""
@@ -199,9 +195,13 @@ class Catalog:
             self._recompile()
         self._emit(change)
 
-    def _emit_all(self) -> None:
-        for kind in _LISTS:
-            self._emit(Change(kind))
+    def _sources_changed(self) -> None:
+        before = self.capabilities
+        self._recompile()
+        for kind in (ChangeKind.PROMPTS, ChangeKind.RESOURCES):
+            if kind.value in before | self.capabilities:
+                self._emit(Change(kind))
+        self._emit(Change(ChangeKind.TOOLS))  # always: listeners also look at who the sources are
 
     def _emit(self, change: Change) -> None:
         for listener in self._listeners:

@@ -11,7 +11,6 @@ import logging
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -25,12 +24,37 @@ from mcp.server.subscriptions import (
 
 from gaia_bridge.model import Change, ChangeKind
 
-__all__ = ["ChangeFanout"]
+__all__ = ["ChangeFanout", "ChangeQueue"]
 
 logger = logging.getLogger(__name__)
 
-_BACKLOG = 1_000
-"""Changes that wait for the loop to come round; more are merged with those that wait."""
+_MAX_WAITING = 1_000
+"""Changes that wait for one receiver: a flood of updates must not add up to the whole memory (S-14)."""
+
+
+class ChangeQueue:
+    """Changes that wait to be told, each of them once, however often it happened. Only on the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Change, None] = {}
+        self._news = anyio.Event()
+
+    def put(self, change: Change) -> None:
+        """Tell of a change soon. Never blocks; beyond the limit, updates of further resources are dropped."""
+        if len(self._waiting) >= _MAX_WAITING and change.kind is ChangeKind.RESOURCE_UPDATED:
+            logger.debug("dropped %s: too many wait", change)
+            return
+        self._waiting[change] = None
+        self._news.set()
+
+    async def get(self) -> Change:
+        """Wait for the next change."""
+        while not self._waiting:
+            self._news = anyio.Event()
+            await self._news.wait()
+        change = next(iter(self._waiting))
+        del self._waiting[change]
+        return change
 
 
 class ChangeFanout:
@@ -45,30 +69,26 @@ class ChangeFanout:
         self._bus = InMemorySubscriptionBus()
         self._legacy: dict[Connection, _LegacyClient] = {}
         self._tasks: TaskGroup | None = None
-        self._backlog: MemoryObjectSendStream[Change] | None = None
+        self._changes = ChangeQueue()
         self.listen = ListenHandler(self._bus)
         """Serves `subscriptions/listen`."""
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Deliver until cancelled."""
-        backlog, changes = anyio.create_memory_object_stream[Change](_BACKLOG)
-        with backlog, changes:
+        try:
             async with anyio.create_task_group() as self._tasks:
-                self._backlog = backlog
                 task_status.started()
-                async for change in changes:
+                while True:
+                    change = await self._changes.get()
                     await self._bus.publish(_event(change))
                     for client in list(self._legacy.values()):
                         client.tell(change)
+        finally:
+            self._tasks = None
 
     def publish(self, change: Change) -> None:
-        """Tell everyone who wants to know. Never blocks; only on the event loop. Before `run` there is nobody yet."""
-        if self._backlog is None:
-            return
-        try:
-            self._backlog.send_nowait(change)
-        except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            logger.debug("dropped %s: the backlog is full or the endpoint is closing", change)
+        """Tell everyone who wants to know. Never blocks; only on the event loop."""
+        self._changes.put(change)
 
     def close_streams(self) -> None:
         """End the open `subscriptions/listen` streams in good order; they would hold up a shutdown."""
@@ -103,28 +123,22 @@ class _LegacyClient:
     def __init__(self, connection: Connection, patience: float) -> None:
         self._connection = connection
         self._patience = patience
-        self._untold: dict[Change, None] = {}
-        self._news = anyio.Event()
+        self._changes = ChangeQueue()
         self.subscriptions: set[str] = set()
 
     def tell(self, change: Change) -> None:
         if change.kind is ChangeKind.RESOURCE_UPDATED and change.uri not in self.subscriptions:
             return
-        self._untold[change] = None
-        self._news.set()
+        self._changes.put(change)
 
     async def run(self, scope: anyio.CancelScope) -> None:
         with scope:
             while True:
-                await self._news.wait()
-                self._news = anyio.Event()
-                while self._untold:
-                    change = next(iter(self._untold))
-                    del self._untold[change]
-                    with anyio.move_on_after(self._patience) as deadline:
-                        await self._send(change)
-                    if deadline.cancelled_caught:
-                        logger.warning("a client did not accept %s within %g s", change, self._patience)
+                change = await self._changes.get()
+                with anyio.move_on_after(self._patience) as deadline:
+                    await self._send(change)
+                if deadline.cancelled_caught:
+                    logger.warning("a client did not accept %s within %g s", change, self._patience)
 
     async def _send(self, change: Change) -> None:
         match change.kind:

@@ -95,7 +95,7 @@ def _resolve(host: str, port: int, address: str) -> list[tuple[socket.AddressFam
 
 
 def _listen(family: socket.AddressFamily, sockaddr: tuple[Any, ...]) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio leaves Nagle's delay on
     try:
         if os.name == "posix":
             # Take the port again right after a restart. On Windows the same option would share it with a live server.

@@ -20,6 +20,7 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp_types import (
+    INVALID_REQUEST,
     CallToolRequestParams,
     CompleteRequestParams,
     GetPromptRequestParams,
@@ -162,6 +163,13 @@ class _SealedState:
         return await self._boundary(ctx, answered)
 
 
+async def _one_handshake(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Refuse to change what a completed handshake settled (F-080); until then a client may repeat itself."""
+    if ctx.method == "initialize" and connection_of(ctx).initialized.is_set():
+        raise MCPError(INVALID_REQUEST, "The handshake of this connection is complete; open another one for a new one")
+    return await call_next(ctx)
+
+
 class Endpoint:
     """A catalog, published.
 
@@ -208,7 +216,7 @@ class Endpoint:
         server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
         if "opentelemetry.sdk" not in sys.modules:
             server.middleware.clear()
-        server.middleware.append(_SealedState(audience))
+        server.middleware += [_one_handshake, _SealedState(audience)]
         return server
 
     def _on_change(self, change: Change) -> None:

@@ -35,7 +35,7 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json
 
 from gaia_bridge.framing import LineFramer, OversizedLine
 from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
@@ -135,10 +135,7 @@ async def _piped(claimed: ClaimedStdio, line_bytes: int, grace: float) -> AsyncG
             async with from_server:
                 async for item in from_server:
                     in_flight.answered(item)
-                    writer.write(_encode(item) + b"\n")
-                    try:
-                        await writer.drain()
-                    except (BrokenPipeError, ConnectionResetError):
+                    if not await _write(writer, _encode(item) + b"\n"):
                         logger.debug("the client closed our output")
                         break
             written.set()
@@ -206,9 +203,12 @@ async def _take(
         except ValidationError as error:
             problem = _line_problem(line, error)
         else:
-            in_flight.asked(item)
-            await to_server.send(item)
-            return
+            if not (isinstance(item.message, JSONRPCNotification) and "id" in from_json(line)):
+                in_flight.asked(item)
+                await to_server.send(item)
+                return
+            # To the SDK, a request with an id that cannot be one is a notification.
+            problem = ErrorData(code=INVALID_REQUEST, message="The id of a request must be a string or an integer")
     await refusals.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=problem)))
 
 
@@ -252,6 +252,18 @@ async def _writer(descriptor: int) -> AsyncGenerator[asyncio.StreamWriter]:
     finally:
         with suppress(OSError):
             transport.close()
+
+
+async def _write(writer: asyncio.StreamWriter, data: bytes) -> bool:
+    """Whether there was somebody to write to: a transport closes itself when its other end is closed (F-119)."""
+    if writer.is_closing():
+        return False
+    try:
+        writer.write(data)
+        await writer.drain()
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    return True
 
 
 def _text_file(descriptor: int, mode: str) -> anyio.AsyncFile[str]:
