@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +12,19 @@ import anyio
 import anyio.to_thread
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult, TextContent
+from mcp_types import (
+    CallToolResult,
+    EmptyResult,
+    LoggingLevel,
+    PingRequest,
+    SetLevelRequest,
+    SetLevelRequestParams,
+    SubscribeRequest,
+    SubscribeRequestParams,
+    TextContent,
+    UnsubscribeRequest,
+    UnsubscribeRequestParams,
+)
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.inbound.server import Endpoint, EndpointServer
@@ -23,10 +37,15 @@ __all__ = [
     "RunningBridge",
     "ScriptedAgent",
     "both_eras",
+    "comes_true",
     "one_tool",
+    "ping",
     "running_bridge",
+    "set_level",
+    "subscribe",
     "text_of",
     "tool",
+    "unsubscribe",
     "wait_in_thread",
 ]
 
@@ -57,12 +76,12 @@ class ScriptedAgent:
     """
 
     def __init__(self, execute: Callable[[str, JSON], Any], *tools: JSON | str, **hooks: Any) -> None:
-        self.execute_mcp_tool = execute
+        self.execute_mcp_tool: Any = execute
         self.tools: list[Any] = [tool(item) if isinstance(item, str) else item for item in tools]
         for name, hook in hooks.items():
             setattr(self, name, hook)
 
-    def get_mcp_tool_definitions(self) -> list[JSON]:
+    def get_mcp_tool_definitions(self) -> list[Any]:
         return self.tools
 
 
@@ -119,11 +138,46 @@ async def running_bridge(
             yield RunningBridge(bridge)
 
 
+async def ping(client: Client) -> None:
+    """Ask whether the server is there, as only legacy clients do."""
+    await client.session.send_request(PingRequest(), EmptyResult)
+
+
+async def subscribe(client: Client, uri: str) -> None:
+    """Ask a legacy client's server to be told of updates of a resource."""
+    await client.session.send_request(SubscribeRequest(params=SubscribeRequestParams(uri=uri)), EmptyResult)
+
+
+async def unsubscribe(client: Client, uri: str) -> None:
+    """Ask a legacy client's server not to be told any more."""
+    await client.session.send_request(UnsubscribeRequest(params=UnsubscribeRequestParams(uri=uri)), EmptyResult)
+
+
+async def set_level(client: Client, level: LoggingLevel) -> None:
+    """Ask a legacy client's server for log messages of a level and above."""
+    await client.session.send_request(SetLevelRequest(params=SetLevelRequestParams(level=level)), EmptyResult)
+
+
 def text_of(result: CallToolResult) -> str:
     """The text of a result that is one block of text."""
     [block] = result.content
     assert isinstance(block, TextContent)
     return block.text
+
+
+def comes_true(holds: Callable[[], bool]) -> Callable[[float], bool]:
+    """For `wait_in_thread`: something that agent threads bring about and that has no event."""
+
+    def wait(seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        pause = threading.Event()
+        while not holds():
+            if time.monotonic() > deadline:
+                return False
+            pause.wait(0.001)
+        return True
+
+    return wait
 
 
 async def wait_in_thread(wait: Callable[[float], bool]) -> None:

@@ -59,7 +59,7 @@ def measure_text(path: str, text: str, size: int) -> JSON:
     language = language_of(path)
     lines = lines_of(text)
     stripped = [line.strip() for line in lines]
-    comment = sum(line.startswith(language.comments[0]) for line in stripped) if language.comments else None
+    comment = sum(line.startswith(language.comments) for line in stripped) if language.comments else None
     return {
         "path": path,
         "language": language.name,

@@ -95,10 +95,10 @@ def read_file(workspace: Workspace, path: str, start_line: int = 1, end_line: in
     shown: list[str] = []
     rest = MAX_SHOWN_CHARACTERS
     for line in lines[start_line - 1 : last]:
+        if shown and len(line) > rest:
+            break
         shown.append(line[:rest])
         rest -= len(line)
-        if rest <= 0:
-            break
     return {
         "path": workspace.locate(path),
         "content": "".join(shown),

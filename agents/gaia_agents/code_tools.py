@@ -20,7 +20,7 @@ _SEARCH: JSON = {
     "title": "Search code",
     "description": (
         "Find lines in the text files of the project by regular expression (Python syntax) or plain text. "
-        "Gives path, line, column and text of each matching line, in order of path. Leaves out binary files and "
+        "Gives path, line, column and text of each matching line, file by file. Leaves out binary files and "
         "whatever git ignores. Narrow the search with path, glob or file_type when the answer says it was truncated."
     ),
     "inputSchema": closed_object(
@@ -108,7 +108,7 @@ _CREATE: JSON = {
     "title": "Create file",
     "description": (
         "Write a text file (UTF-8) in the project, with the folders that it needs, in one step. An existing file is "
-        "left alone unless overwrite is true. Not for ignored files, nor in hidden folders such as .git and .vscode."
+        "left alone unless overwrite is true. Not for ignored files, nor hidden ones such as .gitignore and .vscode."
     ),
     "inputSchema": closed_object(
         {
@@ -134,7 +134,11 @@ _LINES = closed_object(
     {
         "total": COUNT,
         "blank": COUNT,
-        "comment": about(or_null(COUNT), "Comment lines; null where the language has none."),
+        "comment": about(
+            or_null(COUNT),
+            "Lines that begin with a comment sign, not those further down in a comment of several lines; null where "
+            "the language has none.",
+        ),
         "longest": about(COUNT, "Characters of the longest line."),
     }
 )
@@ -199,7 +203,7 @@ _FILE_REPORT = {
     "language": STRING,
     "bytes": COUNT,
     "lines": _LINES,
-    "todos": about(COUNT, "Lines with TODO, FIXME, XXX or HACK in a comment."),
+    "todos": about(COUNT, "Lines with TODO, FIXME, XXX or HACK behind a comment sign."),
     "python": _PYTHON_FILE,
 }
 _FOLDER_REPORT = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +24,13 @@ _SAFE = (
     *("-c", f"core.hooksPath={os.devnull}"),
     *("-c", "log.showSignature=false"),
     *("-c", "safe.bareRepository=explicit"),  # a repository hidden in the files of another one
+    *("-c", "i18n.logOutputEncoding=UTF-8"),
 )
+_SAFE_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "",  # a partial clone would fetch what it lacks, with the programs that it names for that
+}
 _KEPT_VARIABLES = (
     "GIT_CONFIG_GLOBAL",
     "GIT_CONFIG_NOSYSTEM",
@@ -111,6 +118,7 @@ class Git:
             "--ignore-submodules=dirty",
             "--",
             ".",
+            env=self._without_filters(),
         )
         repository = find_repository(self._root)
         prefix = self._root.relative_to(repository.top).as_posix() if repository is not None else "."
@@ -132,15 +140,33 @@ class Git:
         except GitError:
             return None
 
-    def run(self, *arguments: str) -> str:
+    def _without_filters(self) -> dict[str, str]:
+        """Environment in which the filters that the repository's own configuration names are no programs.
+
+        Git runs a changed file through them to compare it (gitattributes, "filter"). Those of the user, such as
+        git-lfs, stay.
+        """
+        listed = os.fsdecode(self._output("config", "--list", "--show-scope", "--name-only", "-z")).split("\0")
+        settings = zip(listed[::2], listed[1::2], strict=False)
+        own = [name for scope, name in settings if scope in ("local", "worktree") and name.startswith("filter.")]
+        environment = {"GIT_CONFIG_COUNT": str(len(own))}
+        for number, name in enumerate(own):
+            environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": ""}
+        return environment
+
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         """Run a git command in the folder and return what it prints.
 
         Args:
             arguments: The command and its arguments; nothing that comes from a client starts with a dash.
+            env: Further environment variables.
 
         Raises:
             GitError: Git is missing, failed, or took too long.
         """
+        return self._output(*arguments, env=env).decode("utf-8", "replace")
+
+    def _output(self, *arguments: str, env: Mapping[str, str] | None = None) -> bytes:
         path = os.pathsep.join(entry for entry in os.get_exec_path() if os.path.isabs(entry))
         program = shutil.which("git", path=path)
         if program is None:
@@ -150,7 +176,7 @@ class Git:
             done = subprocess.run(
                 [program, *_SAFE, *arguments],
                 cwd=self._root,
-                env=kept | {"PATH": path, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+                env={**kept, **_SAFE_ENVIRONMENT, **(env or {}), "PATH": path},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_SECONDS,
@@ -162,7 +188,7 @@ class Git:
             raise GitError(f"git cannot be run in {self._root.name!r}: {error.strerror}") from None
         if done.returncode:
             raise GitError(self._reason(arguments[0], done.stderr.decode("utf-8", "replace")))
-        return done.stdout.decode("utf-8", "replace")
+        return done.stdout
 
     def _reason(self, command: str, complaint: str) -> str:
         name = self._root.name

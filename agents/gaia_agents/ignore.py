@@ -11,6 +11,7 @@ import fnmatch
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 __all__ = ["IgnoreRules", "Rule", "parse_rule"]
 
@@ -58,8 +59,8 @@ class IgnoreRules:
     """
 
     def __init__(self, lines: Iterable[str], depth: int = 0, above: IgnoreRules | None = None) -> None:
-        parsed = [rule for line in lines if (rule := parse_rule(line)) is not None]
-        self._rules = parsed[:_MAX_RULES][::-1]
+        rules = (rule for line in lines if (rule := parse_rule(line)) is not None)
+        self._rules = list(islice(rules, _MAX_RULES))[::-1]
         self._depth = depth
         self._above = above
 

@@ -12,13 +12,13 @@ class Language(NamedTuple):
 
     name: str
     comments: tuple[str, ...] = ()
-    """What starts a comment; the first one also starts a comment line."""
+    """What starts a comment."""
 
 
 _HASH, _SLASHES, _DASHES, _SEMICOLON = ("#",), ("//", "/*"), ("--",), (";",)
 _TABLE: dict[tuple[str, tuple[str, ...]], str] = {
     ("Assembly", _SEMICOLON): ".asm .s",
-    ("Batch", ("rem ", "::")): ".bat .cmd",
+    ("Batch", ("rem ", "REM ", "::")): ".bat .cmd",
     ("C", _SLASHES): ".c .h",
     ("C#", _SLASHES): ".cs",
     ("C++", _SLASHES): ".cc .cpp .cxx .hh .hpp .hxx",

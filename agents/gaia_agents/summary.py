@@ -81,7 +81,7 @@ def measure(
         request: The request that asks for it; hears of the progress.
 
     Raises:
-        ToolError: The helper crashed; names the file.
+        ToolError: The helper crashed.
         RequestCancelledError: The request was cancelled.
     """
     summary = Summary()

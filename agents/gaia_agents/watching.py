@@ -55,14 +55,16 @@ class Watcher:
 
     def _run(self, stop: threading.Event) -> None:
         known: object = None
-        pause = 0.0
+        pause, failed = 0.0, False
         while not stop.wait(pause):
             began = time.monotonic()
             try:
                 seen = self._look()
                 if known is not None and seen != known and not stop.is_set():
                     self._changed()
-                known = seen
+                known, failed = seen, False
             except Exception:  # one bad look must not end all looking
-                _log.exception("cannot tell whether the project changed")
+                if not failed:
+                    _log.exception("cannot tell whether the project changed")
+                failed = True
             pause = max(self._min_seconds, (time.monotonic() - began) / SHARE)

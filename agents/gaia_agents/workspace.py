@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -26,10 +27,10 @@ MAX_PATH = 4_096
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
 _UNSAYABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 """What no path from outside may contain: control characters, and bytes that are no UTF-8 (PEP 383)."""
-_NOT_FOR_WRITING = frozenset({".envrc", ".mcp.json", "mcp.json", "mcp_servers.json"})
-_HARMLESS_HIDDEN = frozenset({".github", ".gitlab"})
-"""Configuration in the project decides which programs an editor, a shell or this bridge starts (C-17). So these files
-and everything in hidden folders but these is never written on behalf of a client."""
+_NOT_FOR_WRITING = frozenset({"mcp.json", "mcp_servers.json"})
+_HARMLESS_HIDDEN = frozenset({".dockerignore", ".editorconfig", ".github", ".gitkeep", ".gitlab"})
+"""Configuration decides which programs an editor, a shell or this bridge starts (C-17), and `.gitignore` what clients
+may read. So these files, and all hidden files and folders but these, are never written on behalf of a client."""
 
 
 class PathError(ToolError):
@@ -76,7 +77,7 @@ class Workspace:
         Raises:
             PathError: It is no path, or leads out of the root, into `.git`, or to something ignored.
         """
-        if not path or len(path) > MAX_PATH or "\0" in path or not path.isprintable():
+        if not path or len(path) > MAX_PATH or _UNSAYABLE.search(path):
             raise PathError(
                 f"{path[:200]!r} is not a path; expected one like 'src/main.py', relative to the root folder"
             )
@@ -132,10 +133,11 @@ class Workspace:
         place = self.locate(path)
         if not place:
             raise PathError(f"{path!r} is the root folder; expected the path of a file")
-        *folders, name = place.casefold().split("/")
-        hidden = [folder for folder in folders if folder.startswith(".") and folder not in _HARMLESS_HIDDEN]
-        if hidden or name in _NOT_FOR_WRITING:
-            raise PathError(f"{path!r} can decide which programs an editor or a shell starts; change it yourself")
+        parts = [_plain(part) for part in place.split("/")]
+        if parts[-1] in _NOT_FOR_WRITING or any(
+            part.startswith(".") and part not in _HARMLESS_HIDDEN for part in parts
+        ):
+            raise PathError(f"{path!r} is hidden or decides which programs are started; change it yourself")
         try:
             with self._folder(place, create=True) as folder:
                 return place, write_regular(folder, PurePosixPath(place).name, data, overwrite=overwrite)
@@ -149,7 +151,7 @@ class Workspace:
 
         Args:
             under: A folder or a single file to start at; the root by default.
-            check: Called for every folder; raises to end the walk.
+            check: Called for every entry; raises to end the walk.
 
         Raises:
             PathError: There is no such place.
@@ -169,10 +171,10 @@ class Workspace:
         _, top_parts, rules = self._rules_above(parts)
         waiting = [(parts, rules)]
         while waiting:
-            check()
             parts, rules = waiting.pop()
             folders: list[tuple[tuple[str, ...], IgnoreRules]] = []
             for entry in self._entries(parts):
+                check()
                 inner = (*parts, entry.name)
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if rules.ignores((*top_parts, *inner), is_folder):
@@ -245,8 +247,13 @@ def _with_gitignore(folder: Path, depth: int, above: IgnoreRules) -> IgnoreRules
     return IgnoreRules(text.split("\n"), depth, above) if text else above
 
 
+def _plain(name: str) -> str:
+    """A name as the file systems compare it that know least of case and invisible characters (HFS+)."""
+    return "".join(c for c in name if unicodedata.category(c) != "Cf").casefold()
+
+
 def _is_git(name: str) -> bool:
-    return name.casefold() == ".git"
+    return _plain(name) == ".git"
 
 
 def _is_sayable(name: str) -> bool:

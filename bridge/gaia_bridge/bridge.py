@@ -220,7 +220,7 @@ class Bridge:
         await endpoint.run(task_status=task_status)
 
     def _readiness(self) -> JSON:
-        return {"status": "ready", "sources": {source.name: source.kind.value for source in self.sources}}
+        return {"status": "ready", "sources": {source.name: source.status.state.value for source in self.sources}}
 
     def _status(self) -> JSON:
         return {
@@ -230,6 +230,8 @@ class Bridge:
                 {
                     "name": source.name,
                     "kind": source.kind.value,
+                    "state": source.status.state.value,
+                    "reason": source.status.reason,
                     "path": f"/{_GROUPS[source.kind]}/{source.name}/mcp",
                     "server": {"name": source.offer.info.name, "version": source.offer.info.version},
                     "tools": len(source.offer.tools),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import Change, Offer, SourceKind
+from gaia_bridge.model import Change, Offer, SourceKind, SourceStatus
 
 __all__ = [
     "JSON",
@@ -198,6 +198,11 @@ class Source(Protocol):
     @property
     def offer(self) -> Offer:
         """What it offers right now. A new object after every change; never blocks."""
+        ...
+
+    @property
+    def status(self) -> SourceStatus:
+        """How it is; never blocks."""
         ...
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:

@@ -16,6 +16,8 @@ __all__ = [
     "Offer",
     "ServerInfo",
     "SourceKind",
+    "SourceState",
+    "SourceStatus",
     "StdioServerSpec",
 ]
 
@@ -31,6 +33,24 @@ class SourceKind(Enum):
     """An agent in this process."""
     SERVER = "server"
     """An upstream MCP server."""
+
+
+class SourceState(Enum):
+    """Where a source is in its life."""
+
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How a source is, and why."""
+
+    state: SourceState
+    reason: str = ""
+    """What a user or a client may know about it; empty while it is ready."""
 
 
 class NamingPolicy(Enum):

@@ -63,8 +63,8 @@ def tool_result(value: Any, limit: int, *, structured: bool) -> JSON:
     plain, text = jsonable(value, limit)
     if is_object(plain):
         return _from_mapping(plain, text)
-    if is_array(plain) and plain and all(map(_is_content, plain)):
-        return _COMPLETE | {"content": plain}
+    if is_array(plain) and any(map(_is_content, plain)) and all(isinstance(it, str) or _is_content(it) for it in plain):
+        return _COMPLETE | {"content": [_text(item) if isinstance(item, str) else item for item in plain]}
     content: list[JSON] = [] if plain is None else [_text(plain if isinstance(plain, str) else text)]
     result = _COMPLETE | {"content": content}
     if structured and plain is not None:
@@ -246,6 +246,7 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
 
     Raises:
         ToolError: It has no JSON form, or more than `limit` bytes.
+        Exception: Whatever the value's own code raises while it is read, as a generator can.
     """
     try:
         try:
@@ -259,7 +260,7 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
             encoded = to_json(plain)
         if _LONG_NUMBER.search(encoded):
             json.dumps(plain)  # raises if it is a number and not text
-    except Exception as error:
+    except ValueError as error:
         raise ToolError(
             f"the agent returned a value that has no JSON form ({type(value).__name__}): {_first_line(error)}"
         ) from error

@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from gaia_bridge.errors import BusyError
 
@@ -188,6 +189,13 @@ class AgentRunner:
                 self._jobs.put(None)
         self._loop.close()
 
+    async def wait_closed(self, seconds: float) -> None:
+        """After `close`, give the agent's coroutines that long to put away what they hold.
+
+        Its threads are daemons: without this, the end of the process would cut off their `finally` blocks.
+        """
+        await self._loop.join(seconds)
+
     def _release_and(self, on_done: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
         def finish(outcome: Outcome) -> None:
             with self._lock:
@@ -209,6 +217,7 @@ class _AgentLoop:
         self._name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._closed = False
 
     def submit(
@@ -242,9 +251,15 @@ class _AgentLoop:
             if not closed and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
 
+    async def join(self, seconds: float) -> None:
+        """Wait for the end after `close`, at most so long."""
+        if self._thread is not None:
+            await anyio.to_thread.run_sync(self._thread.join, seconds)
+
     def _start_loop(self) -> asyncio.AbstractEventLoop:
         loop = self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._run, args=(loop,), name=f"agent {self._name} loop", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, args=(loop,), name=f"agent {self._name} loop", daemon=True)
+        self._thread.start()
         return loop
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -34,6 +34,8 @@ class SchemaValidator:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         try:
             self._validator = jsonschema_rs.validator_for(dict(schema), offline=True, mask="the value")
+        except jsonschema_rs.ValidationError as error:
+            raise SchemaError(_problem(error)) from error
         except (ValueError, TypeError, RecursionError) as error:
             message = str(error).partition("\n")[0].strip() or type(error).__name__
             raise SchemaError(message) from error
@@ -46,10 +48,7 @@ class SchemaValidator:
         try:
             if self._validator.is_valid(value):
                 return None
-            lines = [
-                f"- at {json_pointer(error.instance_path)}: got {preview(error.instance)}; {error.message}"
-                for error in islice(self._validator.iter_errors(value), _SHOWN_ERRORS + 1)
-            ]
+            lines = [f"- {_problem(error)}" for error in islice(self._validator.iter_errors(value), _SHOWN_ERRORS + 1)]
         except ValueError as error:  # lone surrogates, which no schema can judge (F-105)
             lines = [f"- at (root): got {preview(value)}; expected JSON: {error}"]
         if len(lines) > _SHOWN_ERRORS:
@@ -68,3 +67,7 @@ def preview(value: Any) -> str:
     """`value` as a reader would recognise it, short enough for an error line."""
     shown = repr(value)
     return shown if len(shown) <= _SHOWN_VALUE else f"{shown[: _SHOWN_VALUE - 3]}..."
+
+
+def _problem(error: jsonschema_rs.ValidationError) -> str:
+    return f"at {json_pointer(error.instance_path)}: got {preview(error.instance)}; {error.message}"

@@ -38,6 +38,8 @@ class AgentLimits:
     """Calls of one agent that may wait for a 2026-07-28 client to come back with an answer."""
     max_rounds: int = 10
     """How often one call may ask for input before it is refused, so that two programs cannot loop for ever."""
+    farewell: float = 1.0
+    """Seconds for an agent's coroutines to put away what they hold, once it is no longer published."""
     log_bytes: int = 64 * KIB
     """One log message; more belongs in a resource."""
     notes: int = 1_000

@@ -73,6 +73,10 @@ class Model(BaseModel):
     extra: Any = None
 
 
+class OwnError(Exception):
+    """What the code of a value raises."""
+
+
 class Raises:
     """A value whose every use fails."""
 
@@ -88,7 +92,7 @@ class Raises:
 def _counting(stop: int = 0, error: bool = False) -> Iterator[int]:
     yield from range(stop)
     if error:
-        raise KeyError("stopped")
+        raise OwnError("stopped")
 
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -171,7 +175,7 @@ def on_the_wire(result: JSON, version: str) -> CallToolResult:
 def test_any_value_is_a_result_for_both_eras_or_a_failure_that_says_why(value: Any, structured: bool) -> None:
     try:
         result = tool_result(value, LIMIT, structured=structured)
-    except ToolError as error:
+    except (ToolError, OwnError) as error:
         assert str(error).encode()
         result = error_result(str(error))
     for version in (LATEST_MODERN_VERSION, LATEST_HANDSHAKE_VERSION):
@@ -188,7 +192,7 @@ def test_any_value_is_a_prompt_a_resource_and_a_completion_or_a_failure(value: A
     for method, convert in converters.items():
         try:
             result = convert()
-        except (ToolError, ResourceNotFoundError) as error:
+        except (ToolError, ResourceNotFoundError, OwnError) as error:
             assert str(error).encode()
         else:
             json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
@@ -259,7 +263,6 @@ def _deep() -> Any:
         b"\xff\xfe",
         len,
         Raises(),
-        _counting(2, error=True),
         10**5000,
         {(1, 2): object()},
     ],
@@ -269,6 +272,12 @@ def test_a_value_without_a_json_form_is_a_failure_that_names_its_type(value: Any
     with pytest.raises(ToolError, match=rf"no JSON form \({type(value).__name__}\)") as caught:
         tool_result(value, LIMIT, structured=False)
     assert "object at 0x" not in str(caught.value)
+
+
+@pytest.mark.requirement("F-100")
+def test_a_failure_of_the_values_own_code_is_not_taken_for_words_to_the_model() -> None:
+    with pytest.raises(OwnError):
+        tool_result(_counting(2, error=True), LIMIT, structured=False)
 
 
 @pytest.mark.requirement("F-104")

@@ -18,7 +18,7 @@ import pytest
 
 from gaia_bridge.errors import BusyError
 from gaia_bridge.runtime import AgentRunner, LoopHandle, Outcome
-from tests.helpers import PATIENCE, wait_in_thread
+from tests.helpers import PATIENCE, comes_true, wait_in_thread
 
 Call = Callable[[], Any]
 
@@ -164,15 +164,10 @@ async def test_coroutines_count_as_calls_too() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run, pool, wait)
             tasks.start_soon(run, pool, wait)
-            await wait_in_thread(lambda _: _until(lambda: len(loops) == 2))
+            await wait_in_thread(comes_true(lambda: len(loops) == 2))
             with pytest.raises(BusyError):
                 await pool.run(wait, copy_context())
             loops[0].call_soon_threadsafe(gate.set)
-
-
-def _until(holds: Callable[[], bool]) -> bool:
-    """Wait in a thread for something that has no event."""
-    return any(holds() for _ in iter(lambda: threading.Event().wait(0.001), None))
 
 
 @pytest.mark.anyio

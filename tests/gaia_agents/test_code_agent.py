@@ -52,7 +52,7 @@ def test_a_long_file_is_read_in_pieces(agent: CodeAgent, tmp_path: Path) -> None
         pieces.append(piece["content"])
         start, truncated = piece["end_line"] + 1, piece["truncated"]
     assert len(pieces) == 3
-    assert [line for piece in pieces for line in piece.splitlines()][-1] == "000059999"
+    assert "".join(pieces) == whole
 
 
 def test_a_line_longer_than_an_answer_is_cut_and_says_so(agent: CodeAgent, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_file_is_overwritten_only_on_demand(agent: CodeAgent) -> None:
     [
         ({"path": "../new", "content": ""}, "contains '..'"),
         ({"path": ".git/hooks/pre-commit", "content": ""}, "belongs to git"),
-        ({"path": ".vscode/mcp.json", "content": ""}, "can decide which programs an editor or a shell starts"),
+        ({"path": ".vscode/mcp.json", "content": ""}, "is hidden or decides which programs are started"),
         ({"path": "half", "content": "a\ud800"}, "character 1 of the content"),
         ({"path": "new"}, "content"),
     ],

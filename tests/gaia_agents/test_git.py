@@ -107,6 +107,11 @@ def test_commits_come_with_author_date_and_any_subject(project: Path) -> None:
     assert (newest.id, first.subject) == (git(project, "rev-parse", "HEAD").strip(), "first")
 
 
+def test_the_encoding_that_the_repository_wants_for_its_log_is_not_ours(project: Path) -> None:
+    git(project, "config", "i18n.logOutputEncoding", "UTF-16")
+    assert [commit.subject for commit in Git(project).commits()] == ["first"]
+
+
 def test_no_repository_and_no_git_are_said_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(GitError, match="in no git repository; run 'git init'"):
         Git(tmp_path).status()
@@ -121,7 +126,7 @@ def test_a_git_that_hangs_or_cannot_run_is_said(tmp_path: Path, monkeypatch: pyt
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr("gaia_agents.git._SECONDS", 0.2)
-    with pytest.raises(GitError, match=r"git status took longer than 0\.2 seconds"):
+    with pytest.raises(GitError, match=r"git \w+ took longer than 0\.2 seconds"):
         Git(tmp_path).status()
     fake.write_text("no program", "utf-8")
     with pytest.raises(GitError, match="git cannot be run"):
@@ -146,9 +151,38 @@ def test_nothing_that_the_folder_brings_is_run(project: Path, monkeypatch: pytes
     assert not (project / "trapped").exists()
 
 
+@pytest.mark.parametrize("name", [b"plain", b"a=b.c", b"\xff"])
+def test_filters_of_the_repository_are_not_run(project: Path, tmp_path: Path, name: bytes) -> None:
+    trap = f"touch '{tmp_path / 'trapped'}'; cat"
+    git(project, "config", os.fsdecode(b"filter." + name + b".clean"), trap)
+    git(project, "config", os.fsdecode(b"filter." + name + b".required"), "true")
+    write_files(project, {".git/info/attributes": b"* filter=" + name + b"\n", "kept": "2\n"})
+    assert Git(project).status().modified == [Change("kept", "modified")]
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_what_a_partial_clone_lacks_is_not_fetched(project: Path) -> None:
+    write_files(project, {"trap": "#!/bin/sh\ntouch trapped\n"})
+    (project / "trap").chmod(0o755)
+    lost = git(project, "rev-parse", "HEAD").strip()
+    git(project, "commit", "--quiet", "--allow-empty", "--message", "second")
+    (project / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    for key, value in {
+        "core.repositoryFormatVersion": "1",
+        "core.sshCommand": str(project / "trap"),
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": "ssh://nowhere/x",
+    }.items():
+        git(project, "config", key, value)
+    with pytest.raises(GitError, match="git log failed"):
+        Git(project).commits()
+    assert not (project / "trapped").exists()
+
+
 def test_a_hidden_repository_in_the_files_of_another_is_not_entered(project: Path) -> None:
     git(project, "init", "--quiet", "--bare", "sub/hidden")
-    with pytest.raises(GitError, match="git status failed"):
+    with pytest.raises(GitError, match="cannot use bare repository"):
         Git(project / "sub/hidden").status()
 
 

@@ -126,6 +126,12 @@ def test_rules_and_names_made_to_blow_up_are_matched_at_once() -> None:
     assert not stars.ignores(["a"] * 1_000, is_folder=False)
 
 
+def test_of_a_list_without_end_no_more_than_the_limit_is_parsed() -> None:
+    lines = iter(["*.log"] * 20_000)
+    IgnoreRules(lines)
+    assert next(lines) == "*.log"
+
+
 @pytest.mark.parametrize("line", ["", "# note", "a[", "a\\", "a/[b", "x" * 1_001])
 def test_lines_that_say_nothing_are_no_rules(line: str) -> None:
     assert parse_rule(line) is None

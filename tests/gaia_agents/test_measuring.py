@@ -150,6 +150,15 @@ def test_marks_count_behind_a_comment_sign_of_the_language(path: str, line: str,
     assert measure_text(path, line, len(line))["todos"] == todos
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("a.ini", "# one\n; two\nx = 1\n"), ("a.bat", "REM one\nrem two\n:: three\n"), ("a.c", "/* one */\n// two\n")],
+)
+def test_every_comment_sign_of_a_language_starts_a_comment_line(path: str, text: str) -> None:
+    commented = [line for line in text.splitlines() if "=" not in line]
+    assert measure_text(path, text, len(text))["lines"]["comment"] == len(commented)
+
+
 def test_a_language_without_comments_has_no_comment_lines() -> None:
     assert measure_text("a.json", "{}", 2)["lines"]["comment"] is None
 

@@ -154,10 +154,25 @@ def test_a_walk_follows_no_link_and_lists_only_regular_files(workspace: Workspac
         list(workspace.files("nowhere"))
 
 
+def test_a_walk_can_be_ended_at_every_entry(tmp_path: Path) -> None:
+    write_files(tmp_path, dict.fromkeys("abc", ""))
+    found: list[str] = []
+
+    def check() -> None:
+        if found:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        found.extend(file.path for file in open_workspace(tmp_path).files(check=check))
+    assert found == ["a"]
+
+
 def test_names_that_no_client_could_send_back_are_left_out(tmp_path: Path) -> None:
     write_files(tmp_path, {"a\nb": "", "fine": "", "é ‍x": ""})
     (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"")
-    assert [file.path for file in open_workspace(tmp_path).files()] == ["fine", "é ‍x"]
+    workspace = open_workspace(tmp_path)
+    assert [file.path for file in workspace.files()] == ["fine", "é ‍x"]
+    assert workspace.read("é ‍x", LIMIT) == b""
 
 
 def test_ignored_files_are_neither_read_nor_written(tmp_path: Path) -> None:
@@ -179,16 +194,17 @@ def test_a_root_that_the_outer_repository_ignores_can_be_worked_on(tmp_path: Pat
 
 @pytest.mark.parametrize(
     "path",
-    [".vscode/mcp.json", ".VSCode/settings.json", "sub/.husky/x/pre-commit", "mcp_servers.json", "sub/.mcp.json"],
+    [".vscode/mcp.json", ".VSCode/settings.json", ".\u200cvscode/x", "sub/.husky/x/pre-commit", "MCP_servers.json"]
+    + ["sub/.mcp.json", ".bashrc", ".envrc", "sub/.gitignore"],
 )
-def test_what_decides_which_programs_an_editor_starts_is_not_written(tmp_path: Path, path: str) -> None:
+def test_what_decides_which_programs_are_started_or_what_can_be_read_is_not_written(tmp_path: Path, path: str) -> None:
     with pytest.raises(PathError, match="change it yourself"):
         open_workspace(tmp_path).write(path, b"{}", overwrite=True)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("path", [".editorconfig", ".github/workflows/ci.yml", "a.b/.c"])
-def test_other_hidden_files_are_written(tmp_path: Path, path: str) -> None:
+@pytest.mark.parametrize("path", [".editorconfig", ".github/workflows/ci.yml", "a.b/c."])
+def test_harmless_hidden_files_are_written(tmp_path: Path, path: str) -> None:
     assert open_workspace(tmp_path).write(path, b"", overwrite=False) == (path, True)
 
 

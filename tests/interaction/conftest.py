@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interaction.connecting import ERAS, TRANSPORTS, Link
+from tests.interaction.connecting import ERAS, HTTP_TRANSPORTS, TRANSPORTS, Link
 
 
 @pytest.fixture(params=product(TRANSPORTS, ERAS), ids="-".join)
@@ -19,3 +19,9 @@ def link(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Link]:
         link = Link(transport, era, errors)
         yield link
         assert link.take_errors() == ""
+
+
+@pytest.fixture(params=product(HTTP_TRANSPORTS, ERAS), ids="-".join)
+def http_link(request: pytest.FixtureRequest) -> Link:
+    """The same for servers that outlive a client."""
+    return Link(*request.param)

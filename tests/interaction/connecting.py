@@ -17,13 +17,15 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
+from gaia_bridge.settings import AgentLimits, Settings
 from tests.interaction.everything_agent import EverythingAgent
 
-__all__ = ["AGENT_FILE", "DEADLINE", "ERAS", "TRANSPORTS", "Connect", "Link", "client_of", "serving"]
+__all__ = ["AGENT_FILE", "DEADLINE", "ERAS", "HTTP_TRANSPORTS", "TRANSPORTS", "Connect", "Link", "client_of", "serving"]
 
 DEADLINE: Final = 20.0
 """Seconds for everything that one test does; only a broken bridge needs them."""
-TRANSPORTS: Final = ("stdio", "sse", "http")
+HTTP_TRANSPORTS: Final = ("sse", "http")
+TRANSPORTS: Final = ("stdio", *HTTP_TRANSPORTS)
 ERAS: Final = ("modern", "legacy")
 HOST: Final = "127.0.0.1"
 AGENT_FILE: Final = Path(__file__).with_name("everything_agent.py")
@@ -50,7 +52,7 @@ class Link:
 
     transport: str
     era: str
-    errors: TextIO
+    errors: TextIO = sys.stderr
 
     @property
     def modern(self) -> bool:
@@ -64,7 +66,8 @@ class Link:
             if self.transport == "stdio":
                 yield lambda **options: client_of(self._stdio(), self.era, **options)
                 return
-            async with serving({"everything": EverythingAgent()}) as (url, _):
+            settings = Settings(agent=AgentLimits(definitions_max_age=0))  # every list is read anew
+            async with serving({"everything": EverythingAgent()}, settings) as (url, _):
                 path = "/mcp" if self.transport == "http" else "/sse"
                 yield lambda **options: client_of(url + path, self.era, **options)
 
@@ -107,13 +110,16 @@ async def client_of(target: Any, era: str, **options: Any) -> AsyncGenerator[Cli
 
 
 @asynccontextmanager
-async def serving(agents: Mapping[str, AgentLike]) -> AsyncGenerator[tuple[str, Bridge]]:
+async def serving(
+    agents: Mapping[str, AgentLike], settings: Settings | None = None
+) -> AsyncGenerator[tuple[str, Bridge]]:
     """A bridge in this process behind the real HTTP server; its URL and itself.
 
     Args:
         agents: What it publishes, by name.
+        settings: Its limits.
     """
-    async with Bridge() as bridge, anyio.create_task_group() as tasks:
+    async with Bridge(settings) as bridge, anyio.create_task_group() as tasks:
         for name, agent in agents.items():
             await bridge.add_agent(agent, name)
         sockets = bind(HOST, 0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from mcp import Client
 from pydantic import BaseModel
 
 from gaia_bridge.jsontypes import JSON
 
-__all__ = ["call", "text_of", "wire", "wire_list"]
+__all__ = ["call", "older", "text_of", "wire", "wire_list"]
 
 _ENVELOPE = ("resultType", "_meta", "ttlMs", "cacheScope")
 
@@ -28,6 +29,11 @@ async def call(client: Client, name: str, **arguments: object) -> JSON:
     """Call a tool; what came back, without what the eras wrap it in."""
     result = wire(await client.call_tool(name, arguments))
     return {key: value for key, value in result.items() if key not in _ENVELOPE}
+
+
+def older(client: Client) -> Any:
+    """The client, with the methods that only earlier revisions have and that the SDK therefore calls deprecated."""
+    return client
 
 
 def text_of(result: JSON) -> str:

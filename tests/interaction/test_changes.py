@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import pytest
@@ -19,13 +19,13 @@ from mcp_types import (
 )
 
 from tests.interaction.connecting import Link
-from tests.interaction.results import call, wire
+from tests.interaction.results import call, older, wire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
 WATCHED = "note://1"
 OTHER = "note://2"
-_LISTS = {
+_LISTS: Final[Mapping[type, str]] = {
     ToolListChangedNotification: "tools",
     PromptListChangedNotification: "prompts",
     ResourceListChangedNotification: "resources",
@@ -71,7 +71,7 @@ class Ear:
 async def listening(link: Link, client: Client, ear: Ear) -> AsyncGenerator[None]:
     """Hear of everything, and of updates of one resource."""
     if not link.modern:
-        await client.subscribe_resource(WATCHED)
+        await older(client).subscribe_resource(WATCHED)
         yield
         return
     wishes: dict[str, Any] = dict.fromkeys(
@@ -109,8 +109,8 @@ async def test_a_client_hears_of_changed_lists_and_of_the_resource_it_subscribed
         assert content["text"] != "1 was updated 0 times"
 
         if not link.modern:
-            await client.unsubscribe_resource(WATCHED)
-            await client.subscribe_resource(OTHER)
+            await older(client).unsubscribe_resource(WATCHED)
+            await older(client).subscribe_resource(OTHER)
             ear.heard.clear()
             await call(client, "touch", key=WATCHED)
             await ear.until({OTHER}, lambda: call(client, "touch", key=OTHER))

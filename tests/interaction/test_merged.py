@@ -9,12 +9,12 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import TaskStatus
-from gaia_bridge.context import get_request_context
-from gaia_bridge.errors import PublishError
 from mcp import Client, MCPError
 from mcp.client.subscriptions import ToolsListChanged
 from mcp_types import ToolListChangedNotification
 
+from gaia_bridge.context import get_request_context
+from gaia_bridge.errors import PublishError
 from tests.interaction.connecting import DEADLINE, ERAS, client_of, serving
 from tests.interaction.results import call, text_of, wire
 
@@ -160,10 +160,7 @@ async def test_agents_come_and_go_while_clients_of_both_eras_are_connected() -> 
             assert await tools_of(modern) == await tools_of(legacy) == ["both"]
 
             await bridge.add_agent(NamedAgent("second", "both", "wait"), "second")
-            alone = [
-                await opened.enter_async_context(client_of(f"{url}/agents/second/mcp", era))
-                for era in ERAS
-            ]
+            alone = [await opened.enter_async_context(client_of(f"{url}/agents/second/mcp", era)) for era in ERAS]
             for follower, client, own in zip(followers, (modern, legacy), alone, strict=True):
                 await follower.hears()
                 assert await tools_of(client) == ["both", "second__both", "wait"]

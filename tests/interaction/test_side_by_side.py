@@ -11,12 +11,11 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import TOOLS
-from tests.interaction.results import call
+from tests.interaction.results import call, older
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
-LIMITS = AgentLimits()
-THREADS = LIMITS.threads
+THREADS = AgentLimits().threads
 PROMPT = 8.0
 """Seconds in which everything is answered that need not wait; less than an agent is given to list its tools."""
 
@@ -50,11 +49,10 @@ async def test_an_agent_whose_threads_are_all_taken_keeps_its_lists_and_delays_n
             async with anyio.create_task_group() as blocked:
                 for n in range(THREADS):
                     await blocked.start(block, client, f"{n}")
-                await anyio.sleep(LIMITS.definitions_max_age)  # lists as old as this are read again
                 names = [tool.name for tool in (await client.list_tools()).tools]
                 assert names == [tool["name"] for tool in TOOLS]
                 if not link.modern:
-                    await client.send_ping()
+                    await older(client).send_ping()
                 blocked.cancel_scope.cancel()
         assert (await call(client, "measure", n=1))["structuredContent"] == {"double": 2}
 
@@ -73,23 +71,23 @@ async def test_giving_up_a_call_reaches_the_agent(link: Link) -> None:
     async with link.client() as client:
         for tool in ("wait-for-cancel", "wait-for-cancel-async"):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(lambda: call(client, tool, key=tool))
+                tasks.start_soon(client.call_tool, tool, {"key": tool})
                 assert (await call(client, "started", key=tool))["structuredContent"] == {"started": True}
                 tasks.cancel_scope.cancel()
             assert (await call(client, "ended", key=tool))["structuredContent"] == {"cancelled": True}
 
 
 @pytest.mark.requirement("F-087", "P-12")
-async def test_a_client_that_goes_away_is_forgotten_and_the_next_one_is_served(link: Link) -> None:
-    async with link.serving() as connect:
+async def test_a_client_that_goes_away_is_forgotten_and_the_next_one_is_served(http_link: Link) -> None:
+    """Over HTTP; a server over stdio ends with its client (tests/process)."""
+    async with http_link.serving() as connect:
         async with anyio.create_task_group() as tasks, connect() as first:
             tasks.start_soon(left_alone, first)
             await call(first, "started", key="left")
         async with connect() as second:
             names = [tool.name for tool in (await second.list_tools()).tools]
             assert names == [tool["name"] for tool in TOOLS]
-            if link.transport != "stdio":
-                assert (await call(second, "ended", key="left"))["structuredContent"] == {"cancelled": True}
+            assert (await call(second, "ended", key="left"))["structuredContent"] == {"cancelled": True}
 
 
 async def left_alone(client: Client) -> None:

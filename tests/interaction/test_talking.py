@@ -18,11 +18,12 @@ from mcp_types import (
     Root,
     TextContent,
 )
+from pydantic import FileUrl
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import LOG_LEVELS
 from tests.interaction.connecting import Link
-from tests.interaction.results import call, text_of, wire
+from tests.interaction.results import call, older, text_of, wire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -64,12 +65,12 @@ class Person:
 
     async def _roots(self, context: object) -> ListRootsResult:
         self.asked.append({"roots": "asked"})
-        return ListRootsResult(roots=[Root(uri="file:///home/ada", name="home")])
+        return ListRootsResult(roots=[Root(uri=FileUrl("file:///home/ada"), name="home")])
 
 
 @pytest.mark.requirement("P-12")
 async def test_progress_and_logs_arrive_in_order_before_the_result(link: Link) -> None:
-    told: list[object] = []
+    told: list[tuple[Any, ...]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         told.append((progress, total, message))
@@ -79,7 +80,7 @@ async def test_progress_and_logs_arrive_in_order_before_the_result(link: Link) -
 
     async with link.client(logging_callback=on_log, log_level=CHOSEN if link.modern else None) as client:
         if not link.modern:
-            await client.set_logging_level(CHOSEN)
+            await older(client).set_logging_level(CHOSEN)
         result = await client.call_tool("narrate", progress_callback=on_progress)
         at_the_end = list(told)
         assert text_of(wire(result)) == "done"

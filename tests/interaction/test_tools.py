@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from mcp import MCPError
@@ -16,6 +17,7 @@ from tests.interaction.results import call, text_of, wire
 pytestmark = pytest.mark.anyio
 
 INVALID_PARAMS = -32602
+TRACE: Any = {"example.org/trace": {"id": 7}}
 BOOKING: JSON = {
     "guests": 3,
     "seat": None,
@@ -33,7 +35,8 @@ async def test_what_an_agent_returns_arrives_as_what_it_is(link: Link) -> None:
         assert json.loads(text_of(booked)) == {"booked": BOOKING}
         assert not booked.get("isError")
 
-        assert (await call(client, "take-anything", a=[{}]))["structuredContent"] == {"arguments": {"a": [{}]}}
+        taken = await call(client, "take-anything", a=[1, None])
+        assert taken["structuredContent"] == {"arguments": {"a": [1, None]}}
         assert await call(client, "say") == {"content": [{"type": "text", "text": "Grüße 🎉\nsecond line\u2028third"}]}
         assert await call(client, "say-nothing") == {"content": []}
         assert (await call(client, "measure", n=21))["structuredContent"] == {"double": 42}
@@ -47,7 +50,7 @@ async def test_what_an_agent_returns_arrives_as_what_it_is(link: Link) -> None:
         assert shown["structuredContent"] == {"kinds": len(CONTENT), "none": None}
         assert shown["_meta"]["example.org/m"] == 1
 
-        who = await client.call_tool("who-asks", meta={"example.org/trace": {"id": 7}})
+        who = await client.call_tool("who-asks", meta=TRACE)
         assert who.structured_content is not None
         assert who.structured_content["meta"]["example.org/trace"] == {"id": 7}
 

@@ -6,7 +6,7 @@ import http.client
 import itertools
 import json
 import re
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -74,11 +74,15 @@ class LineClient:
 
     def answer(self, number: int | str) -> JSON:
         """The answer to a request, whatever comes before it."""
+        return self.answer_to_any([number])
+
+    def answer_to_any(self, numbers: Collection[int | str]) -> JSON:
+        """The next answer to one of these requests."""
         for message in self.others:
-            if message.get("id") == number:
+            if message.get("id") in numbers:
                 self.others.remove(message)
                 return message
-        while (message := self.next()).get("id") != number:
+        while (message := self.next()).get("id") not in numbers:
             self.others.append(message)
         return message
 

@@ -54,7 +54,7 @@ class NoisyAgent:
 
     def execute_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
         make_noise("in a tool")
-        os.system("echo from a shell")
+        libc.system(b"echo from a shell")
         child = subprocess.run([sys.executable, "-S", "-c", CHILD], close_fds=False, check=False)
         try:
             typed = input("from a prompt")

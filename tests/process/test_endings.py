@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.bridge.cli.running import INITIALIZE, running
-from tests.process.driving import AGENTS, BOUND, LineClient, initialized
+from gaia_bridge.jsontypes import JSON
+from tests.bridge.cli.running import DEADLINE, INITIALIZE, request
+from tests.process.driving import AGENTS, BOUND, initialized
 
 STUCK = f"{AGENTS}:StuckAgent"
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
@@ -45,25 +49,58 @@ def test_one_signal_ends_it_in_good_order(tmp_path: Path, number: signal.Signals
         assert "Traceback" not in errors
 
 
-@pytest.mark.requirement("F-119")
-def test_an_output_that_is_closed_ends_it_quietly(tmp_path: Path) -> None:
-    with initialized(STUCK, cwd=tmp_path) as client:
-        client.call("hang")
-        client.bridge.until_error("hanging")
+@contextmanager
+def with_raw_pipes(folder: Path) -> Generator[tuple[subprocess.Popen[bytes], int]]:
+    """A server whose output nobody reads for the test; the descriptor to read it from."""
     reading, writing = os.pipe()
-    with subprocess.Popen(
-        [sys.executable, "-m", "gaia_bridge", "serve", "--stdio", STUCK],
-        cwd=tmp_path,
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gaia_bridge", "serve", "--stdio", str(AGENTS)],
+        cwd=folder,
         stdin=subprocess.PIPE,
         stdout=writing,
         stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        os.close(writing)
-        os.close(reading)
-        assert process.stdin is not None
+    )
+    os.close(writing)
+    with suppress(BrokenPipeError), process:
+        try:
+            yield process, reading
+        finally:
+            process.kill()
+
+
+def send(process: subprocess.Popen[bytes], *messages: JSON) -> None:
+    assert process.stdin is not None
+    for message in messages:
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+    process.stdin.flush()
+
+
+@pytest.mark.requirement("F-119")
+@pytest.mark.parametrize("when", ["before the handshake", "after the handshake"])
+def test_an_output_that_is_closed_ends_it_quietly(tmp_path: Path, when: str) -> None:
+    with with_raw_pipes(tmp_path) as (process, reading):
+        if when == "before the handshake":
+            os.close(reading)
+            send(process, INITIALIZE)
+        else:
+            send(process, INITIALIZE)
+            assert os.read(reading, 1)
+            os.close(reading)
+            send(process, request(2, "ping"))
+        assert process.wait(DEADLINE) == 0
         assert process.stderr is not None
-        process.stdin.write(f"{INITIALIZE}\n".replace("'", '"'))
-        process.stdin.flush()
-        assert process.wait(2 * BOUND) == 0
-        assert process.stderr.read() == ""
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.requirement("F-118", "F-090")
+def test_an_editor_that_stopped_reading_and_leaves_is_not_waited_for(tmp_path: Path) -> None:
+    with with_raw_pipes(tmp_path) as (process, reading):
+        initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        text = "x" * 100_000  # more than a pipe holds
+        calls = [request(n, "tools/call", name="calm", arguments={"text": text}) for n in range(2, 6)]
+        send(process, INITIALIZE, initialized, *calls)
+        assert os.read(reading, 1)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(BOUND) == 0
+        os.close(reading)

@@ -100,7 +100,7 @@ def test_a_cancelled_request_is_not_answered_whenever_it_is_cancelled(tmp_path: 
 @pytest.mark.requirement("P-2", "F-118", "S-12")
 def test_what_was_sent_before_the_end_of_input_is_answered(tmp_path: Path) -> None:
     """As in `printf ... | gaia-bridge serve --stdio`, with a look around that nobody waited for."""
-    meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+    meta: JSON = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
     messages = [
         request(0, "server/discover", _meta=meta),
         INITIALIZE,

@@ -13,7 +13,7 @@ import click
 from gaia_bridge import __version__
 from gaia_bridge.discovery.faults import one_line
 from gaia_bridge.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
-from gaia_bridge.model import Offer, SourceKind
+from gaia_bridge.model import Offer, SourceKind, SourceState, SourceStatus
 
 __all__ = ["Access", "Published", "banner"]
 
@@ -39,6 +39,11 @@ class Published(Protocol):
     @property
     def offer(self) -> Offer:
         """What it offers right now."""
+        ...
+
+    @property
+    def status(self) -> SourceStatus:
+        """How it is."""
         ...
 
 
@@ -90,6 +95,7 @@ def _lines(sources: Sequence[Published], access: Access) -> Iterator[str]:
     yield ""
     yield f"  {_bold(f'{url}/mcp')}  everything"
     yield f"  {url}/sse  the same, for older editors"
+    yield f"  working folder: {one_line(str(Path.cwd()), 200)}"
     for source in sources:
         yield ""
         yield from _source_lines(source, url)
@@ -105,6 +111,8 @@ def _source_lines(source: Published, url: str) -> Iterator[str]:
     yield f"  {_bold(f'{path}/mcp')}  {source.kind.value} {source.name}"
     if source.kind is SourceKind.AGENT:
         yield f"  {path}/sse"
+    if source.status.state is not SourceState.READY:
+        yield f"    {click.style(source.status.state.value, fg='yellow')}: {one_line(source.status.reason)}"
     for label, names in _names(source.offer).items():
         yield f"    {len(names)} {label if len(names) > 1 else label.removesuffix('s')}: {_joined(names)}"
     for item in source.offer.left_out:

@@ -159,9 +159,9 @@ class AgentCall:
             done = self.outcome is not None
             for _ in range(len(self._notes)):  # no more: an agent can speak faster than this loop listens
                 await self._relay(self._notes.popleft(), request)
+            self.raise_if_cancelled()
             if done:
                 return True
-            self.raise_if_cancelled()
             if self.questions:
                 return False
             await wake.wait()

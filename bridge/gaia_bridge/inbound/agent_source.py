@@ -5,6 +5,7 @@ Whatever the agent does, the client gets a defined answer and the next call work
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import time
@@ -31,7 +32,7 @@ from gaia_bridge.inbound.changes import ChangeQueue
 from gaia_bridge.inbound.definitions import CompiledTool, Definitions, read_definitions
 from gaia_bridge.inbound.performing import Performer
 from gaia_bridge.jsontypes import is_object
-from gaia_bridge.model import Change, ChangeKind, Offer, ServerInfo, SourceKind
+from gaia_bridge.model import Change, ChangeKind, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.results import (
     completion_result,
     error_result,
@@ -76,6 +77,11 @@ class AgentSource:
         """What the agent declares, as last read."""
         return self._definitions.offer
 
+    @property
+    def status(self) -> SourceStatus:
+        """Ready: an agent is there as soon as it is published."""
+        return SourceStatus(SourceState.READY)
+
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
         """Call `listener` after every change; returns an idempotent function that stops it."""
         token = object()
@@ -101,8 +107,9 @@ class AgentSource:
             self._performer.close()
             with anyio.CancelScope(shield=True):
                 await self._tell_agent("on_mcp_unpublished", publisher)
-            self._reader.close()
-            self._runner.close()
+                self._reader.close()
+                self._runner.close()
+                await self._runner.wait_closed(self._limits.farewell)
 
     async def refresh(self) -> None:
         """Read the definitions again if they are older than `definitions_max_age`, and announce what changed."""
@@ -136,7 +143,8 @@ class AgentSource:
             return error_result(f"The arguments do not fit the input schema of tool '{name}':\n{problems}")
         try:
             return await self._performer.perform(
-                partial(self.agent.execute_mcp_tool, name, arguments),
+                # A copy: what the agent does to its arguments must not change what further rounds are called with.
+                lambda: self.agent.execute_mcp_tool(name, copy.deepcopy(arguments)),
                 request,
                 f"tool '{name}'",
                 lambda value: _with_promised_output(tool, value, self._limits.result_bytes),

@@ -17,7 +17,7 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from gaia_bridge.contract import JSON, ChangeListener, Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError, ResourceNotFoundError
-from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind
+from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState
 from gaia_bridge.names import SourceName, assign_names, is_source_name
 from gaia_bridge.wire import for_legacy
 
@@ -85,7 +85,7 @@ class Catalog:
     def info(self) -> ServerInfo:
         """Who the endpoint says it is (S1-16)."""
         sources = self.sources
-        if len(sources) == 1 and sources[0].kind is SourceKind.AGENT:
+        if len(sources) == 1:
             return sources[0].offer.info
         parts = [f"## {source.name}\n\n{text}" for source in sources if (text := source.offer.info.instructions)]
         return ServerInfo(
@@ -153,7 +153,12 @@ class Catalog:
         Raises:
             ProtocolError: No tool has that public name.
         """
-        return _found(self._view.tools, name, "tool")
+        try:
+            return _found(self._view.tools, name, "tool")
+        except ProtocolError as error:
+            if not (reason := self._absence(name)):
+                raise
+            raise ProtocolError(error.code, f"{error.message}; {reason}") from None
 
     def prompt(self, name: str) -> tuple[Source, str]:
         """The source and original name of a prompt.
@@ -189,6 +194,14 @@ class Catalog:
             if target.name == uri:
                 return target.source
         return self.resource(uri)
+
+    def _absence(self, name: str) -> str:
+        """Why a tool that looks like one of a source's is not there, if that source is not ready."""
+        for source in self.sources:
+            status = source.status
+            if status.state is not SourceState.READY and name.startswith(source.name):
+                return f"{source.kind.value} '{source.name}' is not ready: {status.reason}"
+        return ""
 
     def _on_change(self, change: Change) -> None:
         if change.kind is not ChangeKind.RESOURCE_UPDATED:

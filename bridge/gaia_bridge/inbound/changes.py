@@ -109,7 +109,8 @@ class ChangeFanout:
         connection.exit_stack.callback(forget)
 
     def subscribe(self, connection: Connection, uri: str) -> None:
-        """A legacy client wants to hear of updates of `uri`."""
+        """A legacy client wants to hear of updates of `uri`. Whoever asks has finished the handshake, said or not."""
+        self.add_legacy(connection)
         if (client := self._legacy.get(connection)) is not None:
             client.subscriptions.add(uri)
 

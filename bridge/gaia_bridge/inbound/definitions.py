@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import anyio
+from pydantic_core import to_json
 
 from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ReadsResources
 from gaia_bridge.errors import BusyError, ToolError
@@ -105,7 +106,7 @@ class _Reader:
         for definition in await self.definitions("tool", "get_mcp_tool_definitions", known):
             try:
                 compiled[definition["name"]] = _compile(definition, self._limits.schema_bytes)
-            except (SchemaError, ToolError) as error:
+            except SchemaError as error:
                 self._leave_out("tool", definition["name"], str(error))
         return compiled
 
@@ -200,7 +201,9 @@ def _called(agent: Any, method: str) -> Any:
 def _compile(definition: JSON, schema_limit: int) -> CompiledTool:
     schema: JSON = definition["inputSchema"]
     output = definition.get("outputSchema")
-    jsonable([schema, output], schema_limit)
+    size = len(to_json([schema, output]))
+    if size > schema_limit:
+        raise SchemaError(f"its schemas have {size:,} bytes; at most {schema_limit:,} are published")
     properties = schema.get("properties")
     return CompiledTool(
         definition=definition,

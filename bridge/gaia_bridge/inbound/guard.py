@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gaia_bridge.inbound.access import AccessPolicy, shown, split_authority
 
-__all__ = ["HEALTH_PATH", "Guard", "error_body"]
+__all__ = ["HEALTH_PATH", "Guard", "error_body", "replaying"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,9 +64,9 @@ REPEATED = b"more than one"
 """Stands for a watched header that came more than once: acceptable to no check, and clear in its message."""
 
 
-def error_body(message: str) -> bytes:
+def error_body(message: str, code: int = INVALID_REQUEST) -> bytes:
     """Return the JSON-RPC error that answers a request of which nothing but the head is known, serialised."""
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return json.dumps(error, separators=(",", ":")).encode()
 
 
@@ -200,7 +200,7 @@ class Guard:
         if isinstance(body, _Refusal):
             await _refuse(scope, send, body)
         elif body is not None:
-            await self._app(scope, _replay(body, receive), send)
+            await self._app(scope, replaying(body, receive), send)
 
     async def _read_body(self, receive: Receive) -> Message | _Refusal | None:
         """Return the whole body as one message, a refusal, or `None` if the client left meanwhile."""
@@ -273,7 +273,7 @@ async def _refuse(scope: Scope, send: Send, refusal: _Refusal) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _replay(body: Message, receive: Receive) -> Receive:
+def replaying(body: Message, receive: Receive) -> Receive:
     """Return a `receive` that yields the body that was already read, and then what comes after it."""
     pending: list[Message] = [body]
 

@@ -14,6 +14,8 @@ from anyio.abc import TaskStatus
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -23,9 +25,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gaia_bridge.contract import JSON
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
-from gaia_bridge.inbound.guard import HEALTH_PATH, Guard, error_body
+from gaia_bridge.inbound.guard import HEALTH_PATH, Guard, error_body, replaying
 from gaia_bridge.inbound.replay import ReplayingSessionManager
 from gaia_bridge.inbound.server import Endpoint
+from gaia_bridge.jsontypes import is_object
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["HttpEndpoint", "make_app"]
@@ -127,8 +130,14 @@ class _Routed:
         if endpoint is None:
             # The name is the client's own, so it is not repeated (log and terminal injection).
             await _refusal(404, f"Nothing is published under that name in /{self._group}")(scope, receive, send)
-        else:
+        elif scope["method"] != "POST":
             await self._serve(endpoint, scope, receive, send)
+        else:
+            body = await receive()  # all of it: the guard hands over whole bodies
+            if problem := _message_problem(body.get("body", b"")):
+                await _refusal(400, *problem)(scope, receive, send)
+            else:
+                await self._serve(endpoint, scope, replaying(body, receive), send)
 
 
 def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
@@ -138,8 +147,19 @@ def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
     return report
 
 
-def _refusal(status: int, message: str) -> Response:
-    return Response(error_body(message), status, media_type="application/json")
+def _refusal(status: int, message: str, code: int = INVALID_REQUEST) -> Response:
+    return Response(error_body(message, code), status, media_type="application/json")
+
+
+def _message_problem(body: bytes) -> tuple[str, int] | None:
+    """What is wrong with a body that is no JSON-RPC message; the SDK would list its models instead (F-078)."""
+    try:
+        message = from_json(body)
+    except ValueError:
+        return "Parse error: the body is not JSON in UTF-8", PARSE_ERROR
+    if is_object(message) and message.get("jsonrpc") == "2.0" and message.keys() & {"method", "result", "error"}:
+        return None
+    return "Not a JSON-RPC 2.0 request, notification or response", INVALID_REQUEST
 
 
 def _accepting_json(scope: Scope) -> Scope:

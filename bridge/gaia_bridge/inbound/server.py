@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import cached_property, partial, wraps
 from typing import Any, ParamSpec
 
@@ -42,7 +43,6 @@ from gaia_bridge.errors import (
     ProtocolError,
     RequestError,
     ResourceNotFoundError,
-    ToolError,
 )
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
@@ -50,7 +50,7 @@ from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connec
 from gaia_bridge.model import Change, ChangeKind, ServerInfo
 from gaia_bridge.results import error_result, is_input_required, jsonable, words
 from gaia_bridge.settings import Settings
-from gaia_bridge.wire import LIST_FIELDS, implementation
+from gaia_bridge.wire import LIST_FIELDS, implementation, is_modern
 
 __all__ = ["Endpoint", "EndpointServer"]
 
@@ -131,8 +131,8 @@ def _error_data(error: ProtocolError) -> JSON | None:
     """What an error carries beside its message; agents raise them too, so it can be anything."""
     try:
         data: JSON | None = jsonable(error.data, ERROR_BYTES)[0]
-    except ToolError as problem:
-        logger.warning("the data of the error %r is left out: %s", words(error), problem)
+    except BaseException as problem:  # noqa: B036 - to read it can run the agent's code
+        logger.warning("the data of the error %r is left out: %s", words(error), words(problem))
         return None
     return data
 
@@ -165,7 +165,8 @@ class _SealedState:
 
 async def _one_handshake(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Refuse to change what a completed handshake settled (F-080); until then a client may repeat itself."""
-    if ctx.method == "initialize" and connection_of(ctx).initialized.is_set():
+    repeated = ctx.method == "initialize" and not is_modern(ctx.protocol_version)
+    if repeated and connection_of(ctx).initialized.is_set():
         raise MCPError(INVALID_REQUEST, "The handshake of this connection is complete; open another one for a new one")
     return await call_next(ctx)
 
@@ -259,13 +260,9 @@ class Endpoint:
 
     async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> JSON:
         request = _request(ctx)
-        try:
+        with _not_found_as_in_its_era(request):
             source = self.catalog.resource(params.uri)
             result = await self._play_rounds(partial(source.read_resource, params.uri), request)
-        except ResourceNotFoundError as error:
-            if request.modern:
-                raise
-            raise ProtocolError(LEGACY_RESOURCE_NOT_FOUND, error.message, error.data) from error
         return {"ttlMs": 0, "cacheScope": "private"} | result
 
     async def _complete(self, ctx: Context, params: CompleteRequestParams) -> JSON:
@@ -280,7 +277,8 @@ class Endpoint:
         return {"resultType": "complete"} | result
 
     async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> JSON:
-        await self.catalog.resource(params.uri).subscribe(params.uri)
+        with _not_found_as_in_its_era(_request(ctx)):
+            await self.catalog.resource(params.uri).subscribe(params.uri)
         self._changes.subscribe(connection_of(ctx), params.uri)
         return {}
 
@@ -316,6 +314,17 @@ class Endpoint:
                 INTERNAL_ERROR, f"The server asked for input {limits.max_rounds} times without coming to an end"
             )
         return result
+
+
+@contextmanager
+def _not_found_as_in_its_era(request: SdkClientRequest) -> Generator[None]:
+    """Give a missing resource the error code that the client's revision has for it."""
+    try:
+        yield
+    except ResourceNotFoundError as error:
+        if request.modern:
+            raise
+        raise ProtocolError(LEGACY_RESOURCE_NOT_FOUND, error.message, error.data) from error
 
 
 async def _pushed(question: JSON, request: SdkClientRequest, patience: float) -> JSON:

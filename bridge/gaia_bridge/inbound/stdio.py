@@ -61,7 +61,7 @@ class ClaimedStdio:
 
     @property
     def watchable(self) -> bool:
-        """Whether an event loop can wait for both (pipes, sockets, terminals)."""
+        """Whether an event loop can wait for both (pipes and sockets; a terminal is one device for both)."""
         return sys.platform != "win32" and all(map(_watchable, (self.reading, self.writing)))
 
 
@@ -272,4 +272,4 @@ def _text_file(descriptor: int, mode: str) -> anyio.AsyncFile[str]:
 
 def _watchable(descriptor: int) -> bool:
     mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -34,7 +32,7 @@ from mcp_types import (
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import Change, ChangeKind, Offer, SourceKind, StdioServerSpec
+from gaia_bridge.model import Change, ChangeKind, Offer, SourceKind, SourceState, SourceStatus, StdioServerSpec
 from gaia_bridge.outbound.connection import Connection, ConnectionLostError, UpstreamError, WatchedStream
 from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, with_list
 from gaia_bridge.outbound.relay import Relays
@@ -43,7 +41,7 @@ from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.version import __version__
 
-__all__ = ["StdioUpstream", "UpstreamState", "UpstreamStatus"]
+__all__ = ["StdioUpstream"]
 
 logger = logging.getLogger(__name__)
 
@@ -60,24 +58,6 @@ _ANNOUNCED: Final[Mapping[type, ChangeKind]] = {
 }
 
 
-class UpstreamState(Enum):
-    """Where an upstream is in its life."""
-
-    STARTING = "starting"
-    READY = "ready"
-    FAILED = "failed"
-    STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamStatus:
-    """How an upstream is, and why."""
-
-    state: UpstreamState
-    reason: str = ""
-    """What a user or a client may know about it; empty while it is ready."""
-
-
 class StdioUpstream:
     """A `Source` whose capabilities come from a child process.
 
@@ -90,7 +70,7 @@ class StdioUpstream:
         self._spec = spec
         self._limits = limits
         self._offer = empty_offer(spec.name)
-        self._status = UpstreamStatus(UpstreamState.STARTING, "it is still starting")
+        self._status = SourceStatus(SourceState.STARTING, "it is still starting")
         self._settled = anyio.Event()
         self._connection: Connection | None = None
         self._subscribable = False
@@ -116,11 +96,11 @@ class StdioUpstream:
         return self._offer
 
     @property
-    def status(self) -> UpstreamStatus:
+    def status(self) -> SourceStatus:
         """How it is."""
         return self._status
 
-    async def wait_settled(self) -> UpstreamStatus:
+    async def wait_settled(self) -> SourceStatus:
         """Wait until it is no longer starting. Bounded by the limits once `run` was started."""
         await self._settled.wait()
         return self._status
@@ -156,10 +136,10 @@ class StdioUpstream:
             logger.debug("upstream %r", self.name, exc_info=True)
             self._fail("an unexpected error, of which the debug log has the details")
         finally:
-            if self._status.state is not UpstreamState.FAILED:
+            if self._status.state is not SourceState.FAILED:
                 # Listeners are not told: whoever stops it knows, and may be on the way out.
                 self._offer = empty_offer(self.name)
-                self._settle(UpstreamStatus(UpstreamState.STOPPED, "it was stopped"))
+                self._settle(SourceStatus(SourceState.STOPPED, "it was stopped"))
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
         """Run a tool of the server; whatever goes wrong on the way there or back is an `isError` result.
@@ -199,9 +179,7 @@ class StdioUpstream:
         params: JSON = {"ref": ref, "argument": argument}
         if context:
             params["context"] = {"arguments": context}
-        result = await self._ask("completion/complete", params, request)
-        completion: JSON = result["completion"]
-        return completion
+        return await self._ask("completion/complete", params, request)
 
     async def subscribe(self, uri: str) -> None:
         """Ask the server to tell about updates of `uri`; nothing happens where it does not do that.
@@ -273,7 +251,7 @@ class StdioUpstream:
         resources = greeting.capabilities.resources
         self._subscribable = resources is not None and bool(resources.subscribe)
         offer = await self._read_lists(connection, empty_offer(self.name, greeting), frozenset(ChangeKind))
-        self._settle(UpstreamStatus(UpstreamState.READY), connection)
+        self._settle(SourceStatus(SourceState.READY), connection)
         logger.info("upstream %r is ready: %s %s", self.name, printable(offer.info.name), printable(offer.info.version))
         self._publish(offer)
 
@@ -332,10 +310,10 @@ class StdioUpstream:
         """Tell the log, and be without offer. What the child said last stays local: it may hold secrets."""
         said = f"; its last line of error output: {last_words}" if last_words else ""
         logger.warning("upstream %r failed: %s%s", self.name, reason, said)
-        self._settle(UpstreamStatus(UpstreamState.FAILED, reason))
+        self._settle(SourceStatus(SourceState.FAILED, reason))
         self._publish(empty_offer(self.name))
 
-    def _settle(self, status: UpstreamStatus, connection: Connection | None = None) -> None:
+    def _settle(self, status: SourceStatus, connection: Connection | None = None) -> None:
         self._status = status
         self._connection = connection
         self._settled.set()

@@ -11,7 +11,7 @@ import pytest
 
 from gaia_bridge.cli.banner import Access, banner
 from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.model import LeftOut, Offer, ServerInfo, SourceKind
+from gaia_bridge.model import LeftOut, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
 
 TOKEN = "t" * 43
 
@@ -23,6 +23,7 @@ class FixedSource:
     name: str
     kind: SourceKind
     offer: Offer
+    status: SourceStatus = SourceStatus(SourceState.READY)
 
 
 def named(*names: str, key: str = "name") -> tuple[dict[str, str], ...]:
@@ -52,14 +53,20 @@ CODE = FixedSource(
         left_out=(LeftOut("tool", "odd\x1b[2J", "no\nobject"),),
     ),
 )
-FILES = FixedSource("files", SourceKind.SERVER, Offer(ServerInfo("files", "")))
+FILES = FixedSource(
+    "files",
+    SourceKind.SERVER,
+    Offer(ServerInfo("files", "")),
+    SourceStatus(SourceState.FAILED, "cannot start 'npx': not found"),
+)
 
 
 def test_every_source_is_shown_with_its_addresses_and_all_it_offers() -> None:
     lines = text_of(CODE, FILES, access=access_for("127.0.0.1")).splitlines()
-    assert lines[3:16] == [
+    assert lines[3:18] == [
         "  http://127.0.0.1:8765/mcp  everything",
         "  http://127.0.0.1:8765/sse  the same, for older editors",
+        f"  working folder: {Path.cwd()}",
         "",
         "  http://127.0.0.1:8765/agents/code/mcp  agent code",
         "  http://127.0.0.1:8765/agents/code/sse",
@@ -70,6 +77,7 @@ def test_every_source_is_shown_with_its_addresses_and_all_it_offers() -> None:
         "    left out: tool odd [2J: no object",
         "",
         "  http://127.0.0.1:8765/servers/files/mcp  server files",
+        "    failed: cannot start 'npx': not found",
         "",
     ]
 

@@ -115,7 +115,7 @@ async def calling(*agents: RegionAgent) -> AsyncGenerator[Caller]:
 async def test_the_plain_routes_tell_what_is_published() -> None:
     async with calling() as caller:
         assert (await caller.client.get("/health")).json() == {"status": "ok"}
-        assert (await caller.client.get("/ready")).json()["sources"] == {"agent-0": "agent"}
+        assert (await caller.client.get("/ready")).json()["sources"] == {"agent-0": "ready"}
         tools = (await caller.client.get("/tools")).json()["tools"]
         assert [tool["name"] for tool in tools] == ["where", "danger"]
         [source] = (await caller.client.get("/status")).json()["sources"]
@@ -196,6 +196,18 @@ async def test_a_modern_body_is_one_request_or_notification(body: object) -> Non
     async with calling() as caller:
         response = await caller.post(body, {"mcp-protocol-version": MODERN, "mcp-method": "ping"})
         assert (response.status_code, error_code(response)) == (400, -32600)
+
+
+@pytest.mark.requirement("F-078")
+@pytest.mark.parametrize("path", ["/", "/mcp", "/messages/"])
+@pytest.mark.parametrize("body", [{}, {"method": "tools/list"}, {"jsonrpc": "2.0", "id": 1}, "text", 7, None])
+async def test_what_is_no_message_is_refused_in_a_sentence(path: str, body: object) -> None:
+    async with calling() as caller:
+        response = await caller.post(body, path=path)
+        assert response.json()["error"] == {
+            "code": -32600,
+            "message": "Not a JSON-RPC 2.0 request, notification or response",
+        }
 
 
 @pytest.mark.requirement("F-078")

@@ -121,7 +121,7 @@ async def test_resources_arrive(pair: Pair) -> None:
 async def test_suggestions_arrive(pair: Pair) -> None:
     ref, argument = {"type": "ref/prompt", "name": "greet"}, {"name": "who", "value": "an"}
     result = await pair.ours.complete(ref, argument, {}, FakeRequest())
-    assert result == {"values": ["anna", "anton"], "total": 2, "hasMore": False}
+    assert result["completion"] == {"values": ["anna", "anton"], "total": 2, "hasMore": False}
 
 
 async def test_progress_arrives_in_order_and_before_the_result(pair: Pair) -> None:

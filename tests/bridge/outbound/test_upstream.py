@@ -15,8 +15,8 @@ import pytest
 
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, SourceKind, StdioServerSpec
-from gaia_bridge.outbound.upstream import StdioUpstream, UpstreamState, UpstreamStatus
+from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, SourceKind, SourceState, SourceStatus, StdioServerSpec
+from gaia_bridge.outbound.upstream import StdioUpstream
 from gaia_bridge.settings import UpstreamLimits
 from tests.outbound_helpers import FakeRequest, Heard, raw_server, running, text_of
 
@@ -53,12 +53,12 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 async def test_the_offer_fills_when_the_server_is_ready_and_listeners_are_told() -> None:
     upstream = StdioUpstream(raw_server(), UpstreamLimits())
     heard = Heard(upstream)
-    assert (upstream.name, upstream.kind, upstream.status.state) == ("up", SourceKind.SERVER, UpstreamState.STARTING)
+    assert (upstream.name, upstream.kind, upstream.status.state) == ("up", SourceKind.SERVER, SourceState.STARTING)
     assert is_empty(upstream.offer)
     async with anyio.create_task_group() as tasks:
         await tasks.start(upstream.run)
         with anyio.fail_after(5):
-            assert await upstream.wait_settled() == UpstreamStatus(UpstreamState.READY)
+            assert await upstream.wait_settled() == SourceStatus(SourceState.READY)
         assert heard.changes == [
             Change(ChangeKind.TOOLS),
             Change(ChangeKind.PROMPTS),
@@ -240,8 +240,8 @@ async def test_prompts_resources_and_suggestions_cross() -> None:
         content = {"uri": "raw://r", "blob": "aGk=", "mimeType": "a/b", "x-extra": 1}
         assert (await upstream.read_resource("raw://r", FakeRequest()))["contents"] == [content]
         ref, argument = {"type": "ref/prompt", "name": "p"}, {"name": "a", "value": "v"}
-        completion = await upstream.complete(ref, argument, {"b": "2"}, FakeRequest())
-        assert json.loads(completion["values"][0]) == {
+        result = await upstream.complete(ref, argument, {"b": "2"}, FakeRequest())
+        assert json.loads(result["completion"]["values"][0]) == {
             "ref": ref,
             "argument": argument,
             "context": {"arguments": {"b": "2"}},
@@ -330,12 +330,12 @@ async def test_a_crash_fails_the_calls_in_flight_at_once(caplog: pytest.LogCaptu
             tasks.start_soon(hang)
             await heard.until(ChangeKind.RESOURCE_UPDATED, "hanging://")
             answers.append(await failure(upstream, "crash"))
-            assert upstream.status.state is UpstreamState.FAILED
+            assert upstream.status.state is SourceState.FAILED
         assert [text.startswith("upstream 'up' closed the connection before it answered") for text in answers] == [
             True,
             True,
         ]
-        assert upstream.status == UpstreamStatus(UpstreamState.FAILED, "it closed the connection")
+        assert upstream.status == SourceStatus(SourceState.FAILED, "it closed the connection")
         assert is_empty(upstream.offer)
         assert heard.changes[1:] == [
             Change(ChangeKind.TOOLS),
@@ -368,7 +368,7 @@ async def test_a_server_that_cannot_be_used_fails_in_one_line(
 ) -> None:
     limits = IMPATIENT if mode == "silent" else UpstreamLimits()
     async with running(raw_server(mode), limits) as upstream:
-        assert upstream.status.state is UpstreamState.FAILED
+        assert upstream.status.state is SourceState.FAILED
         assert upstream.status.reason.startswith(reason)
         assert is_empty(upstream.offer)
         assert upstream.status.reason in await failure(upstream, "pid")
@@ -409,7 +409,7 @@ async def test_a_launch_line_that_cannot_start_is_one_clear_line(
     spec: StdioServerSpec, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(spec) as upstream:
-        assert upstream.status.state is UpstreamState.FAILED
+        assert upstream.status.state is SourceState.FAILED
         assert upstream.status.reason.startswith(reason)
     [record] = warnings(caplog)
     assert (record.exc_info, SECRET in caplog.text) == (None, False)
@@ -426,7 +426,7 @@ async def test_a_call_that_hangs_ends_at_its_deadline_and_the_server_is_told() -
         heard = Heard(upstream)
         assert await failure(upstream, "hang") == "upstream 'up' did not answer tools/call within 0.2 s (tool 'hang')"
         await heard.until(ChangeKind.RESOURCE_UPDATED, "cancelled://")
-        assert upstream.status.state is UpstreamState.READY
+        assert upstream.status.state is SourceState.READY
 
 
 async def test_cancelling_a_call_reaches_the_server() -> None:
@@ -474,15 +474,15 @@ async def test_a_listener_that_breaks_fails_its_upstream_and_nothing_beside_it(
     upstream = StdioUpstream(raw_server(), UpstreamLimits())
 
     def breaks(change: Change) -> None:
-        if upstream.status.state is UpstreamState.READY:
+        if upstream.status.state is SourceState.READY:
             raise LookupError(SECRET)
 
     upstream.listen(breaks)
     async with anyio.create_task_group() as beside:
         await beside.start(upstream.run)
         await upstream.wait_settled()
-    assert upstream.status == UpstreamStatus(
-        UpstreamState.FAILED, "an unexpected error, of which the debug log has the details"
+    assert upstream.status == SourceStatus(
+        SourceState.FAILED, "an unexpected error, of which the debug log has the details"
     )
     assert SECRET not in warnings(caplog)[0].getMessage()
 
@@ -509,7 +509,7 @@ async def test_stopping_leaves_no_child_and_fails_what_was_in_flight() -> None:
             tasks.cancel_scope.cancel()
     assert [child.is_running() for child in children] == [False]
     assert "closed the connection" in answers[0]
-    assert upstream.status == UpstreamStatus(UpstreamState.STOPPED, "it was stopped")
+    assert upstream.status == SourceStatus(SourceState.STOPPED, "it was stopped")
     assert is_empty(upstream.offer)
     assert await failure(upstream, "pid") == "upstream 'up' is not running: it was stopped (tool 'pid')"
 
@@ -533,7 +533,7 @@ async def test_the_end_may_come_at_any_step_of_the_start() -> None:
                     await anyio.lowlevel.checkpoint()
                 tasks.cancel_scope.cancel()
             assert psutil.Process().children(recursive=True) == []
-            assert upstream.status.state is UpstreamState.STOPPED
+            assert upstream.status.state is SourceState.STOPPED
 
 
 async def test_no_descriptor_stays_open(tmp_path: Path) -> None:

@@ -1,0 +1,323 @@
+"""Several sources, one view: every public name leads home, and what changed is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaia_bridge.contract import ChangeListener, ClientRequest, Source
+from gaia_bridge.errors import ProtocolError, PublishError, ResourceNotFoundError
+from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
+from tests.helpers import PATIENCE, tool
+
+INFO = ServerInfo("bridge", "9", "Bridge", "Everything")
+TOOLS, PROMPTS, RESOURCES = ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES
+
+
+class FixedSource:
+    """A source that only offers."""
+
+    def __init__(self, name: str, *tools: str, kind: SourceKind = SourceKind.AGENT, **offered: Any) -> None:
+        self.name = name
+        self.kind = kind
+        self.status = SourceStatus(SourceState.READY)
+        self.status = SourceStatus(SourceState.READY)
+        self.refreshed = 0
+        self.listeners: list[ChangeListener] = []
+        self.offer = self.offering(*tools, **offered)
+
+    def offering(
+        self,
+        *tools: str | JSON,
+        prompts: tuple[str, ...] = (),
+        resources: tuple[str, ...] = (),
+        templates: tuple[str, ...] = (),
+        instructions: str | None = None,
+        reads: bool = False,
+    ) -> Offer:
+        capabilities = {"tools"} if self.kind is SourceKind.AGENT or tools else set[str]()
+        if prompts:
+            capabilities.add("prompts")
+        if resources or templates or reads:
+            capabilities.add("resources")
+        return Offer(
+            ServerInfo(f"I am {self.name}", "1", instructions=instructions),
+            tools=tuple(tool(item) if isinstance(item, str) else item for item in tools),
+            prompts=tuple({"name": name} for name in prompts),
+            resources=tuple({"uri": uri, "name": f"{uri} of {self.name}"} for uri in resources),
+            templates=tuple({"uriTemplate": uri, "name": uri} for uri in templates),
+            capabilities=frozenset(capabilities),
+        )
+
+    def change(self, change: Change, offer: Offer | None = None) -> None:
+        self.offer = offer or self.offer
+        for listener in list(self.listeners):
+            listener(change)
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        self.listeners.append(listener)
+        return lambda: self.listeners.remove(listener) if listener in self.listeners else None
+
+    async def refresh(self) -> None:
+        self.refreshed += 1
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        raise AssertionError("only the view is under test")
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
+        raise AssertionError("only the view is under test")
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
+        raise AssertionError("only the view is under test")
+
+    async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
+        raise AssertionError("only the view is under test")
+
+    async def subscribe(self, uri: str) -> None:
+        raise AssertionError("only the view is under test")
+
+    async def unsubscribe(self, uri: str) -> None:
+        raise AssertionError("only the view is under test")
+
+
+_source: type[Source] = FixedSource
+
+
+def catalog(*sources: FixedSource, policy: NamingPolicy = NamingPolicy.DEFAULT) -> Catalog:
+    made = Catalog(INFO, policy)
+    for source in sources:
+        made.add(source)
+    return made
+
+
+def names(view: Catalog, kind: str = "tool", *, modern: bool = True) -> list[str]:
+    return [item.get("name", "") for item in view.definitions(kind, modern=modern)]
+
+
+@pytest.mark.requirement("S1-19")
+def test_a_public_name_leads_to_its_source_and_original_name() -> None:
+    one, two = FixedSource("one", "get-status", "a"), FixedSource("two", "get-status")
+    server = FixedSource("up", "get-status", kind=SourceKind.SERVER)
+    view = catalog(one, two, server)
+    assert names(view) == ["get-status", "a", "two__get-status", "up__get-status"]
+    assert view.tool("get-status") == (one, "get-status")
+    assert view.tool("two__get-status") == (two, "get-status")
+    assert view.tool("up__get-status") == (server, "get-status")
+
+
+@pytest.mark.requirement("S1-13", "F-082")
+@pytest.mark.parametrize("name", ["", "up__", "one__a", "a\x00"])
+def test_a_name_that_was_not_given_out_leads_nowhere(name: str) -> None:
+    view = catalog(FixedSource("one", "a"), FixedSource("up", "b", kind=SourceKind.SERVER))
+    for find in (view.tool, view.prompt):
+        with pytest.raises(ProtocolError) as caught:
+            find(name)
+        assert caught.value.code == -32602
+    assert view.tool_schema(name) is None
+
+
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "s0__a", "s1__a", "s0", "x" * 70]), unique=True), max_size=4))
+@pytest.mark.requirement("S1-10", "S1-19")
+def test_every_tool_of_every_source_can_be_called_by_exactly_one_name(tools: list[list[str]]) -> None:
+    sources = [FixedSource(f"s{number}", *listed) for number, listed in enumerate(tools)]
+    view = catalog(*sources)
+    found = {(source.name, name) for source, name in map(view.tool, names(view))}
+    assert found == {(source.name, name) for source, listed in zip(sources, tools, strict=True) for name in listed}
+    assert len(names(view)) == len(found)
+
+
+def test_a_collision_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    catalog(FixedSource("one", "a"), FixedSource("two", "a"))
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        "tool a of two is published under a qualified name: its own is taken"
+    ]
+
+
+@pytest.mark.requirement("S1-10")
+def test_a_definition_is_shown_as_declared_but_for_its_public_name() -> None:
+    rich: JSON = {"name": "a", "title": "A", "inputSchema": {"type": "object", "$defs": {"x": True}}, "_meta": {"k": 1}}
+    source = FixedSource("one")
+    source.offer = source.offering(rich)
+    view = catalog(FixedSource("zero", "a"), source)
+    assert view.definitions("tool", modern=True)[1] == {**rich, "name": "one__a"}
+    assert view.tool_schema("one__a") == rich["inputSchema"]
+    assert rich["name"] == "a"
+
+
+@pytest.mark.requirement("S1-10")
+def test_earlier_revisions_are_shown_what_they_can_read() -> None:
+    source = FixedSource("one")
+    listing: JSON = {**tool("list"), "outputSchema": {"type": "array"}}
+    odd: JSON = {"name": "odd", "inputSchema": {"type": "object", "properties": {"a": None}}}
+    source.offer = source.offering("plain", listing, odd)
+    view = catalog(source)
+    assert names(view) == ["plain", "list", "odd"]
+    assert view.definitions("tool", modern=False) == [tool("plain"), tool("list")]
+
+
+def test_prompts_are_named_like_tools() -> None:
+    one, two = FixedSource("one", prompts=("p",)), FixedSource("two", prompts=("p", "q"))
+    view = catalog(one, two)
+    assert names(view, "prompt") == ["p", "two__p", "q"]
+    assert view.prompt("two__p") == (two, "p")
+
+
+@pytest.mark.requirement("S1-15")
+def test_a_resource_belongs_to_the_first_that_lists_it(caplog: pytest.LogCaptureFixture) -> None:
+    one, two = FixedSource("one", resources=("u:a",)), FixedSource("two", resources=("u:a", "u:b"))
+    view = catalog(one, two)
+    assert names(view, "resource") == ["u:a of one", "u:b of two"]
+    assert (view.resource("u:a"), view.resource("u:b")) == (one, two)
+    assert "resource u:a of two is hidden by that of one" in caplog.text
+
+
+@pytest.mark.requirement("S1-15")
+def test_a_resource_that_nobody_lists_belongs_to_whoever_has_a_template_for_it() -> None:
+    one = FixedSource("one", templates=("one:{name}",))
+    two = FixedSource("two", templates=("two:///{+path}", "broken:{"), resources=("one:listed",))
+    view = catalog(one, two)
+    assert view.resource("one:x") is one
+    assert view.resource("one:listed") is two
+    assert view.resource("two:///a/b") is two
+    assert view.template("two:///{+path}") is two
+    assert view.template("broken:{") is two
+    assert view.template("one:listed") is two
+    for uri in ("three:x", "", "two://" + "x" * 100_000):
+        with pytest.raises(ResourceNotFoundError):
+            catalog(one, two).resource(uri)
+
+
+def test_the_only_agent_that_reads_resources_may_know_one_that_it_did_not_list() -> None:
+    reader = FixedSource("one", reads=True)
+    assert catalog(reader, FixedSource("two", "a")).resource("u:anything") is reader
+    for view in (
+        catalog(reader, FixedSource("two", reads=True)),
+        catalog(FixedSource("up", kind=SourceKind.SERVER, reads=True)),
+        catalog(),
+    ):
+        with pytest.raises(ResourceNotFoundError):
+            view.resource("u:anything")
+
+
+@pytest.mark.requirement("S1-16")
+def test_one_source_alone_speaks_for_itself_and_several_as_the_bridge() -> None:
+    one, two = FixedSource("one", "a", instructions="Ask one."), FixedSource("two", instructions="Ask two.")
+    view = catalog(one)
+    assert view.info == one.offer.info
+    view.add(two)
+    assert (view.info.name, view.info.version, view.info.title) == ("bridge", "9", "Bridge")
+    assert view.info.instructions == "## one\n\nAsk one.\n\n## two\n\nAsk two."
+    view.remove("two")
+    assert view.info == one.offer.info
+    assert catalog().info.instructions is None
+    assert catalog(FixedSource("up", kind=SourceKind.SERVER)).info.name == "I am up"
+
+
+@pytest.mark.requirement("P-10")
+def test_a_capability_is_there_exactly_while_a_source_has_it() -> None:
+    view = catalog(FixedSource("one", "a"))
+    assert view.capabilities == {"tools"}
+    view.add(FixedSource("two", prompts=("p",)))
+    assert view.capabilities == {"tools", "prompts"}
+    view.remove("two")
+    assert view.capabilities == {"tools"}
+    view.remove("one")
+    assert view.capabilities == frozenset()
+
+
+@pytest.mark.requirement("P-10")
+def test_clients_are_told_when_a_source_comes_or_goes_of_what_it_brings_or_takes() -> None:
+    heard: list[ChangeKind] = []
+    view = catalog()
+    view.listen(lambda change: heard.append(change.kind))
+    view.add(FixedSource("one", "a"))
+    assert heard == [TOOLS]
+    view.add(FixedSource("two", prompts=("p",), resources=("u:x",)))
+    assert heard[1:] == [PROMPTS, RESOURCES, TOOLS]
+    view.remove("two")
+    assert heard[4:] == [PROMPTS, RESOURCES, TOOLS]
+    view.remove("one")
+    assert heard[7:] == [TOOLS]
+    view.remove("one")
+    assert len(heard) == 8
+
+
+def test_a_change_is_in_the_view_before_it_is_told() -> None:
+    source = FixedSource("one", "a")
+    view = catalog(source)
+    seen: list[tuple[Change, list[str]]] = []
+    view.listen(lambda change: seen.append((change, names(view))))
+    source.change(Change(TOOLS), source.offering("a", "b"))
+    update = Change(ChangeKind.RESOURCE_UPDATED, "u:x")
+    source.change(update)
+    assert seen == [(Change(TOOLS), ["a", "b"]), (update, ["a", "b"])]
+
+
+def test_a_source_that_is_gone_is_not_listened_to() -> None:
+    source = FixedSource("one", "a")
+    view = catalog(source)
+    view.remove("one")
+    assert source.listeners == []
+    assert view.sources == []
+
+
+def test_a_removed_name_is_free_and_the_next_in_line_takes_it() -> None:
+    one, two = FixedSource("one", "a"), FixedSource("two", "a")
+    view = catalog(one, two)
+    view.remove("one")
+    assert names(view) == ["a"]
+    assert view.tool("a") == (two, "a")
+
+
+@pytest.mark.requirement("C-12")
+@pytest.mark.parametrize("name", ["", "a/b", "..", "a b", "x" * 65])
+def test_a_source_needs_a_name_that_fits_in_a_path(name: str) -> None:
+    view = catalog()
+    with pytest.raises(PublishError, match="1 to 64 characters"):
+        view.add(FixedSource(name))
+    assert view.sources == []
+
+
+def test_a_source_needs_a_name_of_its_own() -> None:
+    one = FixedSource("one", "a")
+    view = catalog(one)
+    with pytest.raises(PublishError, match="has that name"):
+        view.add(FixedSource("one", "b"))
+    assert view.sources == [one]
+    assert names(view) == ["a"]
+
+
+@pytest.mark.anyio
+async def test_all_sources_look_again_at_once() -> None:
+    class Slow(FixedSource):
+        async def refresh(self) -> None:
+            waiting.append(self.name)
+            if len(waiting) == 3:
+                together.set()
+            await together.wait()
+            await super().refresh()
+
+    waiting: list[str] = []
+    together = anyio.Event()
+    sources = [Slow(name) for name in ("one", "two", "three")]
+    with anyio.fail_after(PATIENCE):
+        await catalog(*sources).refresh()
+        await catalog().refresh()
+    assert [source.refreshed for source in sources] == [1, 1, 1]
+
+
+def test_a_tool_of_a_server_that_is_not_ready_is_unknown_and_the_reason_is_told() -> None:
+    server = FixedSource("up", kind=SourceKind.SERVER)
+    server.status = SourceStatus(SourceState.FAILED, "cannot start 'npx': not found")
+    with pytest.raises(ProtocolError, match="Unknown tool: up__echo; server 'up' is not ready: cannot start 'npx'"):
+        catalog(server).tool("up__echo")
+    with pytest.raises(ProtocolError, match="^Unknown tool: echo$"):
+        catalog(server).tool("echo")

@@ -1,0 +1,72 @@
+"""How a server over HTTP starts and ends while clients are connected to it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from gaia_bridge.jsontypes import JSON
+from tests.bridge.cli.running import INITIALIZE, run, running
+from tests.process.driving import AGENTS, BOUND, OpenRequest, url_of
+
+LISTEN = {"method": "subscriptions/listen", "params": {"notifications": {"toolsListChanged": True}}}
+GRACE = 5.0
+"""What a call in flight is given over HTTP."""
+
+
+def calling(tool: str) -> JSON:
+    return {"method": "tools/call", "params": {"name": tool, "arguments": {}}}
+
+
+@pytest.mark.requirement("F-115", "F-116")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_every_stream_and_answers_the_call_in_flight(tmp_path: Path, number: signal.Signals) -> None:
+    with ExitStack() as opened, running("serve", "--port", "0", str(AGENTS), cwd=tmp_path) as bridge:
+        url = url_of(bridge)
+
+        def request(path: str, message: JSON | None = None, session: str | None = None) -> OpenRequest:
+            return opened.enter_context(closing(OpenRequest(url + path, message, session)))
+
+        sse = request("/sse")
+        assert sse.first_event().startswith(b"/messages/")
+        shaken = request("/mcp", {"method": "initialize", "params": INITIALIZE["params"]}, session="")
+        session = shaken.response.headers["mcp-session-id"]
+        shaken.rest()
+        standing = request("/mcp", session=session)
+        assert standing.response.status == 200
+        listening = request("/mcp", LISTEN)
+        assert b"acknowledged" in listening.first_event()
+        call = request("/mcp", calling("nap"))
+        bridge.until_error("napping")
+
+        bridge.process.send_signal(number)
+        assert b'"from":"nap"' in call.rest()
+        for stream in (sse, standing, listening):
+            stream.rest()
+        assert bridge.process.wait(BOUND) == 0
+        assert "Traceback" not in bridge.all_errors()
+
+
+@pytest.mark.requirement("F-115")
+def test_a_call_that_never_ends_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with running("serve", "--port", "0", str(AGENTS), cwd=tmp_path) as bridge:
+        with closing(OpenRequest(url_of(bridge) + "/mcp", calling("hang"))):
+            bridge.until_error("hanging")
+            bridge.process.send_signal(signal.SIGTERM)
+            assert bridge.process.wait(GRACE + BOUND) == 0
+        assert "Traceback" not in bridge.all_errors()
+
+
+@pytest.mark.requirement("F-120")
+def test_a_port_in_use_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        ended = run("serve", str(AGENTS), "--port", f"{port}", cwd=tmp_path)
+    assert ended.returncode == 69
+    assert ended.stdout == ""
+    [line] = ended.stderr.splitlines()
+    assert f"cannot listen on 127.0.0.1:{port}: the port is in use" in line

@@ -1,0 +1,81 @@
+"""An upstream server of the configuration, beside an agent, as clients of both eras see it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+from mcp import Client, MCPError
+from mcp_types import PromptReference
+
+from tests.bridge.cli.running import running
+from tests.interaction.connecting import DEADLINE, ERAS, client_of
+from tests.interaction.results import call, text_of, wire
+from tests.process.driving import AGENTS, url_of
+from tests.servers.stdio_upstream import MIX, TOOLS
+
+pytestmark = pytest.mark.anyio
+
+UPSTREAM = Path(__file__).parents[1] / "servers" / "stdio_upstream.py"
+OWN = ["calm", "release"]
+THEIRS = [f"up__{tool.name}" for tool in TOOLS]
+
+
+async def names(client: Client) -> list[str]:
+    return [tool.name for tool in (await client.list_tools()).tools]
+
+
+@pytest.mark.requirement("P-11", "P-12")
+async def test_its_tools_appear_beside_the_agents_work_in_both_eras_and_vanish_with_it(tmp_path: Path) -> None:
+    server = {"command": sys.executable, "args": [str(UPSTREAM)]}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"up": server}}), encoding="utf-8")
+    arguments = ("serve", "--port", "0", f"{AGENTS}:CalmAgent", "--config", "servers.json")
+    with running(*arguments, cwd=tmp_path) as bridge, anyio.fail_after(DEADLINE):
+        url = url_of(bridge)
+        async with client_of(f"{url}/mcp", "modern") as follower:
+            async with follower.listen(tools_list_changed=True) as changes:
+                while await names(follower) != [*OWN, *THEIRS]:
+                    await anext(changes)
+
+                for era in ERAS:
+                    async with client_of(f"{url}/mcp", era) as client:
+                        await use(client, "up__")
+                        assert text_of(await call(client, "calm")) == '{"from":"calm"}'
+                    async with client_of(f"{url}/servers/up/mcp", era) as client:
+                        assert await names(client) == [tool.name for tool in TOOLS]
+                        await use(client, "")
+
+                [child] = psutil.Process(bridge.process.pid).children()
+                child.kill()
+                while await names(follower) != OWN:
+                    await anext(changes)
+                with pytest.raises(MCPError, match="Unknown tool: up__add"):
+                    await call(follower, "up__add", a=1)
+                assert text_of(await call(follower, "calm")) == '{"from":"calm"}'
+
+
+async def use(client: Client, prefix: str) -> None:
+    """Use the upstream, whose tools and prompts have that prefix here."""
+    reported: list[tuple[float, float | None, str | None]] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        reported.append((progress, total, message))
+
+    added = await call(client, f"{prefix}add", a=1, b=2)
+    assert added == {"content": [{"type": "text", "text": "3"}], "structuredContent": {"sum": 3}, "isError": False}
+    mixed = await call(client, f"{prefix}mix")
+    assert mixed["content"] == [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in MIX]
+    await client.call_tool(f"{prefix}progress", {}, progress_callback=on_progress)
+    assert reported == [(step, 3, f"step {step}") for step in (1, 2, 3)]
+    failed = await call(client, f"{prefix}fail")
+    assert (failed["isError"], text_of(failed)) == (True, "it did not work")
+    greeting = wire(await client.get_prompt(f"{prefix}greet", {"who": "Ada"}))
+    assert greeting["messages"][0]["content"]["text"] == "Greet Ada."
+    [note, blob] = wire(await client.read_resource("demo://note/7"))["contents"]
+    assert (note["text"], blob["blob"]) == ("noted", "aGk=")
+    completed = await client.complete(PromptReference(name=f"{prefix}greet"), {"name": "who", "value": "an"})
+    assert completed.completion.values == ["anna", "anton"]
