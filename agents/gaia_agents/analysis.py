@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gaia_agents.files import FileTooLargeError, decode, lines_of, read_regular
+from gaia_agents.files import FileTooLargeError, decode, lines_of, read_below
 from gaia_agents.languages import language_of
 from gaia_agents.python_facts import python_facts
 
@@ -31,7 +31,7 @@ def measure_files(job: JSON, paths: Iterable[str]) -> Iterator[JSON]:
     """
     for path in paths:
         try:
-            data = read_regular(path, _MAX_FILE_BYTES)
+            data = read_below(".", path, _MAX_FILE_BYTES)
         except FileTooLargeError as error:
             yield {"path": path, "skipped": f"it has {error}"}
             continue

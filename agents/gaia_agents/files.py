@@ -10,12 +10,24 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Generator
 from typing import NamedTuple
 
-__all__ = ["FileTooLargeError", "NotARegularFileError", "Text", "decode", "lines_of", "read_regular", "write_regular"]
+__all__ = [
+    "FileTooLargeError",
+    "NotARegularFileError",
+    "Text",
+    "decode",
+    "folder_of",
+    "lines_of",
+    "read_below",
+    "read_regular",
+    "write_regular",
+]
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Never follow a link in the last component; never wait for the other end of a pipe."""
+_FOLDER_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
 _SNIFFED_BYTES = 8_000
 """Where a NUL byte makes a file binary: what git looks at."""
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -62,6 +74,47 @@ def read_regular(path: str, limit: int, *, folder: int | None = None) -> bytes:
     if len(data) > limit:
         raise FileTooLargeError(len(data), limit)
     return data
+
+
+def read_below(root: str, path: str, limit: int) -> bytes:
+    """Read a whole file below a folder, following no link on the way.
+
+    Args:
+        root: The folder.
+        path: The file, from `root`, with `/`.
+        limit: Bytes that it may have.
+
+    Raises:
+        OSError: As `read_regular`, or something on the way is no folder.
+    """
+    with folder_of(root, path) as folder:
+        return read_regular(path.rpartition("/")[2], limit, folder=folder)
+
+
+@contextlib.contextmanager
+def folder_of(root: str, path: str, *, create: bool = False) -> Generator[int, None, None]:
+    """Open the folder that holds `path`, one component at a time and following no link, as a file descriptor.
+
+    Args:
+        root: The folder to start at.
+        path: A path from `root`, with `/`.
+        create: Whether to make what is missing.
+
+    Raises:
+        OSError: Something on the way is missing, or no folder.
+    """
+    folder = os.open(root, _FOLDER_FLAGS)
+    try:
+        for part in path.split("/")[:-1]:
+            if create:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
+            inner = os.open(part, _FOLDER_FLAGS, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
 
 
 class Text(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gaia_agents.files import FileTooLargeError, decode, lines_of, read_regular
+from gaia_agents.files import FileTooLargeError, decode, lines_of, read_below
 
 __all__ = ["search_files"]
 
@@ -57,7 +57,7 @@ def search_files(job: JSON, paths: Iterable[str]) -> Iterator[JSON]:
 def _lines(path: str) -> list[str] | None:
     """The lines of a text file; `None` for everything else."""
     try:
-        text = decode(read_regular(path, _MAX_FILE_BYTES))
+        text = decode(read_below(".", path, _MAX_FILE_BYTES))
     except (FileTooLargeError, OSError):
         return None
     return None if text is None else lines_of(text.value)

@@ -11,11 +11,11 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gaia_agents.files import FileTooLargeError, NotARegularFileError, read_regular, write_regular
+from gaia_agents.files import FileTooLargeError, NotARegularFileError, folder_of, read_below, write_regular
 from gaia_agents.ignore import IgnoreRules
 from gaia_agents.repository import Repository, find_repository, read_small
 from gaia_bridge.errors import ToolError
@@ -24,7 +24,6 @@ __all__ = ["PathError", "Workspace", "WorkspaceFile", "open_workspace"]
 
 MAX_PATH = 4_096
 """Characters of a path: Linux's own limit."""
-_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
 _UNSAYABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 """What no path from outside may contain: control characters, and bytes that are no UTF-8 (PEP 383)."""
 _NOT_FOR_WRITING = frozenset({"mcp.json", "mcp_servers.json"})
@@ -106,8 +105,7 @@ class Workspace:
         """
         place = self.locate(path)
         try:
-            with self._folder(place) as folder:
-                return read_regular(PurePosixPath(place).name, limit, folder=folder)
+            return read_below(str(self.root), place, limit)
         except FileTooLargeError as error:
             raise ToolError(f"{path!r} has {error}; search it with search-code instead") from None
         except NotARegularFileError:
@@ -139,7 +137,7 @@ class Workspace:
         ):
             raise PathError(f"{path!r} is hidden or decides which programs are started; change it yourself")
         try:
-            with self._folder(place, create=True) as folder:
+            with folder_of(str(self.root), place, create=True) as folder:
                 return place, write_regular(folder, PurePosixPath(place).name, data, overwrite=overwrite)
         except FileExistsError:
             raise ToolError(f"{path!r} exists already; set overwrite to true to replace it") from None
@@ -223,22 +221,6 @@ class Workspace:
 
     def _rules_in(self, parts: tuple[str, ...], offset: int, above: IgnoreRules) -> IgnoreRules:
         return _with_gitignore(self.root.joinpath(*parts), offset + len(parts), above)
-
-    @contextlib.contextmanager
-    def _folder(self, place: str, *, create: bool = False) -> Generator[int, None, None]:
-        """Open the folder that holds `place`, one component at a time, as a file descriptor."""
-        folder = os.open(self.root, _FOLDER)
-        try:
-            for part in PurePosixPath(place).parts[:-1]:
-                if create:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=folder)
-                inner = os.open(part, _FOLDER, dir_fd=folder)
-                os.close(folder)
-                folder = inner
-            yield folder
-        finally:
-            os.close(folder)
 
 
 def _with_gitignore(folder: Path, depth: int, above: IgnoreRules) -> IgnoreRules:

@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
-from mcp import Client
 from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult, ImageContent, TextContent
 
-from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli import program
 from gaia_bridge.config import load_servers
 from gaia_bridge.discovery import load_agent
-from gaia_bridge.inbound.agent_source import AgentSource
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.server import Endpoint
-from gaia_bridge.model import NamingPolicy, ServerInfo
+from tests.helpers import running_bridge
 
 ROOT = Path(__file__).parents[2]
 README, GUIDE = ROOT / "README.md", ROOT / "docs" / "guide.md"
@@ -44,16 +41,9 @@ async def call(code: str, folder: Path, tool: str, arguments: dict[str, Any]) ->
     async def user(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         return ElicitResult(action="accept", content={"sure": True})
 
-    async with Bridge() as bridge:
-        [loaded] = load_agent(str(file))
-        await bridge.add_agent(loaded.agent, loaded.name)
-        catalog = Catalog(ServerInfo("test", "1"), NamingPolicy.BARE)
-        [source] = bridge.sources
-        assert isinstance(source, AgentSource)
-        catalog.add(source)
-        server = Endpoint(catalog, bridge.settings, "test").server
-        async with Client(server, elicitation_callback=user) as client:
-            return await client.call_tool(tool, arguments)
+    [loaded] = load_agent(str(file))
+    async with running_bridge(loaded.agent) as running, running.client(elicitation_callback=user) as client:
+        return await client.call_tool(tool, arguments)
 
 
 @pytest.mark.anyio
@@ -76,10 +66,41 @@ async def test_the_cleaning_agent_of_the_guide_asks_first(tmp_path: Path) -> Non
     assert result.structured_content == {"deleted": 3}
 
 
-def test_the_settings_of_the_guide_are_accepted() -> None:
-    names: dict[str, Any] = {}
-    exec(example(GUIDE, "AgentLimits"), names)
-    assert names["bridge"].settings.agent.threads == 2
+@pytest.mark.anyio
+async def test_the_counting_agent_of_the_guide_is_used_by_its_client(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "counter_agent.py"
+    file.write_text(example(GUIDE, "CounterAgent"), encoding="utf-8")
+    client: dict[str, Any] = {"__name__": "example"}
+    exec(example(GUIDE, "from mcp import Client"), client)
+    [loaded] = load_agent(str(file))
+    async with running_bridge(loaded.agent) as running:
+        await client["main"](running.server())
+    assert capsys.readouterr().out.splitlines() == [
+        "{'count': 1}",
+        "The counter is at 1. Explain to a child what that means.",
+        '{"count": 1}',
+    ]
+
+
+def test_the_program_of_the_guide_serves_over_stdio(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(example(GUIDE, "AgentLimits"), encoding="utf-8")
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    sent = "".join(json.dumps(line) + "\n" for line in lines)
+    with subprocess.Popen([sys.executable, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(sent)
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.communicate(timeout=20)
+    assert [tool["name"] for tool in answers[1]["result"]["tools"]] == ["nothing"]
 
 
 def test_the_servers_of_the_readme_are_understood(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_http_files_name_the_address_that_serve_listens_on() -> None:
 def test_the_readme_names_every_file_and_only_commands_that_exist() -> None:
     for name in examples():
         assert f"[{name}]({name})" in readme()
-        assert f"cp vscode-config/{name} .vscode/mcp.json" in readme()
+        assert f"cp ~/gaia-mcp-bridge/vscode-config/{name} .vscode/mcp.json" in readme()
     commands = set(re.findall(r"`gaia-bridge ([^`]+)`", readme()))
     assert {command: parsed(shlex.split(command))["auth"] for command in commands} == {
         "serve": False,

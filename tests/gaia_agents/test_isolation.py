@@ -101,6 +101,18 @@ def test_nothing_in_the_workspace_is_imported(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "trapped").exists()
 
 
+@pytest.mark.requirement("S-35")
+@pytest.mark.parametrize(("task", "job"), [("search", SEARCH | {"pattern": "outside"}), ("analyse", {"syntax": False})])
+def test_a_folder_that_becomes_a_link_after_the_listing_is_not_followed(
+    tmp_path: Path, task: str, job: dict[str, Any]
+) -> None:
+    write_files(tmp_path, {"root/a.txt": "inside", "elsewhere/secret.txt": "outside"})
+    (tmp_path / "root/swapped").symlink_to(tmp_path / "elsewhere")
+    *events, _ = run(tmp_path / "root", job, "swapped/secret.txt", task=task)
+    assert [event for event in events if event.keys() & {"match", "report"}] == []
+    assert any(event["skipped"] for event in events)
+
+
 def test_a_missing_interpreter_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
     with pytest.raises(ToolError, match="no helper process could be started: No such file"):

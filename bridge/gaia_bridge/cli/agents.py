@@ -27,7 +27,7 @@ __all__ = ["agents"]
 @log_options
 @click.pass_context
 def agents(ctx: click.Context, agents: tuple[str, ...], as_json: bool, log_level: str | None, debug: bool) -> int:
-    """Show what `serve` would publish, and what it would leave out and why.
+    """Show which agents would be published, and what of them is left out.
 
     AGENT is the same as for `serve`; without any, the agents that ship with the bridge.
     """

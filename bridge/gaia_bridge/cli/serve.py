@@ -31,7 +31,13 @@ _HTTP_ONLY = {
     "--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free port."
 )
 @click.option("--auth", is_flag=True, help="Ask for a token, made once and kept in ~/.gaia/bridge-token.")
-@click.option("--allow-host", "allow_hosts", metavar="HOST", multiple=True, help="Also answer to this host name.")
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    metavar="HOST[:PORT]",
+    multiple=True,
+    help="Also answer to this name, as clients write it.",
+)
 @click.option("--allow-origin", "allow_origins", metavar="ORIGIN", multiple=True, help="Also serve pages from there.")
 @click.option(
     "--config",
@@ -43,7 +49,8 @@ _HTTP_ONLY = {
     type=click.Choice([policy.value for policy in NamingPolicy]),
     default=NamingPolicy.DEFAULT.value,
     show_default=True,
-    help="How tools are named where several sources meet: gaia is mcp_SERVER_TOOL, double is SOURCE__TOOL.",
+    help="How tools are named. default: agents' as they are, servers' SERVER__TOOL; gaia: mcp_SERVER_TOOL for servers;"
+    " double: SOURCE__TOOL for all; bare: as they are, qualified only where two meet.",
 )
 @log_options
 @click.pass_context

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -170,6 +171,8 @@ def _servers(config: Path | None) -> Sequence[StdioServerSpec]:
     if path is None:
         return ()
     found = load_servers(path)
+    if not found.servers and not found.skipped:
+        logger.warning('%s names no servers; expected {"mcpServers": {NAME: {"command": ...}}}', found.path)
     for skipped in found.skipped:
         logger.warning("%s: server %s is left out: %s", found.path, skipped.name, skipped.reason)
     return found.servers
@@ -178,5 +181,5 @@ def _servers(config: Path | None) -> Sequence[StdioServerSpec]:
 def _user_servers() -> Path | None:
     with suppress(ConfigError):  # no home folder
         path = default_servers_path()
-        return path if path.exists() else None
+        return path if os.path.exists(path) else None  # also false where we may not look; Path.exists would raise
     return None

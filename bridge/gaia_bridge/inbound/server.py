@@ -338,7 +338,7 @@ async def _pushed(question: JSON, request: SdkClientRequest, patience: float) ->
 
 
 def _request(ctx: Context) -> SdkClientRequest:
-    """The request, with the fields of a retry in wire shape."""
-    params = ctx.params or {}
+    """The request, with the fields of a retry in wire shape; only modern clients have such."""
+    params = (ctx.params or {}) if is_modern(ctx.protocol_version) else {}
     responses: Mapping[str, JSON] = params.get("inputResponses") or {}
     return SdkClientRequest(ctx, responses, params.get("requestState"))

@@ -42,9 +42,13 @@ def load_or_create_token(path: Path | None = None) -> tuple[str, Path]:
         The token, and the file that holds it (to be shown; the token itself never is).
 
     Raises:
-        ConfigError: The file, or the folder it is in, is open to other users, or is no usable token file.
+        ConfigError: The file, or the folder it is in, is open to other users, or is no usable token file; or there is
+            no home folder.
     """
-    path = path or Path.home() / ".gaia" / "bridge-token"
+    try:
+        path = path or Path.home() / ".gaia" / "bridge-token"
+    except RuntimeError:
+        raise ConfigError("the token file", "there is no home folder to keep it in", "set HOME") from None
     try:
         try:
             return _read(path), path

@@ -91,6 +91,13 @@ def test_a_broken_configuration_of_the_user_is_not_passed_over(
     assert "mcp_servers.json" in error_of(capsys, "--port", "0", code=78)
 
 
+def test_a_home_that_cannot_be_looked_into_is_no_obstacle(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", "/" + "x" * 300)  # what lies there cannot even be asked for
+    assert "there is no file missing.py" in error_of(capsys, "--port", "0", "missing.py", code=66)
+
+
 def test_an_agent_that_cannot_be_loaded_ends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_agent(tmp_path)
     assert error_of(capsys, "--port", "0", "demo.py", "missing.py", code=66) == (

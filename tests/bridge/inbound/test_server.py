@@ -1095,6 +1095,15 @@ async def test_arguments_are_the_clients_in_every_round_whatever_the_agent_does_
     assert seen == ['{"list": [1]}'] * 2
 
 
+@pytest.mark.anyio
+async def test_what_only_modern_clients_can_say_means_nothing_from_a_legacy_one() -> None:
+    seen: list[RequestContext] = []
+    async with running_bridge(one_tool(lambda _: seen.append(get_request_context()))) as running:
+        async with running.client("legacy") as client:
+            await client.session.call_tool("work", {}, input_responses={"n": ElicitResult(action="accept")})
+    assert seen[0].input_responses == {}
+
+
 # Resources, prompts, completions
 
 

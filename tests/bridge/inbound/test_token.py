@@ -52,6 +52,15 @@ def test_the_default_is_a_file_in_the_home_of_the_moment(monkeypatch: pytest.Mon
     assert place.read_text(encoding="ascii") == token + "\n"
 
 
+def test_without_a_home_it_is_said_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(cls: type[Path]) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", classmethod(no_home))
+    with pytest.raises(ConfigError, match="set HOME"):
+        load_or_create_token()
+
+
 def test_two_files_hold_two_tokens(tmp_path: Path) -> None:
     assert load_or_create_token(tmp_path / "a")[0] != load_or_create_token(tmp_path / "b")[0]
 
