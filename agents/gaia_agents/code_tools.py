@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gaia_agents.schemas import COUNT, FLAG, LINE, READ_ONLY, STRING, about, array_of, closed_object, or_null
+from gaia_bridge.jsontypes import JSON
 
 __all__ = ["FILE_PREFIX", "PROMPTS", "RESOURCES", "TEMPLATES", "TOOLS", "TREE_URI"]
-
-JSON = dict[str, Any]
 
 TREE_URI = "code://tree"
 FILE_PREFIX = "code://file/"

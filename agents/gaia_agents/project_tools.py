@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gaia_agents.schemas import COUNT, FLAG, READ_ONLY, STRING, about, array_of, closed_object, or_null
+from gaia_bridge.jsontypes import JSON
 
 __all__ = ["DASHBOARD_URI", "PROMPTS", "RESOURCES", "TOOLS"]
-
-JSON = dict[str, Any]
 
 DASHBOARD_URI = "project://dashboard"
 

@@ -73,7 +73,7 @@ def complexity(function: Function) -> int:
     conditions, and for each further operand of `and` and `or`. Functions and classes inside count for themselves.
     """
     total = 1
-    for node in _own_nodes(function):
+    for node in _own_nodes(ast.Module(function.body, [])):  # not decorators and defaults, which run outside of it
         if isinstance(node, _BRANCHES):
             total += 1
         if isinstance(node, ast.comprehension):
@@ -165,10 +165,17 @@ def _parameters(node: Function) -> list[ast.arg]:
 
 
 def _undocumented(tree: ast.Module, definitions: list[_Definition]) -> list[str]:
-    """Public names without a docstring; the module itself is called "module"."""
+    """Public names without a docstring in any of their definitions (setters and overloads share a name).
+
+    The module itself is called "module".
+    """
     missing = ["module"] if tree.body and ast.get_docstring(tree, clean=False) is None else []
-    public = [item for item in definitions if item.is_public]
-    return missing + [item.name for item in public if ast.get_docstring(item.node, clean=False) is None]
+    has_docstring: dict[str, bool] = {}
+    for item in definitions:
+        if item.is_public:
+            found = ast.get_docstring(item.node, clean=False) is not None
+            has_docstring[item.name] = found or has_docstring.get(item.name, False)
+    return missing + [name for name, found in has_docstring.items() if not found]
 
 
 def _is_typed(item: _Definition) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["COUNT", "FLAG", "LINE", "READ_ONLY", "STRING", "about", "array_of", "closed_object", "or_null"]
+from gaia_bridge.jsontypes import JSON
 
-JSON = dict[str, Any]
+__all__ = ["COUNT", "FLAG", "LINE", "READ_ONLY", "STRING", "about", "array_of", "closed_object", "or_null"]
 
 COUNT: JSON = {"type": "integer", "minimum": 0}
 FLAG: JSON = {"type": "boolean"}

@@ -86,6 +86,8 @@ class Workspace:
         if not real.is_relative_to(self.root):
             raise PathError(f"{path!r} leads out of the root folder; only files below it can be used")
         parts = real.relative_to(self.root).parts
+        if not all(_is_own_name(self.root.joinpath(*parts[:depth]), part) for depth, part in enumerate(parts)):
+            raise PathError(f"{path!r} is written otherwise in its folder; give it exactly so")
         if any(_is_git(part) for part in parts):
             raise PathError(f"{path!r} belongs to git; use git for it")
         if self._ignored(parts, os.path.isdir(real)):
@@ -227,6 +229,14 @@ def _with_gitignore(folder: Path, depth: int, above: IgnoreRules) -> IgnoreRules
     """The rules in `folder`; those of the folder above if it has none of its own."""
     text = read_small(folder / ".gitignore")
     return IgnoreRules(text.split("\n"), depth, above) if text else above
+
+
+def _is_own_name(folder: Path, name: str) -> bool:
+    """Whether an entry, if there is one, is called just so: where case does not count, `.ENV` would open `.env`."""
+    try:
+        return name in os.listdir(folder) or not os.path.lexists(folder / name)
+    except OSError:
+        return not os.path.lexists(folder / name)
 
 
 def _plain(name: str) -> str:

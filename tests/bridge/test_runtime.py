@@ -17,7 +17,7 @@ import anyio.to_thread
 import pytest
 
 from gaia_bridge.errors import BusyError
-from gaia_bridge.runtime import AgentRunner, LoopHandle, Outcome
+from gaia_bridge.runtime import AgentRunner, Job, LoopHandle, Outcome
 from tests.helpers import PATIENCE, comes_true, wait_in_thread
 
 Call = Callable[[], Any]
@@ -285,6 +285,31 @@ async def test_a_coroutine_that_is_cancelled_at_once_gives_its_place_back() -> N
 
 
 @pytest.mark.anyio
+async def test_a_coroutine_that_is_cancelled_before_its_first_step_has_an_end_too() -> None:
+    blocking, done, jobs = Blocking(), threading.Event(), list[Job]()
+
+    async def block() -> None:
+        blocking()
+
+    def cancel_and_wait() -> Any:
+        jobs[0].cancel()
+        return asyncio.Event().wait()
+
+    with runner(threads=1, queue=2) as pool:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, pool, block)
+            await blocking.until_running(1)
+            submitted = threading.Event()
+            jobs.append(
+                pool.start(lambda: submitted.wait(PATIENCE) and cancel_and_wait(), copy_context(), signalling(done.set))
+            )
+            submitted.set()
+            await run(pool, lambda: "the only thread has handed it over")
+            blocking.release.set()
+        await wait_in_thread(done.wait)
+
+
+@pytest.mark.anyio
 async def test_a_coroutine_is_cancelled_only_once_so_that_it_can_clean_up() -> None:
     started, outcomes, done = threading.Event(), list[Outcome](), threading.Event()
 
@@ -437,8 +462,7 @@ async def test_a_result_is_not_kept_once_it_was_given() -> None:
         outcome = await run(pool, Large)
         large = weakref.ref(outcome.value)
         del outcome
-        await run(pool, lambda: None)
-        gc.collect()
+        await wait_in_thread(comes_true(lambda: bool(gc.collect()) or large() is None))
         assert large() is None
 
 

@@ -107,6 +107,18 @@ def test_complexity_counts_each_branch_of_the_functions_own_body(body: str, expe
     assert complexity(function) == expected
 
 
+def test_what_runs_outside_of_a_function_does_not_make_it_complex() -> None:
+    [function] = facts("@deco(1 if a else 2)\ndef f(x=1 if b else 2): pass\n")["functions"]
+    assert function["complexity"] == 1
+
+
+def test_setters_and_overloads_need_no_docstring_of_their_own() -> None:
+    found = facts(
+        '@overload\ndef f(a: int): ...\n@overload\ndef f(a: str): ...\ndef f(a):\n    """F."""\ndef g(): ...\n'
+    )
+    assert found["missing_docstrings"] == ["module", "g"]
+
+
 def test_a_syntax_error_is_told_with_its_place() -> None:
     found = facts("x = 1\ndef broken(:\n")
     assert (found["syntax_error"]["line"], found["functions"]) == (2, [])

@@ -186,6 +186,18 @@ def test_ignored_files_are_neither_read_nor_written(tmp_path: Path) -> None:
     assert (tmp_path / ".env").read_text("utf-8") == "KEY=1"
 
 
+def test_another_spelling_does_not_get_around_the_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS: `.ENV` opens the file that is listed as `.env`. Here it is its double."""
+    write_files(tmp_path, {".gitignore": ".env\n", ".env": "KEY=1", ".ENV": "KEY=1"})
+
+    def listed(folder: Path) -> list[str]:
+        return [".env", ".gitignore"]
+
+    monkeypatch.setattr(os, "listdir", listed)
+    with pytest.raises(PathError, match="written otherwise"):
+        open_workspace(tmp_path).read(".ENV", LIMIT)
+
+
 def test_a_root_that_the_outer_repository_ignores_can_be_worked_on(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     write_files(tmp_path, {".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "vendor/\n", "vendor/lib/a": "x"})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import threading
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +20,7 @@ from gaia_bridge.content import elicitation_request, image, input_required, text
 from gaia_bridge.context import get_request_context
 from gaia_bridge.contract import Publisher, Source
 from gaia_bridge.errors import INVALID_PARAMS, BusyError, ProtocolError, ResourceNotFoundError, ToolError
+from gaia_bridge.inbound.agent_call import Question
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind
@@ -666,26 +669,40 @@ async def test_an_unpublished_agent_leaves_no_thread_behind() -> None:
 @pytest.mark.anyio
 @pytest.mark.requirement("S-14")
 async def test_an_agent_that_floods_its_client_starves_nobody() -> None:
-    posted, release = threading.Event(), threading.Event()
+    class Quick(FakeRequest):
+        """The request of a client that wants no progress: there is nothing to wait for."""
+
+        async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+            self.progress.append((progress, total, message))
+
+    stop, flooded = threading.Event(), threading.Event()
 
     def flood(arguments: JSON) -> str:
         request = get_request_context()
-        for number in range(200_000):
+        deadline = time.monotonic() + PATIENCE / 2
+        for number in itertools.count():
             request.report_progress(number)
-            if number == 10_000:
-                posted.set()
-            if release.is_set():
+            if number == 1_000:
+                flooded.set()
+            if stop.is_set():
+                return "stopped"
+            if time.monotonic() > deadline:
                 break
-        return "done"
+        return "nobody came to stop it"
 
-    request = FakeRequest()
+    request, results = Quick(), list[JSON]()
+
+    async def call_it() -> None:
+        results.append(await source.call_tool("work", {}, request))
+
     async with published(one_tool(flood), AgentLimits(notes=10)) as source:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(source.call_tool, "work", dict[str, Any](), request)
-            await wait_in_thread(posted.wait)
-            for _ in range(100):  # the loop comes round while the flood goes on
+            tasks.start_soon(call_it)
+            await wait_in_thread(flooded.wait)
+            for _ in range(10):  # the loop comes round while the flood goes on
                 await anyio.lowlevel.checkpoint()
-            release.set()
+            stop.set()
+    assert text_of(results[0]) == "stopped"
     numbers = [progress for progress, _, _ in request.progress]
     assert numbers == sorted(numbers)
 
@@ -727,6 +744,19 @@ async def test_anything_can_be_logged_and_reported_in_valid_text() -> None:
     assert [logger for _, _, logger in request.logs] == ["5"] * 5 + ["?"]
     assert len(request.logs[4][1]) <= 100
     assert [message for _, _, message in request.progress] == ["?", "5"]
+
+
+def test_an_answer_that_comes_twice_or_too_late_is_ignored() -> None:
+    question = Question("q1", "roots/list", {})
+    question.answer({"roots": []})
+    question.answer({"roots": [1]})
+    question.fail(ValueError())
+    assert question.reply.result() == {"roots": []}
+    late = Question("q2", "roots/list", {})
+    late.reply.cancel()
+    late.answer({"roots": []})
+    late.fail(ValueError())
+    assert late.reply.cancelled()
 
 
 # Changes
