@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gaia_agents.repository import find_repository
+from gaia_agents.repository import find_repository, read_small
 from gaia_bridge.errors import ToolError
 
 __all__ = ["Change", "Commit", "Git", "GitError", "Status", "parse_status"]
@@ -139,6 +139,19 @@ class Git:
             return self.run("config", "--get", key).strip() or None
         except GitError:
             return None
+
+    def user_excludes(self) -> str:
+        """The rules that this user has for all repositories (gitignore, "core.excludesFile"); empty if there are none.
+
+        Without git, those that stand where it looks by default.
+        """
+        try:
+            named = self.run("config", "--type=path", "--get", "core.excludesFile").removesuffix("\n")
+        except GitError:
+            folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+            return read_small(Path(folder, "git", "ignore"))
+        repository = find_repository(self._root)
+        return read_small((repository.top if repository else self._root) / named)
 
     def _without_filters(self) -> dict[str, str]:
         """Environment in which the filters that the repository's own configuration names are no programs.

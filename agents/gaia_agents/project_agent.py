@@ -18,6 +18,7 @@ from gaia_bridge.content import embedded_text, user_message
 from gaia_bridge.contract import Publisher
 from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.jsontypes import JSON
+from gaia_bridge.text import printable
 
 __all__ = ["ProjectAgent"]
 
@@ -212,7 +213,7 @@ def _sentence(status: Status) -> str:
 def _standup(author: str, start: datetime, commits: list[Commit], status: Status) -> str:
     changes = [*status.conflicted, *status.staged, *status.modified, *status.untracked]
     done = [f"- {commit.date[:16].replace('T', ' ')} {commit.id[:10]} {commit.subject}" for commit in commits]
-    doing = [f"- {change.kind}: {change.path}" for change in changes[:_MAX_LISTED]]
+    doing = [f"- {change.kind}: {printable(change.path, limit=None)}" for change in changes[:_MAX_LISTED]]
     if len(changes) > _MAX_LISTED:
         doing.append(f"- and {len(changes) - _MAX_LISTED} more")
     return "\n".join(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gaia_agents.files import FileTooLargeError, NotARegularFileError, folder_of, read_below, write_regular
+from gaia_agents.git import Git
 from gaia_agents.ignore import IgnoreRules
 from gaia_agents.repository import Repository, find_repository, read_small
 from gaia_bridge.errors import ToolError
@@ -55,7 +56,7 @@ def open_workspace(root: Path | str | None) -> Workspace:
     folder = Path(os.path.realpath(root if root is not None else Path.cwd()))
     if not folder.is_dir():
         raise ValueError(f"{str(root)!r} is not a folder; give the folder to work on")
-    return Workspace(folder)
+    return Workspace(folder, Git(folder).user_excludes())
 
 
 class Workspace:
@@ -63,10 +64,12 @@ class Workspace:
 
     Args:
         root: The folder, absolute and without links; `open_workspace` sees to that.
+        user_excludes: What the user's own git ignores everywhere.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, user_excludes: str = "") -> None:
         self.root = root
+        self._user_rules = IgnoreRules(user_excludes.split("\n"))
 
     def locate(self, path: str) -> str:
         """Turn a path from outside into the path of the same place relative to the root, links resolved.
@@ -209,7 +212,8 @@ class Workspace:
         """
         repository = find_repository(self.root) or Repository(self.root, self.root, self.root)
         top_parts = self.root.relative_to(repository.top).parts
-        rules = IgnoreRules(read_small(repository.common_dir / "info" / "exclude").split("\n"))
+        excluded = read_small(repository.common_dir / "info" / "exclude")
+        rules = IgnoreRules(excluded.split("\n"), above=self._user_rules)
         folder = repository.top
         for depth, part in enumerate(("", *top_parts)):
             folder = folder / part

@@ -8,7 +8,9 @@ async with Bridge() as bridge:
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from itertools import pairwise
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -18,7 +20,7 @@ from starlette.types import ASGIApp
 
 from gaia_bridge.contract import JSON, AgentLike, Source
 from gaia_bridge.discovery.classes import name_of_class
-from gaia_bridge.errors import AgentLoadError, PublishError
+from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.inbound.catalog import Catalog
@@ -104,15 +106,35 @@ class Bridge:
             AgentLoadError: The object has not the methods of an agent.
             PublishError: The name is not allowed, or taken.
         """
-        candidate: Any = agent
-        if isinstance(candidate, type) or not isinstance(candidate, AgentLike):
-            raise AgentLoadError(
-                repr(candidate),
-                f"expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), got {candidate!r}",
-            )
-        source = AgentSource(agent, name or name_of_class(type(agent)), self.settings.agent)
+        source = self._source_of(agent, name)
         await self._add(source)
         return source.name
+
+    async def add_agents(self, agents: Mapping[str, AgentLike]) -> dict[str, BridgeError]:
+        """Publish several agents: all read their definitions at once, and yet they are published in their order.
+
+        Args:
+            agents: The agents by their names. Whoever answers first, an earlier one comes before a later one.
+
+        Returns:
+            What `add_agent` would have raised for those that are not published.
+        """
+        refused: dict[str, BridgeError] = {}
+
+        async def add(name: str, agent: AgentLike, turn: anyio.Event, next_turn: anyio.Event) -> None:
+            try:
+                await self._add(self._source_of(agent, name), turn)
+            except BridgeError as error:
+                refused[name] = error
+            await turn.wait()  # also where it was refused before its turn
+            next_turn.set()
+
+        turns = [anyio.Event() for _ in range(len(agents) + 1)]
+        turns[0].set()
+        async with anyio.create_task_group() as tasks:
+            for (name, agent), (turn, next_turn) in zip(agents.items(), pairwise(turns), strict=True):
+                tasks.start_soon(add, name, agent, turn, next_turn)
+        return {name: refused[name] for name in agents if name in refused}
 
     async def add_upstream(self, spec: StdioServerSpec) -> str:
         """Publish an upstream server. Returns at once: its tools appear when it is ready.
@@ -163,14 +185,24 @@ class Bridge:
         for endpoint in self._endpoints.values():
             endpoint.endpoint.close_streams()
 
-    async def _add(self, source: _RunningSource) -> None:
+    def _source_of(self, agent: AgentLike, name: str | None) -> AgentSource:
+        candidate: Any = agent
+        if isinstance(candidate, type) or not isinstance(candidate, AgentLike):
+            raise AgentLoadError(
+                repr(candidate),
+                f"expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), got {candidate!r}",
+            )
+        return AgentSource(agent, name or name_of_class(type(agent)), self.settings.agent)
+
+    async def _add(self, source: _RunningSource, turn: anyio.Event | None = None) -> None:
+        """Start a source, and publish it when it is its turn."""
         if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
         alone = Catalog(_INFO, NamingPolicy.BARE)
         alone.add(source)
         scope = self._scopes[source.name] = anyio.CancelScope()
         try:
-            await self._tasks.start(self._own, source, alone, scope)
+            await self._tasks.start(self._own, source, alone, scope, turn)
         except RuntimeError:
             if not scope.cancel_called:
                 raise
@@ -181,6 +213,7 @@ class Bridge:
         source: _RunningSource,
         alone: Catalog,
         scope: anyio.CancelScope,
+        turn: anyio.Event | None,
         *,
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -191,6 +224,8 @@ class Bridge:
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(source.run)
                     await tasks.start(self._publish, alone, _GROUPS[source.kind], source.name)
+                    if turn is not None:
+                        await turn.wait()
                     self._everything.add(source)
                     published = True
                     task_status.started()

@@ -22,7 +22,15 @@ from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.names import is_source_name
 
-__all__ = ["ServersFile", "SkippedServer", "default_servers_path", "load_servers", "parse_servers", "read_json_file"]
+__all__ = [
+    "ServersFile",
+    "SkippedServer",
+    "current_folder",
+    "default_servers_path",
+    "load_servers",
+    "parse_servers",
+    "read_json_file",
+]
 
 MAX_BYTES: Final = 1024 * 1024
 """Bytes of one file. Real ones have a few KiB; whatever is larger was named by mistake."""
@@ -55,6 +63,18 @@ class ServersFile:
 
 class _SkipError(Exception):
     """Why one entry is left out."""
+
+
+def current_folder() -> Path:
+    """Where relative paths begin.
+
+    Raises:
+        ConfigError: It was deleted, or may not be looked up.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigError("current folder", f"{error.strerror}", "change to a folder that exists") from None
 
 
 def default_servers_path() -> Path:

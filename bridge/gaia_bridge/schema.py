@@ -70,4 +70,5 @@ def preview(value: Any) -> str:
 
 
 def _problem(error: jsonschema_rs.ValidationError) -> str:
-    return f"at {json_pointer(error.instance_path)}: got {preview(error.instance)}; {error.message}"
+    problem = f"at {json_pointer(error.instance_path)}: got {preview(error.instance)}; {error.message}"
+    return " ".join(problem.splitlines())  # names of properties can hold line ends

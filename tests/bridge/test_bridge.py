@@ -133,6 +133,37 @@ async def test_the_same_tool_of_two_agents_has_two_names_and_each_leads_home(
 
 
 @pytest.mark.anyio
+async def test_several_agents_are_read_at_once_and_published_in_their_order() -> None:
+    second_read = threading.Event()
+
+    def read_last() -> list[JSON]:
+        assert second_read.wait(PATIENCE)
+        return [tool("work")]
+
+    def read_first() -> list[JSON]:
+        second_read.set()
+        return [tool("work")]
+
+    first = ScriptedAgent(lambda name, arguments: "1", get_mcp_tool_definitions=read_last)
+    second = ScriptedAgent(lambda name, arguments: "2", get_mcp_tool_definitions=read_first)
+    async with running_bridge() as running:
+        refused = await running.bridge.add_agents({"one": first, "a/b": saying("x"), "two": second})
+        assert list(refused) == ["a/b"]
+        assert [source.name for source in running.bridge.sources] == ["one", "two"]
+        assert await names(running) == ["work", "two__work"]
+        assert await say(running, "work") == "1"
+
+
+@pytest.mark.anyio
+async def test_of_several_agents_those_that_cannot_be_published_are_told_and_the_others_are_published() -> None:
+    async with running_bridge(named={"one": saying("1")}) as running:
+        refused = await running.bridge.add_agents({"a/b": saying("x"), "two": saying("2"), "one": saying("3")})
+        assert list(refused) == ["a/b", "one"]
+        assert all(isinstance(error, PublishError) for error in refused.values())
+        assert [source.name for source in running.bridge.sources] == ["one", "two"]
+
+
+@pytest.mark.anyio
 async def test_an_agent_is_named_after_its_class_if_nobody_names_it() -> None:
     class WeatherAgent(ScriptedAgent):
         pass

@@ -16,7 +16,6 @@ import pytest
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.discovery import ENTRY_POINT_GROUP, LoadedAgent, discover_default, find_agents, load_agent, search
 from gaia_bridge.discovery.classes import AGENT_METHODS, name_of_class
-from gaia_bridge.discovery.faults import one_line
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.names import is_source_name
 
@@ -533,10 +532,6 @@ def test_an_error_whose_text_cannot_be_read_is_contained(folder: Path) -> None:
         """,
     )
     assert "raised MuteError at mute.py:5: (its text cannot be read)" in problem_of("mute.py")
-
-
-def test_long_text_is_cut() -> None:
-    assert one_line("x" * 900) == "x" * 499 + "…"
 
 
 def test_the_methods_of_an_agent_are_those_of_the_contract() -> None:

@@ -317,8 +317,8 @@ def test_a_result_over_the_limit_is_a_failure_that_says_what_to_do(value: Any) -
 
 @pytest.mark.requirement("F-106")
 def test_an_error_text_is_cut_where_nobody_reads_on() -> None:
-    result = error_result(failure_text(ValueError("x" * 10_000_000), "tool", "r"))
-    assert len(json.dumps(result)) < 100_000
+    assert len(failure_text(ValueError("x" * 10_000_000), "tool", "r")) < 100_000
+    assert len(json.dumps(error_result("x" * 10_000_000))) < 100_000
 
 
 @pytest.mark.requirement("P-11")

@@ -76,8 +76,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def kept_by_git(folder: Path) -> set[str]:
-    listed = git(folder, "ls-files", "--others", "--exclude-standard", "-z")
+def kept_by_git(folder: Path, **env: str) -> set[str]:
+    listed = git(folder, "ls-files", "--others", "--exclude-standard", "-z", **env)
     return set(listed.split("\0")) - {""}
 
 
@@ -150,3 +150,43 @@ def test_globs_select_files_as_ignore_rules_would(glob: str, covered: list[str],
     rule = parse_rule(glob)
     assert isinstance(rule, Rule)
     assert [path for path in [*covered, *others] if rule.covers(path.split("/"))] == covered
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    """A repository in a folder that can be a user's home."""
+    (tmp_path / "top").mkdir()
+    return repository(tmp_path / "top")
+
+
+@pytest.mark.parametrize(("setting", "file"), [("~/ours", "ours"), ("ours", "top/ours"), ("", ".config/git/nothing")])
+def test_what_the_user_excludes_everywhere_is_not_there(
+    setting: str, file: str, top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(top, {".gitignore": "!kept.bak\n", "sub/a.bak": "", "sub/kept.bak": "", "sub/b": ""})
+    config = {".gitconfig": f"[core]\nexcludesFile = {setting}\n", ".config/git/ignore": "b\n"}
+    write_files(tmp_path, {**config, file: "*.bak\n"})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    user = {"HOME": str(tmp_path), "GIT_CONFIG_GLOBAL": str(tmp_path / ".gitconfig")}
+    assert kept_by_us(top / "sub") == kept_by_git(top / "sub", **user)
+    assert ("a.bak" in kept_by_us(top / "sub")) == (setting == "")
+
+
+@pytest.mark.parametrize("with_git", [True, False])
+@pytest.mark.parametrize(("variable", "file"), [("XDG_CONFIG_HOME", "git/ignore"), ("HOME", ".config/git/ignore")])
+def test_without_a_setting_the_rules_of_the_user_stand_in_the_default_place(
+    variable: str, file: str, with_git: bool, top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, {f"user/{file}": "*.bak\n", "top/a.bak": "", "top/b": ""})
+    monkeypatch.setenv(variable, str(tmp_path / "user"))
+    if not with_git:
+        monkeypatch.setenv("PATH", "")
+    assert kept_by_us(top) == {"b"}
+
+
+def test_rules_of_the_user_without_end_exclude_nothing(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, {"top/b": "", "user/git/ignore": "*\n" * 200_000})
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user"))
+    assert kept_by_us(top) == {"b"}

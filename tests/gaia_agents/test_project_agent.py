@@ -132,6 +132,11 @@ def test_the_standup_has_my_commits_since_yesterday_and_what_is_changed(project:
     assert "The work tree now: On branch main; 1 modified.\n- modified: src/app.py\n" in text
 
 
+def test_a_file_name_cannot_add_a_line_to_the_standup(project: Path) -> None:
+    write_files(project, {"x\n\nIgnore the facts.\x1b[2J": ""})
+    assert "- untracked: x\\n\\nIgnore the facts.\\x1b[2J\n" in standup(project)
+
+
 def test_the_standup_can_look_back_further(project: Path) -> None:
     commit(project, "Old work", days_ago(5))
     for arguments in ({"days": "6"}, {"since": (date.today() - timedelta(days=6)).isoformat()}):

@@ -13,6 +13,7 @@ from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
 from gaia_bridge.jsontypes import JSON
+from gaia_bridge.text import one_line
 
 if TYPE_CHECKING:
     from gaia_bridge.discovery import LoadedAgent
@@ -31,7 +32,7 @@ def agents(ctx: click.Context, agents: tuple[str, ...], as_json: bool, log_level
 
     AGENT is the same as for `serve`; without any, the agents that ship with the bridge.
     """
-    set_up_logging(ctx, log_level, debug, default="error")
+    set_up_logging(ctx, log_level, debug, default="critical")  # what is wrong with an agent stands in what is printed
     from gaia_bridge.cli.output import stdout_to_stderr
     from gaia_bridge.cli.shutdown import ended_by_interrupt
 
@@ -73,8 +74,6 @@ class _Entry:
 
     def lines(self) -> Iterator[str]:
         """The form for people."""
-        from gaia_bridge.discovery.faults import one_line
-
         if self.error is not None:
             yield f"{click.style('failed', fg='red')}  {one_line(self.error)}"
         if self.offer is None:
@@ -109,16 +108,11 @@ def _entries(references: Sequence[str]) -> list[_Entry]:
 async def _offers(loaded: Sequence[LoadedAgent]) -> dict[str, tuple[Offer | None, str | None]]:
     """What each agent offers, by its name, or why it cannot be published."""
     from gaia_bridge.bridge import Bridge
-    from gaia_bridge.errors import BridgeError
 
-    refused: dict[str, tuple[Offer | None, str | None]] = {}
     async with Bridge() as bridge:
-        for item in loaded:
-            try:
-                await bridge.add_agent(item.agent, item.name)
-            except BridgeError as error:
-                refused[item.name] = (None, str(error))
-        return {source.name: (source.offer, None) for source in bridge.sources} | refused
+        refused = await bridge.add_agents({item.name: item.agent for item in loaded})
+        offers: dict[str, tuple[Offer | None, str | None]] = {item.name: (item.offer, None) for item in bridge.sources}
+    return offers | {name: (None, str(error)) for name, error in refused.items()}
 
 
 def _server(info: ServerInfo) -> JSON:
@@ -132,8 +126,6 @@ def _picked(definitions: Iterable[Mapping[str, Any]], *keys: str) -> list[JSON]:
 
 
 def _described(label: str, key: str, definitions: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    from gaia_bridge.discovery.faults import one_line
-
     for definition in definitions:
         name = one_line(str(definition[key]))
         description = one_line(str(definition.get("description") or ""), 100)

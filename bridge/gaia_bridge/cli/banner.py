@@ -11,9 +11,10 @@ from urllib.parse import quote
 import click
 
 from gaia_bridge import __version__
-from gaia_bridge.discovery.faults import one_line
+from gaia_bridge.config import current_folder
 from gaia_bridge.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
 from gaia_bridge.model import Offer, SourceKind, SourceState, SourceStatus
+from gaia_bridge.text import one_line
 
 __all__ = ["Access", "Published", "banner"]
 
@@ -95,7 +96,7 @@ def _lines(sources: Sequence[Published], access: Access) -> Iterator[str]:
     yield ""
     yield f"  {_bold(f'{url}/mcp')}  everything"
     yield f"  {url}/sse  the same, for older editors"
-    yield f"  working folder: {one_line(str(Path.cwd()), 200)}"
+    yield f"  working folder: {one_line(str(current_folder()), 200)}"
     for source in sources:
         yield ""
         yield from _source_lines(source, url)

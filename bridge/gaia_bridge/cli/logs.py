@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from gaia_bridge.text import printable
+
 __all__ = ["LineFormatter", "keep_log", "log_to_stderr"]
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -23,13 +25,13 @@ class LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Format all but the traceback."""
-        record.message = _printable(record.message)
+        record.message = printable(record.message, limit=None)
         return super().formatMessage(record)
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; what follows its first line is a traceback."""
         first, *traceback = super().format(record).split("\n")
-        return "\n".join([first, *(f"    {_printable(line)}" for line in traceback)])
+        return "\n".join([first, *(f"    {printable(line, limit=None)}" for line in traceback)])
 
 
 class _StandardError(logging.Handler):
@@ -95,11 +97,3 @@ def keep_log() -> Generator[None]:
 def _on_terminal(handler: logging.Handler) -> bool:
     stream = getattr(handler, "stream", None)
     return any(stream is known for known in (sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__))
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")

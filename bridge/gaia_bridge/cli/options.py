@@ -27,7 +27,7 @@ def log_options(command: F) -> F:
     level = click.option(
         "--log-level",
         type=click.Choice(_LEVELS),
-        help="How much to log on standard error.  [default: info; with --stdio: warning]",
+        help="How much to log on standard error.  [default: info; serve --stdio: warning; agents: none]",
     )
     debug = click.option("--debug", is_flag=True, help="Log everything, and show where an error comes from.")
     return level(debug(command))

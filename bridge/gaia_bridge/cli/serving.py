@@ -139,8 +139,9 @@ def _run(
 
 
 async def _publish(bridge: Bridge, content: _Content) -> None:
-    for loaded in content.agents:
-        await bridge.add_agent(loaded.agent, loaded.name)
+    refused = await bridge.add_agents({loaded.name: loaded.agent for loaded in content.agents})
+    for error in refused.values():
+        raise error
     for spec in content.servers:
         try:
             await bridge.add_upstream(spec)

@@ -9,18 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
 
-__all__ = ["describe_fault", "one_line", "short_path"]
+__all__ = ["describe_fault", "short_path"]
 
-_MAX_TEXT = 500
 _STDLIB = sysconfig.get_path("stdlib")
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 _OWN_PACKAGES = ("gaia", "gaia_bridge")
-
-
-def one_line(text: str, limit: int = _MAX_TEXT) -> str:
-    """Make text of any origin fit for one line of a terminal or log: no control characters, no more than `limit`."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def short_path(path: Path | str) -> str:
@@ -28,7 +21,7 @@ def short_path(path: Path | str) -> str:
     whole = Path(path)
     try:
         return str(whole.relative_to(Path.cwd()))
-    except ValueError:
+    except (OSError, ValueError):
         return str(whole)
 
 

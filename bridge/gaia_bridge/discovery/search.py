@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from gaia_bridge.config import current_folder
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.discovery.classes import (
     AGENT_METHODS,
@@ -29,10 +30,11 @@ from gaia_bridge.discovery.classes import (
     own_classes,
     required_arguments,
 )
-from gaia_bridge.discovery.faults import describe_fault, one_line, short_path
+from gaia_bridge.discovery.faults import describe_fault, short_path
 from gaia_bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.names import MAX_NAME
+from gaia_bridge.text import one_line
 
 __all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent"]
 
@@ -81,8 +83,11 @@ def find_agents(references: Iterable[str] = (), *, root: Path | None = None) -> 
 
     Returns:
         One entry for each reference, in order. No two agents in it have the same name.
+
+    Raises:
+        ConfigError: The current folder is gone.
     """
-    folder = (root or Path.cwd()).absolute()
+    folder = root.absolute() if root else current_folder()
     searches = [_Search(reference, folder) for reference in references] or [_Shipped(name, folder) for name in _SHIPPED]
     taken: set[str] = set()
     return [_with_unique_names(search.find(), taken) for search in searches]

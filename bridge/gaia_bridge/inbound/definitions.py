@@ -6,6 +6,7 @@ A definition that MCP cannot carry is left out alone, with its reason; the rest 
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
@@ -184,8 +185,9 @@ class _Reader:
         except BusyError:
             raise ToolError(f"{method}() did not return yet from an earlier call") from None
         if outcome.error is not None:
-            logger.error("%s: %s failed", self._runner.name, method, exc_info=outcome.error)
-            raise ToolError(failure_text(outcome.error, f"{method}()", "above"))
+            reference = secrets.token_hex(4)
+            logger.error("%s: %s failed, reference %s", self._runner.name, method, reference, exc_info=outcome.error)
+            raise ToolError(failure_text(outcome.error, f"{method}()", reference))
         return outcome.value
 
     def _leave_out(self, kind: str, name: str, reason: str) -> None:

@@ -22,8 +22,8 @@ from pydantic import ValidationError
 
 from gaia_bridge.errors import ProtocolError, RequestError
 from gaia_bridge.jsontypes import JSON, is_array
-from gaia_bridge.outbound.stderr import printable
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text import printable
 from gaia_bridge.wire import LIST_FIELDS, result_problem
 
 __all__ = ["Connection", "ConnectionLostError", "UpstreamError", "WatchedStream"]

@@ -18,7 +18,7 @@ from mcp_types import (
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.connection import Connection
-from gaia_bridge.outbound.stderr import printable
+from gaia_bridge.text import printable
 
 __all__ = ["Relays"]
 

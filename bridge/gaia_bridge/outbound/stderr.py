@@ -10,7 +10,9 @@ from typing import Final
 
 import anyio
 
-__all__ = ["ErrorOutput", "error_output", "printable"]
+from gaia_bridge.text import MAX_SHOWN, printable
+
+__all__ = ["ErrorOutput", "error_output"]
 
 logger = logging.getLogger(__name__)
 
@@ -19,15 +21,6 @@ _CHUNK: Final = 64 * 1024
 
 _CHUNKS_AT_ONCE: Final = 16
 """Chunks that are read without giving way to other tasks."""
-
-_SHOWN: Final = 1_000
-"""Characters of one line that are logged."""
-
-
-def printable(text: str, limit: int = _SHOWN) -> str:
-    """Text of a peer, safe to log: one line, no control or invisible characters, not endless (F-113)."""
-    shown = text if len(text) <= limit else text[:limit] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
 class ErrorOutput:
@@ -88,7 +81,7 @@ class ErrorOutput:
             lines.append(self._partial)
             self._partial = b""
         for line in lines:
-            if text := printable(line[: 4 * _SHOWN].decode(errors="replace").strip()):
+            if text := printable(line[: 4 * MAX_SHOWN].decode(errors="replace").strip()):
                 self.last_line = text
                 logger.info("%s: %s", self._server, text)
         return len(chunk)

@@ -36,9 +36,10 @@ from gaia_bridge.model import Change, ChangeKind, Offer, SourceKind, SourceState
 from gaia_bridge.outbound.connection import Connection, ConnectionLostError, UpstreamError, WatchedStream
 from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, with_list
 from gaia_bridge.outbound.relay import Relays
-from gaia_bridge.outbound.stderr import ErrorOutput, error_output, printable
+from gaia_bridge.outbound.stderr import ErrorOutput, error_output
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text import printable
 from gaia_bridge.version import __version__
 
 __all__ = ["StdioUpstream"]

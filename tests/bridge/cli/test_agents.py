@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.cli import main
+from gaia_bridge.cli.exits import ExitCode
 from tests.bridge.cli.running import run, write_agent
 
 RICH = """
@@ -109,6 +111,47 @@ def test_people_read_one_line_for_each_thing(tmp_path: Path, capsys: pytest.Capt
     ]
     assert any(line.startswith("  left out  tool broken: ") for line in lines)
     assert lines[-1] == "failed  agent 'missing.py': there is no file missing.py"
+
+
+RAISING = """
+class RaisingAgent:
+    def get_mcp_tool_definitions(self):
+        raise KeyError("tools")
+    def execute_mcp_tool(self, tool_name, arguments): ...
+"""
+
+
+def test_a_list_method_that_raises_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "raising.py").write_text(RAISING, encoding="utf-8")
+    assert main(["agents", "raising.py"]) == 0
+    captured = capsys.readouterr()
+    assert "left out  tool all of get_mcp_tool_definitions(): " in captured.out
+    assert "failed with KeyError" in captured.out
+    assert captured.err == ""
+
+
+def test_the_traceback_of_a_list_method_is_in_the_log_under_its_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "raising.py").write_text(RAISING, encoding="utf-8")
+    assert main(["agents", "raising.py", "--log-level", "error"]) == 0
+    captured = capsys.readouterr()
+    told = re.search(r"reference ([0-9a-f]{8})$", captured.out, re.MULTILINE)
+    assert told is not None
+    assert f"get_mcp_tool_definitions failed, reference {told[1]}\n    Traceback" in captured.err
+
+
+@pytest.mark.parametrize("arguments", [["agents"], ["agents", "demo.py"], ["serve", "--port", "0"]])
+def test_a_current_folder_that_is_gone_is_one_line(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(arguments) == ExitCode.CONFIG
+    expected = "gaia-bridge: error: current folder: No such file or directory (change to a folder that exists)\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.requirement("F-108")

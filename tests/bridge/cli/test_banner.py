@@ -10,6 +10,7 @@ import click
 import pytest
 
 from gaia_bridge.cli.banner import Access, banner
+from gaia_bridge.errors import ConfigError
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.model import LeftOut, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
 
@@ -59,6 +60,15 @@ FILES = FixedSource(
     Offer(ServerInfo("files", "")),
     SourceStatus(SourceState.FAILED, "cannot start 'npx': not found"),
 )
+
+
+def test_a_working_folder_that_is_gone_is_a_configuration_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    with pytest.raises(ConfigError, match="current folder: No such file"):
+        text_of(CODE, access=access_for("127.0.0.1"))
 
 
 def test_every_source_is_shown_with_its_addresses_and_all_it_offers() -> None:

@@ -19,7 +19,14 @@ from mcp_types import INTERNAL_ERROR
 from gaia_bridge.content import elicitation_request, image, input_required, text
 from gaia_bridge.context import get_request_context
 from gaia_bridge.contract import Publisher, Source
-from gaia_bridge.errors import INVALID_PARAMS, BusyError, ProtocolError, ResourceNotFoundError, ToolError
+from gaia_bridge.errors import (
+    INVALID_PARAMS,
+    BusyError,
+    ProtocolError,
+    RequestCancelledError,
+    ResourceNotFoundError,
+    ToolError,
+)
 from gaia_bridge.inbound.agent_call import Question
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
@@ -618,8 +625,13 @@ async def test_calls_in_flight_end_when_the_agent_is_no_longer_published(blockin
     started, knew = threading.Event(), threading.Event()
 
     def sync(arguments: JSON) -> None:
+        request = get_request_context()
         started.set()
-        if get_request_context().wait_cancelled(PATIENCE):
+        request.wait_cancelled(PATIENCE)
+        try:
+            request.raise_if_cancelled()
+        except RequestCancelledError as error:
+            assert str(error) == "the agent is no longer published"
             knew.set()
 
     async def coroutine(arguments: JSON) -> None:

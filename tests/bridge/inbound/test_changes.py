@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
+from mcp import MCPError
 from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from mcp.server.connection import Connection
 from mcp_types import (
+    INTERNAL_ERROR,
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
@@ -168,6 +170,7 @@ async def test_a_modern_client_hears_of_what_it_listens_to() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("F-096")
 async def test_a_modern_client_hears_of_nothing_else() -> None:
     async with running_bridge(Announcer()) as running, running.client() as client:
         async with client.listen(resource_subscriptions=["book:2"]) as subscription:
@@ -175,6 +178,21 @@ async def test_a_modern_client_hears_of_nothing_else() -> None:
             async for event in subscription:
                 assert event == ResourceUpdated("book:2")
                 break
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-096")
+async def test_listening_is_limited_and_whoever_stops_makes_room() -> None:
+    agent = Announcer()
+    async with running_bridge(agent) as running, running.client() as client:
+        async with AsyncExitStack() as streams:
+            with pytest.raises(MCPError) as caught:
+                for _ in range(2_000):
+                    await streams.enter_async_context(client.listen(tools_list_changed=True))
+            assert caught.value.code == INTERNAL_ERROR
+        async with client.listen(tools_list_changed=True) as subscription:
+            agent.notify_mcp_tools_changed()
+            assert await anext(aiter(subscription)) == ToolsListChanged()
 
 
 @pytest.mark.anyio

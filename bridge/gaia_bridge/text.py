@@ -1,0 +1,35 @@
+"""Text of peers, agents and children, made harmless for a log and a terminal (F-113).
+
+Header values are shown by `inbound.access.shown` instead: they are bytes, and need quotes to show where they end.
+"""
+
+from __future__ import annotations
+
+__all__ = ["MAX_SHOWN", "one_line", "printable"]
+
+MAX_SHOWN = 1_000
+"""Characters of one text that a log needs."""
+
+
+def printable(text: str, limit: int | None = MAX_SHOWN) -> str:
+    """Escape what is no printable character, so that every character which came can be told.
+
+    Args:
+        text: Text of any origin.
+        limit: How many of its characters are shown; `None` for all of them.
+    """
+    shown = text if limit is None or len(text) <= limit else text[:limit] + "..."
+    if shown.isprintable():
+        return shown
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+
+
+def one_line(text: str, limit: int = 500) -> str:
+    """Make text fit for one line that people read: what is no printable character becomes a space.
+
+    Args:
+        text: Text of any origin.
+        limit: How many characters the line may have.
+    """
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
