@@ -71,7 +71,10 @@ class Performer:
             asked = await self._run(active, request, what)
         finally:
             self._active.discard(active)
-        return asked or self._checked(self._result(active.outcome, what), request)
+        if asked is not None:
+            return asked
+        active.cancel(f"{what} is over")  # for whatever the agent still has running in its name
+        return self._checked(self._result(active.outcome, what), request)
 
     def close(self) -> None:
         """Cancel every call: those that run and those that wait for a client."""
