@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
 from tests.requirements import REQUIREMENTS
 
 CLEARED = ("GAIA_", "MCP_", "XDG_")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As a background job of a script, we were told to ignore Ctrl-C; the servers that we start must not be.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
