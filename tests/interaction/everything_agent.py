@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -420,7 +420,8 @@ class EverythingAgent(MCPAgent):
     # Changes
 
     def _grow(self, key: str) -> Any:
-        self._grown.append(key)
+        if key not in self._grown:
+            self._grown.append(key)
         self.notify_mcp_tools_changed()
         self.notify_mcp_prompts_changed()
         self.notify_mcp_resources_changed()
@@ -430,8 +431,3 @@ class EverythingAgent(MCPAgent):
         self._updates[key] += 1
         self.notify_mcp_resource_updated(key)
         return {}
-
-
-def normalised(tool: Mapping[str, Any]) -> JSON:
-    """A tool as a client must see it: MCP demands an object schema for the input (S1-18)."""
-    return {**tool, "inputSchema": {"type": "object", **(tool.get("inputSchema") or {})}}

@@ -111,6 +111,7 @@ async def test_a_client_hears_of_changed_lists_and_of_the_resource_it_subscribed
         if not link.modern:
             await older(client).unsubscribe_resource(WATCHED)
             await older(client).subscribe_resource(OTHER)
+            await ear.until({OTHER}, lambda: call(client, "touch", key=OTHER))  # after all that was still on its way
             ear.heard.clear()
             await call(client, "touch", key=WATCHED)
             await ear.until({OTHER}, lambda: call(client, "touch", key=OTHER))

@@ -11,7 +11,7 @@ import pytest
 
 from gaia_bridge.jsontypes import JSON
 from tests.conformance.raw_clients import RawClient, connect_http, connect_sse, connect_stdio
-from tests.interaction.connecting import AGENT_FILE, ERAS, TRANSPORTS, serving
+from tests.interaction.connecting import AGENT_FILE, ERAS, HTTP_TRANSPORTS, TRANSPORTS, serving
 from tests.interaction.everything_agent import EverythingAgent
 
 pytestmark = pytest.mark.anyio
@@ -90,3 +90,31 @@ async def test_hanging_up_gives_up_a_modern_call_and_leaves_a_legacy_one_alone(e
             tasks.cancel_scope.cancel()  # which closes the connection, and sends nothing
         await call("release")
         assert await call("ended") == {"cancelled": era == "modern"}
+
+
+@pytest.mark.parametrize("transport", HTTP_TRANSPORTS)
+@pytest.mark.requirement("F-086")
+async def test_nobody_can_cancel_the_request_of_somebody_else(transport: str) -> None:
+    """Both clients count their requests from one."""
+    held: list[JSON] = []
+    async with (
+        serving({"everything": EverythingAgent()}) as (url, _),
+        connected(transport, url) as mine,
+        connected(transport, url) as theirs,
+    ):
+        await mine.initialize(LEGACY)
+        await theirs.initialize(LEGACY)
+
+        async def hold() -> None:
+            held.append(await mine.result("tools/call", {"name": "hold", "arguments": {"key": "x"}}))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hold)
+            await theirs.result("tools/call", {"name": "started", "arguments": {"key": "x"}})
+            for number in range(4):
+                cancel = {"method": "notifications/cancelled", "params": {"requestId": number}}
+                await theirs.send({"jsonrpc": "2.0", **cancel})
+            await theirs.result("tools/call", {"name": "release", "arguments": {"key": "x"}})
+        assert [result["structuredContent"] for result in held] == [{"held": "x"}]
+        ended = await theirs.result("tools/call", {"name": "ended", "arguments": {"key": "x"}})
+        assert ended["structuredContent"] == {"cancelled": False}

@@ -6,15 +6,18 @@ import pytest
 
 from gaia_bridge.jsontypes import JSON
 from tests.interaction.connecting import Link
-from tests.interaction.everything_agent import INFO, PROMPTS, RESOURCES, TEMPLATES, TOOLS, normalised
+from tests.interaction.everything_agent import INFO, PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from tests.interaction.results import wire, wire_list
 
 pytestmark = pytest.mark.anyio
 
 
 def seen_in(era: str, tool: JSON) -> JSON:
-    """A tool as a client of an era can be shown it: the output schemas of earlier revisions describe objects only."""
-    shown = normalised(tool)
+    """A tool as a client of an era must see it.
+
+    MCP demands an object schema for the input (S1-18), and earlier revisions one for the output, if there is any.
+    """
+    shown: JSON = {**tool, "inputSchema": {"type": "object", **(tool.get("inputSchema") or {})}}
     if era == "legacy" and shown.get("outputSchema", {}).get("type") != "object":
         shown.pop("outputSchema", None)
     return shown

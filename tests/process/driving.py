@@ -6,7 +6,7 @@ import http.client
 import itertools
 import json
 import re
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from mcp_types import jsonrpc_message_adapter
 
 from gaia_bridge.jsontypes import JSON
-from tests.bridge.cli.running import INITIALIZE, Running, running
+from tests.bridge.cli.running import DEADLINE, INITIALIZE, Running, running
 
 __all__ = ["AGENTS", "BOUND", "LEGACY", "MODERN", "LineClient", "OpenRequest", "initialized", "url_of"]
 
@@ -127,24 +127,25 @@ class OpenRequest:
     Args:
         url: Where.
         message: What to post; without it, an event stream is asked for.
-        session: The session of a legacy client.
+        headers: Further headers.
     """
 
-    def __init__(self, url: str, message: JSON | None = None, session: str | None = None) -> None:
+    def __init__(self, url: str, message: JSON | None = None, headers: Mapping[str, str] | None = None) -> None:
         target = urlsplit(url)
-        self._connection = http.client.HTTPConnection(target.netloc, timeout=4 * BOUND)
-        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-        if message is not None and session is None:
-            headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"]}
-            params = message["params"]
-            if "name" in params:
-                headers["Mcp-Name"] = params["name"]
-            message = {**message, "params": {**params, "_meta": _META}}
-        if session:
-            headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY}
+        self._connection = http.client.HTTPConnection(target.netloc, timeout=DEADLINE)
+        all_headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        all_headers.update(headers or {})
         body = None if message is None else json.dumps({"jsonrpc": "2.0", "id": 1, **message})
-        self._connection.request("GET" if message is None else "POST", target.path, body, headers)
+        self._connection.request("GET" if message is None else "POST", target.path, body, all_headers)
         self._response: http.client.HTTPResponse | None = None
+
+    @classmethod
+    def modern(cls, url: str, method: str, **params: Any) -> OpenRequest:
+        """A request of 2026-07-28, with the headers that it has to have."""
+        headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
+        if "name" in params:
+            headers["Mcp-Name"] = params["name"]
+        return cls(url, {"method": method, "params": {**params, "_meta": _META}}, headers)
 
     @property
     def response(self) -> http.client.HTTPResponse:

@@ -34,7 +34,7 @@ class StuckAgent:
                 released.wait()
             case _:
                 say("napping")
-                time.sleep(0.3)
+                time.sleep(0.2)
         return {"from": tool_name}
 
     async def _hang(self) -> None:

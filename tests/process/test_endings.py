@@ -104,3 +104,20 @@ def test_an_editor_that_stopped_reading_and_leaves_is_not_waited_for(tmp_path: P
         process.stdin.close()
         assert process.wait(BOUND) == 0
         os.close(reading)
+
+
+@pytest.mark.requirement("F-119")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_standard_stream_that_was_closed_from_the_start_is_empty(tmp_path: Path, closed: str) -> None:
+    command = f'exec "$0" -m gaia_bridge serve --stdio "$1" {closed}'
+    sent = f"{json.dumps(INITIALIZE)}\n".encode()
+    ended = subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable, str(AGENTS)],
+        cwd=tmp_path,
+        input=sent,
+        capture_output=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert (b'"protocolVersion"' in ended.stdout) is (closed == "2>&-")

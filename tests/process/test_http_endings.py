@@ -9,17 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.jsontypes import JSON
 from tests.bridge.cli.running import INITIALIZE, run, running
-from tests.process.driving import AGENTS, BOUND, OpenRequest, url_of
+from tests.process.driving import AGENTS, BOUND, LEGACY, OpenRequest, url_of
 
-LISTEN = {"method": "subscriptions/listen", "params": {"notifications": {"toolsListChanged": True}}}
 GRACE = 5.0
 """What a call in flight is given over HTTP."""
-
-
-def calling(tool: str) -> JSON:
-    return {"method": "tools/call", "params": {"name": tool, "arguments": {}}}
 
 
 @pytest.mark.requirement("F-115", "F-116")
@@ -28,19 +22,21 @@ def test_a_signal_ends_every_stream_and_answers_the_call_in_flight(tmp_path: Pat
     with ExitStack() as opened, running("serve", "--port", "0", str(AGENTS), cwd=tmp_path) as bridge:
         url = url_of(bridge)
 
-        def request(path: str, message: JSON | None = None, session: str | None = None) -> OpenRequest:
-            return opened.enter_context(closing(OpenRequest(url + path, message, session)))
+        def opening(request: OpenRequest) -> OpenRequest:
+            return opened.enter_context(closing(request))
 
-        sse = request("/sse")
+        sse = opening(OpenRequest(f"{url}/sse"))
         assert sse.first_event().startswith(b"/messages/")
-        shaken = request("/mcp", {"method": "initialize", "params": INITIALIZE["params"]}, session="")
-        session = shaken.response.headers["mcp-session-id"]
-        shaken.rest()
-        standing = request("/mcp", session=session)
+        handshake = opening(OpenRequest(f"{url}/mcp", INITIALIZE))
+        session = handshake.response.headers["mcp-session-id"]
+        standing = opening(
+            OpenRequest(f"{url}/mcp", headers={"Mcp-Session-Id": session, "MCP-Protocol-Version": LEGACY})
+        )
         assert standing.response.status == 200
-        listening = request("/mcp", LISTEN)
+        wishes = {"toolsListChanged": True}
+        listening = opening(OpenRequest.modern(f"{url}/mcp", "subscriptions/listen", notifications=wishes))
         assert b"acknowledged" in listening.first_event()
-        call = request("/mcp", calling("nap"))
+        call = opening(OpenRequest.modern(f"{url}/mcp", "tools/call", name="nap", arguments={}))
         bridge.until_error("napping")
 
         bridge.process.send_signal(number)
@@ -54,7 +50,8 @@ def test_a_signal_ends_every_stream_and_answers_the_call_in_flight(tmp_path: Pat
 @pytest.mark.requirement("F-115")
 def test_a_call_that_never_ends_does_not_hold_up_the_end(tmp_path: Path) -> None:
     with running("serve", "--port", "0", str(AGENTS), cwd=tmp_path) as bridge:
-        with closing(OpenRequest(url_of(bridge) + "/mcp", calling("hang"))):
+        request = OpenRequest.modern(f"{url_of(bridge)}/mcp", "tools/call", name="hang", arguments={})
+        with closing(request):
             bridge.until_error("hanging")
             bridge.process.send_signal(signal.SIGTERM)
             assert bridge.process.wait(GRACE + BOUND) == 0

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import signal
 import subprocess
 import sys
+import tty
 from pathlib import Path
 
 import pytest
@@ -12,13 +16,14 @@ from mcp_types import jsonrpc_message_adapter
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import Settings
-from tests.bridge.cli.running import INITIALIZE, request, running
+from tests.bridge.cli.running import DEADLINE, INITIALIZE, request, running
 from tests.process.driving import AGENTS, BOUND, LEGACY, MODERN, LineClient, initialized
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 CALM = f"{AGENTS}:CalmAgent"
 STUCK = f"{AGENTS}:StuckAgent"
+COMMAND = [sys.executable, "-m", "gaia_bridge", "serve", "--stdio", str(AGENTS)]
 
 NO_JSON = (b"{", b"hello", b'{"jsonrpc":"2.0",}', b"\xff\xfe{}", b"\x00", '{"jsonrpc": "2.0"}'.encode("utf-16"))
 NO_MESSAGE = (
@@ -98,7 +103,8 @@ def test_a_cancelled_request_is_not_answered_whenever_it_is_cancelled(tmp_path: 
 
 
 @pytest.mark.requirement("P-2", "F-118", "S-12")
-def test_what_was_sent_before_the_end_of_input_is_answered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("through", ["pipes", "files"])
+def test_what_was_sent_before_the_end_of_input_is_answered(tmp_path: Path, through: str) -> None:
     """As in `printf ... | gaia-bridge serve --stdio`, with a look around that nobody waited for."""
     meta: JSON = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
     messages = [
@@ -108,14 +114,9 @@ def test_what_was_sent_before_the_end_of_input_is_answered(tmp_path: Path) -> No
         request(2, "tools/call", name="nap", arguments={}),
         *(request(number, "tools/call", name="calm", arguments={"n": number}) for number in range(3, 10)),
     ]
-    piped = "".join(json.dumps(message) + "\n" for message in messages)
-    command = [sys.executable, "-m", "gaia_bridge", "serve", "--stdio", str(AGENTS)]
-    ended = subprocess.run(
-        command, cwd=tmp_path, input=piped.rstrip("\n"), capture_output=True, text=True, timeout=4 * BOUND, check=False
-    )
-    assert ended.returncode == 0
+    sent = "\n".join(json.dumps(message) for message in messages).encode()
     answers: dict[int, JSON] = {}
-    for line in ended.stdout.splitlines():
+    for line in piped(sent, tmp_path) if through == "pipes" else redirected(sent, tmp_path):
         jsonrpc_message_adapter.validate_json(line)
         answer = json.loads(line)
         answers[answer["id"]] = answer["result"]
@@ -126,3 +127,36 @@ def test_what_was_sent_before_the_end_of_input_is_answered(tmp_path: Path) -> No
         number: number for number in range(3, 10)
     }
     assert len(answers) == len(messages) - 1
+
+
+def piped(sent: bytes, folder: Path) -> list[bytes]:
+    ended = subprocess.run(COMMAND, cwd=folder, input=sent, stdout=subprocess.PIPE, timeout=DEADLINE, check=True)
+    return ended.stdout.splitlines()
+
+
+def redirected(sent: bytes, folder: Path) -> list[bytes]:
+    source, target = folder / "sent", folder / "received"
+    source.write_bytes(sent)
+    with source.open() as stdin, target.open("w") as stdout:
+        subprocess.run(COMMAND, cwd=folder, stdin=stdin, stdout=stdout, timeout=DEADLINE, check=True)
+    return target.read_bytes().splitlines()
+
+
+@pytest.mark.requirement("F-116", "F-074")
+def test_a_terminal_is_served_like_an_editor(tmp_path: Path) -> None:
+    terminal, theirs = pty.openpty()
+    tty.setraw(theirs)
+    with open(terminal, "rb+", buffering=0) as ours:
+        with subprocess.Popen(COMMAND, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as process:
+            os.close(theirs)
+            try:
+                ours.write(b"hello\n")
+                assert json.loads(ours.readline())["error"]["code"] == PARSE_ERROR
+                ours.write(json.dumps(INITIALIZE).encode() + b"\n")
+                assert json.loads(ours.readline())["result"]["protocolVersion"] == LEGACY
+                process.send_signal(signal.SIGINT)
+                assert process.wait(BOUND) == 0
+            finally:
+                process.kill()
+            assert process.stderr is not None
+            assert process.stderr.read() == b""

@@ -1,8 +1,7 @@
 """Serves one endpoint on standard input and output.
 
-On POSIX the pipes are read and written by the event loop itself: half the cost of the SDK's worker threads, and
-signals work while it waits. Where standard input is something that a loop cannot watch (a regular file; Windows), the
-SDK's own transport serves.
+The pipes are read and written by the event loop itself: half the cost of the SDK's worker threads, and signals work
+while it waits. What a loop cannot wait for (files and terminals) is copied from and to pipes.
 """
 
 from __future__ import annotations
@@ -13,12 +12,14 @@ import logging
 import os
 import stat
 import sys
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
 import anyio
+import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.stdio import stdio_server
@@ -46,6 +47,8 @@ __all__ = ["ClaimedStdio", "claim_stdio", "serve_stdio"]
 logger = logging.getLogger(__name__)
 
 _CHUNK = 256 * 1024
+_COPY_TIMEOUT = 1.0
+"""Seconds for what was written to reach a file or a terminal."""
 
 _Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
@@ -59,11 +62,6 @@ class ClaimedStdio:
     writing: int
     """File descriptor of what was standard output."""
 
-    @property
-    def watchable(self) -> bool:
-        """Whether an event loop can wait for both (pipes and sockets; a terminal is one device for both)."""
-        return sys.platform != "win32" and all(map(_watchable, (self.reading, self.writing)))
-
 
 def claim_stdio() -> ClaimedStdio:
     """Take standard input and output away before any agent code runs.
@@ -73,7 +71,10 @@ def claim_stdio() -> ClaimedStdio:
     """
     import fcntl
 
-    sys.stdout.flush()
+    for descriptor in range(3):
+        _open_if_closed(descriptor)
+    if sys.__stdout__ is not None:
+        sys.__stdout__.flush()
     reading = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
     writing = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -92,12 +93,7 @@ async def serve_stdio(endpoint: Endpoint, claimed: ClaimedStdio | None, *, line_
         line_bytes: The longest line that is accepted.
         grace: Seconds for requests in flight to finish after the end of input.
     """
-    if claimed is not None and claimed.watchable:
-        streams = _piped(claimed, line_bytes, grace)
-    elif claimed is not None:
-        streams = stdio_server(_text_file(claimed.reading, "r"), _text_file(claimed.writing, "w"))
-    else:
-        streams = stdio_server()
+    streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, grace)
     async with streams as (incoming, outgoing):
         tolerant = DiscoverTolerantStream(endpoint.server, incoming, outgoing)
         await serve_dual_era_loop(endpoint.server, tolerant, outgoing, lifespan_state={})
@@ -232,7 +228,7 @@ def _encode(item: SessionMessage) -> bytes:
 async def _reader(descriptor: int) -> AsyncGenerator[asyncio.StreamReader]:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_CHUNK)
-    file: BinaryIO = os.fdopen(descriptor, "rb", 0)
+    file: BinaryIO = os.fdopen(_source(descriptor), "rb", 0)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
     try:
         yield reader
@@ -243,7 +239,8 @@ async def _reader(descriptor: int) -> AsyncGenerator[asyncio.StreamReader]:
 @asynccontextmanager
 async def _writer(descriptor: int) -> AsyncGenerator[asyncio.StreamWriter]:
     loop = asyncio.get_running_loop()
-    file: BinaryIO = os.fdopen(descriptor, "wb", 0)
+    target, copying = _target(descriptor)
+    file: BinaryIO = os.fdopen(target, "wb", 0)
     transport, protocol = await loop.connect_write_pipe(lambda: asyncio.streams.FlowControlMixin(loop), file)
     transport.set_write_buffer_limits(high=0)  # `drain` means written, not merely buffered
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
@@ -252,6 +249,9 @@ async def _writer(descriptor: int) -> AsyncGenerator[asyncio.StreamWriter]:
     finally:
         with suppress(OSError):
             transport.close()
+        if copying is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(copying.join, _COPY_TIMEOUT)
 
 
 async def _write(writer: asyncio.StreamWriter, data: bytes) -> bool:
@@ -266,10 +266,44 @@ async def _write(writer: asyncio.StreamWriter, data: bytes) -> bool:
     return True
 
 
-def _text_file(descriptor: int, mode: str) -> anyio.AsyncFile[str]:
-    return anyio.wrap_file(os.fdopen(descriptor, mode, encoding="utf-8", errors="replace"))
+def _open_if_closed(descriptor: int) -> None:
+    """Whoever started us may have closed a standard stream; the next file to be opened would take its place."""
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free one: those below are open
+
+
+def _source(descriptor: int) -> int:
+    """A descriptor with the same input, for an event loop to wait for."""
+    if _watchable(descriptor):
+        return descriptor
+    reading, writing = os.pipe()
+    _start_copying(descriptor, writing)
+    return reading
+
+
+def _target(descriptor: int) -> tuple[int, threading.Thread | None]:
+    """A descriptor that leads to the same output, for an event loop to wait for, and what brings it there."""
+    if _watchable(descriptor):
+        return descriptor, None
+    reading, writing = os.pipe()
+    return writing, _start_copying(reading, descriptor)
+
+
+def _start_copying(source: int, target: int) -> threading.Thread:
+    def copy() -> None:
+        with suppress(OSError), open(source, "rb", 0) as reading, open(target, "wb") as writing:
+            while chunk := reading.read(_CHUNK):
+                writing.write(chunk)
+                writing.flush()
+
+    thread = threading.Thread(target=copy, name="standard stream", daemon=True)
+    thread.start()
+    return thread
 
 
 def _watchable(descriptor: int) -> bool:
+    """Whether an event loop can wait for it. A terminal is one device for both directions, and other programs' too."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
