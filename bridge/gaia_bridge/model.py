@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 __all__ = [
     "LOG_LEVELS",
     "Change",
     "ChangeKind",
+    "HttpServerSpec",
     "LeftOut",
     "NamingPolicy",
     "Offer",
     "ServerInfo",
+    "ServerOptions",
+    "ServerSpec",
     "SourceKind",
     "SourceState",
     "SourceStatus",
@@ -40,8 +44,14 @@ class SourceState(Enum):
 
     STARTING = "starting"
     READY = "ready"
+    DEGRADED = "degraded"
+    """Connected, but it does not answer as it should."""
+    BACKOFF = "backoff"
+    """Not connected; it is tried again after a pause."""
     FAILED = "failed"
+    """Not connected; it is not tried again until somebody asks for it."""
     STOPPED = "stopped"
+    """Not running, and that is as it should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,26 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What an entry of `mcp_servers.json` may say about any kind of server; `None` where it says nothing."""
+
+    timeout: float | None = None
+    """Seconds for one request; progress starts them anew."""
+    startup_timeout: float | None = None
+    """Seconds from launch to a completed handshake."""
+    idle_timeout: float | None = None
+    """Seconds without a request after which a lazily started server is stopped."""
+    max_concurrency: int | None = None
+    """Requests at once; more wait their turn."""
+    disabled: bool = False
+    lazy: bool = True
+    """Whether it is started on first use, once its definitions are known."""
+    allowed_tools: tuple[str, ...] | None = None
+    """The only tools that are published; all if `None`."""
+    disabled_tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StdioServerSpec:
     """How to launch one upstream server as a child process (an entry of `mcp_servers.json`)."""
 
@@ -132,7 +162,33 @@ class StdioServerSpec:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
+    inherit_env: bool | tuple[str, ...] = ()
+    """Variables of our own environment that it sees beside the harmless ones (`True`: all of them)."""
+    options: ServerOptions = ServerOptions()
 
     def __repr__(self) -> str:
         """Name the program, without arguments and values of the environment, which may be secrets (S-36)."""
         return f"StdioServerSpec({self.name!r}, {self.command!r}, {len(self.args)} args, env={sorted(self.env)!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpServerSpec:
+    """Where one upstream server is served over HTTP (an entry of `mcp_servers.json`)."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request, such as `Authorization`."""
+    sse: bool = False
+    """Whether it speaks the HTTP+SSE transport of 2024-11-05 instead of Streamable HTTP."""
+    options: ServerOptions = ServerOptions()
+
+    def __repr__(self) -> str:
+        """Name the place, without what may be secret: user, query and header values (S-36)."""
+        parts = urlsplit(self.url)
+        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f"HttpServerSpec({self.name!r}, {place!r}, headers={sorted(self.headers)!r}, sse={self.sse})"
+
+
+ServerSpec = StdioServerSpec | HttpServerSpec
+"""One entry of `mcp_servers.json`."""

@@ -78,16 +78,71 @@ class HttpLimits:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamLimits:
-    """What an upstream server is given."""
+    """What an upstream server is given. An entry of the configuration may say otherwise for its own server."""
 
     connect_timeout: float = 30.0
     """Seconds from launch to a completed handshake; `npx` and `uvx` install on first use."""
+    probe_timeout: float = 3.0
+    """Seconds to answer `server/discover` before the older handshake is begun too: some servers ignore what they do
+    not know, and each connection to them would cost this long."""
     list_timeout: float = 10.0
     """Seconds for one page of a list."""
-    call_timeout: float = 600.0
-    """Seconds for one forwarded request."""
+    call_timeout: float = 60.0
+    """Seconds for one forwarded request without a sign of life; progress starts them anew (S-13)."""
+    call_cap: float = 600.0
+    """Seconds for one forwarded request, whatever progress it reports (S-13)."""
+    ping_timeout: float = 15.0
+    """Seconds to answer a ping, sent when a server has let requests time out (F-007)."""
+    timeouts_before_restart: int = 3
+    """Requests in a row that may time out before the server has to answer a ping or is restarted (F-007)."""
     pages: int = 100
     """Pages of one list: an endless cursor must end somewhere (F-036)."""
+    tools: int = 500
+    """Definitions of one list; more would drown every client (F-036)."""
+    message_bytes: int = 16 * MIB
+    """One message from a server (F-014, F-060)."""
+    text_bytes: int = 32 * KIB
+    """What a server says about itself: name, version, instructions (F-042)."""
+    garbage_lines: int = 200
+    """Lines on standard output that are no messages, within `garbage_window`; with more the child is ended (F-009)."""
+    garbage_window: float = 10.0
+    """Seconds for the same."""
+    error_output_bytes: int = 64 * KIB
+    """What is kept of a child's error output (F-013)."""
+    write_timeout: float = 30.0
+    """Seconds for a child to accept one message on its standard input (F-027)."""
+    requests_in: int = 16
+    """Requests of one server that are answered at once; more are refused (F-038)."""
+    stop_grace: float = 2.0
+    """Seconds for a child to end after its input was closed (F-029)."""
+    terminate_grace: float = 3.0
+    """Seconds for the process group to end after SIGTERM, before SIGKILL (F-028)."""
+    backoff_start: float = 0.5
+    """Seconds before the first restart; doubled with each, and drawn at random below that (full jitter)."""
+    backoff_cap: float = 30.0
+    """Seconds between restarts at most."""
+    crashes: int = 5
+    """Crashes within `crash_window` after which a server is not restarted until asked (F-003)."""
+    crash_window: float = 180.0
+    """Seconds for the same; what editors do too."""
+    idle_timeout: float = 600.0
+    """Seconds without a request after which a lazily started server is stopped."""
+    max_concurrency: int = 64
+    """Requests at once; more wait their turn, within their own deadline."""
+    refresh_interval: float = 1.0
+    """Seconds between two readings of a list that a server says has changed (F-035)."""
+    http_connect_timeout: float = 5.0
+    """Seconds for a TCP connection, and for TLS (F-050)."""
+    retry_floor: float = 0.5
+    """Seconds before a broken event stream is resumed, at least, whatever the server's `retry` says (F-056)."""
+    retry_cap: float = 30.0
+    """Seconds for the same, at most."""
+    resumes: int = 5
+    """How often one request's event stream is resumed (F-056)."""
+    read_retries: int = 2
+    """How often a list is asked for again after the server failed to answer (F-051); calls never are."""
+    retry_after_cap: float = 60.0
+    """Seconds of `Retry-After` that are waited for (F-052)."""
 
 
 @dataclass(frozen=True, slots=True)

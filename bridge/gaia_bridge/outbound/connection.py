@@ -20,26 +20,16 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import CONNECTION_CLOSED, InitializeResult
 from pydantic import ValidationError
 
-from gaia_bridge.errors import ProtocolError, RequestError
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_array
+from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 from gaia_bridge.wire import LIST_FIELDS, result_problem
 
-__all__ = ["Connection", "ConnectionLostError", "UpstreamError", "WatchedStream"]
+__all__ = ["Connection", "WatchedStream"]
 
 logger = logging.getLogger(__name__)
-
-
-class UpstreamError(RequestError):
-    """The upstream did not do its part. The text continues a sentence that begins with its name."""
-
-
-class ConnectionLostError(UpstreamError):
-    """The connection ended before the answer came."""
-
-    def __init__(self) -> None:
-        super().__init__("closed the connection before it answered; whether it did the work is unknown")
 
 
 class _Readable(Protocol):

@@ -33,10 +33,11 @@ from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, Offer, SourceKind, SourceState, SourceStatus, StdioServerSpec
-from gaia_bridge.outbound.connection import Connection, ConnectionLostError, UpstreamError, WatchedStream
+from gaia_bridge.outbound.connection import Connection, WatchedStream
 from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, with_list
 from gaia_bridge.outbound.relay import Relays
 from gaia_bridge.outbound.stderr import ErrorOutput, error_output
+from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
