@@ -4,16 +4,23 @@ from __future__ import annotations
 
 __all__ = ["LineFramer", "OversizedLine"]
 
+_ENDS = 512
+"""Bytes that are kept of either end of a line that is too long: enough to tell what it was about."""
+
 
 class OversizedLine:
     """Stands for a line that was longer than allowed and was thrown away.
 
     Args:
         size: Bytes seen of it.
+        head: How it began.
+        tail: How it ended.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, head: bytes = b"", tail: bytes = b"") -> None:
         self.size = size
+        self.head = head
+        self.tail = tail
 
 
 class LineFramer:
@@ -27,6 +34,13 @@ class LineFramer:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
+        self._head = b""
+        self._tail = b""
+
+    @property
+    def size(self) -> int:
+        """Bytes seen of the line that is not complete yet."""
+        return self._size
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes; returns the lines that they complete, without line ends, blank lines left out."""
@@ -45,14 +59,24 @@ class LineFramer:
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size > self._limit + 1:  # the last byte may be the `\r` of the end
-            self._parts.clear()
-        elif part:
-            self._parts.append(part)
+        if self._size <= self._limit + 1:  # the last byte may be the `\r` of the end
+            if part:
+                self._parts.append(part)
+        elif self._parts or not self._head:
+            self._drop(part)
+        else:
+            self._tail = (self._tail + part[-_ENDS:])[-_ENDS:]
+
+    def _drop(self, part: bytes) -> None:
+        """The line is too long: keep no more of it than its two ends."""
+        seen = b"".join((*self._parts, part))
+        self._head, self._tail = seen[:_ENDS], seen[-_ENDS:]
+        self._parts.clear()
 
     def _complete(self) -> list[bytes | OversizedLine]:
         size, line = self._size, b"".join(self._parts).removesuffix(b"\r")
-        self._size, self._parts = 0, []
+        head, tail = self._head or line[:_ENDS], self._tail or line[-_ENDS:]
+        self._size, self._parts, self._head, self._tail = 0, [], b"", b""
         if size > self._limit + 1 or len(line) > self._limit:
-            return [OversizedLine(size)]
+            return [OversizedLine(size, head, tail)]
         return [line] if line.strip() else []

@@ -1,0 +1,144 @@
+"""Asks one upstream server what the commands show: who it is, what it offers, how quick it is, what a tool answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.outbound.client import ClientRole, Connection, Greeting, OnProgress, connect
+from gaia_bridge.outbound.transport import Transport, UpstreamError
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.wire import LIST_FIELDS
+
+__all__ = ["PINGS", "Answer", "Probe", "UnknownToolError", "call", "probe"]
+
+PINGS = 3
+"""How often the server is asked whether it is there; the best of them tells most about the server."""
+
+_DECLARED_AS = {"tool": "tools", "prompt": "prompts", "resource": "resources", "resource template": "resources"}
+
+
+class UnknownToolError(Exception):
+    """The server has no tool of that name.
+
+    Args:
+        known: The tools that it has.
+    """
+
+    def __init__(self, known: list[str]) -> None:
+        super().__init__("unknown tool")
+        self.known = known
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a server is like. All times in seconds."""
+
+    greeting: Greeting
+    connected: float
+    """Until the handshake was complete; with a child process, its start included."""
+    listed: float
+    """For all lists."""
+    ping: float | None
+    """The best round trip, if the server answers pings at all."""
+    definitions: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
+    """By the kinds of `wire.LIST_FIELDS`; those that the server has."""
+    problems: list[str] = field(default_factory=list[str])
+    """What did not work although the server promised it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one call."""
+
+    result: JSON
+    """The wire result."""
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether the tool says that it failed."""
+        return self.result.get("isError") is True
+
+
+async def probe(transport: Transport, limits: UpstreamLimits) -> Probe:
+    """Connect, read every list, ping, and say goodbye.
+
+    Raises:
+        UpstreamError: There is no connection.
+    """
+    started = anyio.current_time()
+    async with connect(transport, ClientRole(), limits) as connection:
+        connected = anyio.current_time() - started
+        problems: list[str] = []
+        definitions: dict[str, list[JSON]] = {}
+        started = anyio.current_time()
+        for kind in LIST_FIELDS:
+            if _DECLARED_AS[kind] in connection.greeting.capabilities:
+                await _read(connection, kind, definitions, problems)
+        listed = anyio.current_time() - started
+        ping = await _ping(connection, problems)
+        return Probe(connection.greeting, connected, listed, ping, definitions, problems)
+
+
+async def call(
+    transport: Transport,
+    limits: UpstreamLimits,
+    tool: str,
+    arguments: Callable[[JSON], JSON],
+    on_progress: OnProgress,
+) -> Answer:
+    """Connect and call one tool.
+
+    Args:
+        transport: How to reach the server.
+        limits: Deadlines.
+        tool: The tool's name.
+        arguments: Makes its arguments, given its `inputSchema`.
+        on_progress: Receives progress.
+
+    Raises:
+        UnknownToolError: The server has no such tool.
+        ProtocolError: The server answered with a JSON-RPC error.
+        UpstreamError: It did not answer as it should.
+    """
+    async with connect(transport, ClientRole(), limits) as connection:
+        tools = {item["name"]: item for item in await connection.list_all("tool") if _named(item)}
+        if tool not in tools:
+            raise UnknownToolError(sorted(tools))
+        schema = tools[tool].get("inputSchema")
+        params = {"name": tool, "arguments": arguments(schema if is_object(schema) else {})}
+        started = anyio.current_time()
+        result = await connection.request("tools/call", params, on_progress=on_progress)
+        return Answer(result, anyio.current_time() - started)
+
+
+async def _read(connection: Connection, kind: str, definitions: dict[str, list[JSON]], problems: list[str]) -> None:
+    try:
+        found = await connection.list_all(kind)
+    except ProtocolError as error:
+        if kind != "resource template":  # which many servers with resources do not have
+            problems.append(f"its {kind}s cannot be listed: {error.message} ({error.code})")
+    except UpstreamError as error:
+        problems.append(f"its {kind}s cannot be listed: it {error}")
+    else:
+        definitions[kind] = [item for item in found if is_object(item)]
+
+
+async def _ping(connection: Connection, problems: list[str]) -> float | None:
+    try:
+        return min([await connection.ping() for _ in range(PINGS)])
+    except ProtocolError as error:
+        problems.append(f"it does not answer pings: {error.message} ({error.code})")
+    except UpstreamError as error:
+        problems.append(f"it does not answer pings: it {error}")
+    return None
+
+
+def _named(item: Any) -> bool:
+    return is_object(item) and isinstance(item.get("name"), str)

@@ -1,0 +1,238 @@
+"""One child process and everything that it starts: launched without a shell, and gone without a trace.
+
+A child leads a process group of its own, so that Ctrl-C in a terminal is the bridge's business alone, and so that the
+whole group can be ended. A mark in the environment, inherited by all descendants, finds those that left the group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+import anyio
+import anyio.to_thread
+
+from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.outbound.transport import LaunchError, UpstreamError
+from gaia_bridge.outbound.transports.guardian import MARK, marked
+from gaia_bridge.outbound.transports.guarding import GUARDIAN
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["HARMLESS_ENVIRONMENT", "Child", "child_environment", "exit_text"]
+
+logger = logging.getLogger(__name__)
+
+HARMLESS_ENVIRONMENT: Final = (
+    *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
+)
+"""Variables that every child sees, beside those that begin with `LC_`: who runs it, where, and in which language. Not
+those that hold the credentials of other programs (F-046, C-29)."""
+
+_OURS: Final = "GAIA_BRIDGE_"
+"""How the names of our own variables begin; no child sees those of ours."""
+
+_LOOK: Final = 0.02
+"""Seconds between two looks whether a process group is empty; the system does not tell."""
+
+_PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Reasons for a failed launch that may be gone next time (F-048)."""
+
+
+def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a child sees: the harmless variables, those that its entry asks for, and those that its entry sets (C9).
+
+    Args:
+        spec: The entry.
+        environ: Our own environment.
+    """
+    inherited = environ if spec.inherit_env is True else [*HARMLESS_ENVIRONMENT, *(spec.inherit_env or ())]
+    names = [*inherited, *(name for name in environ if name.startswith("LC_"))]
+    seen = {name: environ[name] for name in names if name in environ and not name.startswith(_OURS)}
+    return seen | dict(spec.env)
+
+
+def exit_text(code: int) -> str:
+    """How a process ended; continues a sentence that begins with its name.
+
+    Args:
+        code: As in `subprocess.Popen.returncode`: negative for a signal.
+    """
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+class Child:
+    """A running child.
+
+    Launching does not wait, so that nothing can be cancelled half-way through (F-124). Whoever launched it calls
+    `stop`, in every case.
+
+    Args:
+        spec: What to launch.
+
+    Raises:
+        LaunchError: It cannot be launched as it is configured (F-043, F-044).
+        UpstreamError: It cannot be launched right now (F-048).
+    """
+
+    def __init__(self, spec: StdioServerSpec) -> None:
+        self._identity = secrets.token_hex(8)
+        self._loop = asyncio.get_running_loop()
+        self._exited = anyio.Event()
+        self._on_exit: list[Callable[[int], None]] = []
+        GUARDIAN.watch(self._identity)
+        try:
+            self._process = subprocess.Popen(
+                [spec.command, *spec.args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=spec.cwd,
+                env=child_environment(spec, os.environ) | {MARK: self._identity},
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            GUARDIAN.leave(self._identity)
+            raise _launch_error(spec, error) from None
+        GUARDIAN.group(self._identity, self._process.pid)
+        self._stop_watching = self._watch()
+
+    @property
+    def pid(self) -> int:
+        """The process, and its group."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; `None` while it runs."""
+        return self._process.returncode
+
+    @property
+    def pipes(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+        """Standard input, output and error output. Whoever takes them closes them."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        return process.stdin, process.stdout, process.stderr
+
+    def on_exit(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the exit code, on the loop, when the child has ended; soon if it has."""
+        if self._exited.is_set():
+            self._loop.call_soon(callback, self._process.returncode)
+        else:
+            self._on_exit.append(callback)
+
+    async def stop(self, limits: UpstreamLimits, on_stubborn: Callable[[], None]) -> None:
+        """See the child and its descendants to their end; its input was closed before. Cannot be cancelled.
+
+        Wait, then SIGTERM, wait, then SIGKILL; always for the whole group, because a child may end properly and leave
+        others behind (F-028, F-029, F-031, F-032).
+
+        Args:
+            limits: How long to wait.
+            on_stubborn: Called when the child goes on although its input was closed.
+        """
+        with anyio.CancelScope(shield=True):
+            try:
+                if not await self._ends_within(limits.stop_grace):
+                    on_stubborn()
+                if self._signal_group(signal.SIGTERM) and not await self._group_ends_within(limits.terminate_grace):
+                    logger.debug("process group %d is killed", self.pid)
+                    self._signal_group(signal.SIGKILL)
+                await self._end_strays()
+                await self._exited.wait()
+            finally:
+                self._stop_watching()
+                GUARDIAN.leave(self._identity)
+
+    async def _ends_within(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            await self._exited.wait()
+        return self._exited.is_set()
+
+    async def _group_ends_within(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            while self._signal_group(0):  # noqa: ASYNC110 - the system has no event for the end of a group
+                await anyio.sleep(_LOOK)
+            return True
+        return False
+
+    def _signal_group(self, number: int) -> bool:
+        """Send a signal to the group; whether anybody is left in it."""
+        try:
+            os.killpg(self.pid, number)
+        except PermissionError:  # somebody is there, but not ours any more
+            return number == 0
+        except ProcessLookupError:
+            return False
+        return True
+
+    async def _end_strays(self) -> None:
+        """End the descendants that left the group."""
+        for pid in await anyio.to_thread.run_sync(marked, self._identity):
+            logger.debug("process %d had left the group of its server; it is killed", pid)
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _watch(self) -> Callable[[], None]:
+        """Learn of the child's end; returns what stops that."""
+        # Linux tells through a descriptor that the loop can wait for; elsewhere there is no way without a thread.
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            return self._watch_in_thread()
+        watching = [descriptor]
+
+        def stop() -> None:
+            if watching:
+                self._loop.remove_reader(descriptor)
+                os.close(watching.pop())
+
+        def ended() -> None:
+            stop()
+            self._process.wait()  # which it has, so that this does not block
+            self._tell()
+
+        self._loop.add_reader(descriptor, ended)
+        return stop
+
+    def _watch_in_thread(self) -> Callable[[], None]:
+        import threading
+
+        def wait() -> None:
+            self._process.wait()
+            with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+                self._loop.call_soon_threadsafe(self._tell)
+
+        threading.Thread(target=wait, name=f"child {self.pid}", daemon=True).start()
+        return lambda: None
+
+    def _tell(self) -> None:
+        self._exited.set()
+        callbacks, self._on_exit = self._on_exit, []
+        for callback in callbacks:
+            callback(self._process.returncode)
+
+
+def _launch_error(spec: StdioServerSpec, error: OSError | ValueError) -> UpstreamError:
+    """Why a child could not be launched, without its arguments and environment, which may hold secrets."""
+    if isinstance(error, ValueError):
+        return LaunchError("cannot be started: its launch line has characters that cannot be passed to a program")
+    if spec.cwd is not None and not Path(spec.cwd).is_dir():
+        return LaunchError(f"cannot be started: its working directory {spec.cwd!r} is not a directory")
+    text = f"cannot be started: {spec.command!r}: {error.strerror or type(error).__name__}"
+    return UpstreamError(text) if error.errno in _PASSING else LaunchError(text)

@@ -1,0 +1,157 @@
+"""Keeps the upstream servers of a running bridge as its configuration files have them.
+
+A server whose entry did not change keeps its process. What cannot be read changes nothing (F-099i): an editor that is
+half-way through saving a file must not stop anybody's servers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import anyio
+from anyio.abc import TaskStatus
+from watchfiles import Change, awatch  # pyright: ignore[reportUnknownVariableType] - trio is not installed
+
+from gaia_bridge.errors import ConfigError, PublishError
+from gaia_bridge.model import ServerSpec
+
+__all__ = ["Difference", "Reloader", "difference"]
+
+logger = logging.getLogger(__name__)
+
+_DEBOUNCE: Final = 250
+"""Milliseconds that changes of a file are gathered: saving is several of them."""
+
+_STEP: Final = 50
+"""Milliseconds without a change after which the gathering ends early."""
+
+_LOOK: Final = 1_000
+"""Milliseconds after which the files are looked at although nothing was reported: some file systems never report, and
+what changes before the watch has begun is not reported either."""
+
+
+class _Publishes(Protocol):
+    async def add_upstream(self, spec: ServerSpec) -> str: ...
+
+    async def remove(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What to do so that what runs is what the files say."""
+
+    removed: tuple[str, ...]
+    """Names that are gone, and those whose entry changed."""
+    added: tuple[ServerSpec, ...]
+    """Entries that are new, and those that changed."""
+
+
+def difference(running: Mapping[str, ServerSpec], wanted: Iterable[ServerSpec]) -> Difference:
+    """Compare what runs with what is wanted, entry by entry.
+
+    Args:
+        running: What runs, by name.
+        wanted: What the files say. Disabled entries are not wanted.
+    """
+    new = {spec.name: spec for spec in wanted if not spec.options.disabled}
+    return Difference(
+        removed=tuple(name for name, spec in running.items() if new.get(name) != spec),
+        added=tuple(spec for name, spec in new.items() if running.get(name) != spec),
+    )
+
+
+class Reloader:
+    """Applies the configuration to a bridge, now and whenever a file changes.
+
+    Args:
+        bridge: Where servers are published.
+        read: Reads the configuration; raises `ConfigError` where it cannot be used.
+        files: The files that it comes from. They need not exist yet.
+    """
+
+    def __init__(self, bridge: _Publishes, read: Callable[[], Sequence[ServerSpec]], files: Iterable[Path]) -> None:
+        self._bridge = bridge
+        self._read = read
+        self._files = frozenset(path.absolute() for path in files)
+        self._running: dict[str, ServerSpec] = {}
+        self._seen = self._signature()
+        self._lock = anyio.Lock()
+
+    async def apply(self, wanted: Sequence[ServerSpec]) -> None:
+        """Make the servers of the bridge those that are wanted. A name that is taken is left out and logged."""
+        async with self._lock:
+            change = difference(self._running, wanted)
+            for name in change.removed:
+                del self._running[name]
+                try:
+                    await self._bridge.remove(name)
+                except PublishError:
+                    logger.debug("server %s was gone already", name)
+            for spec in change.added:
+                try:
+                    await self._bridge.add_upstream(spec)
+                except PublishError as error:
+                    logger.error("server %s is left out: %s", spec.name, error)
+                else:
+                    self._running[spec.name] = spec
+
+    async def reload(self) -> bool:
+        """Read the configuration again and apply it.
+
+        Returns:
+            Whether it could be read; if not, everything stays as it was, and the log says why.
+        """
+        self._seen = self._signature()
+        try:
+            wanted = self._read()
+        except ConfigError as error:
+            logger.error("the servers stay as they are: %s", error)
+            return False
+        before = dict(self._running)
+        await self.apply(wanted)
+        if before != self._running:
+            logger.info("servers are now: %s", ", ".join(self._running) or "none")
+        return True
+
+    async def watch(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Reload after every change of a file, until cancelled.
+
+        The folders are watched, not the files: a file that is saved by renaming a new one over it is another file.
+        """
+        folders = {path.parent for path in self._files if path.parent.is_dir()}
+        # A link's target is edited where it lies.
+        folders |= {path.resolve().parent for path in self._files if path.is_symlink() and path.resolve().exists()}
+        if not folders:
+            task_status.started()
+            return
+        changes = awatch(
+            *folders,
+            watch_filter=self._concerns,
+            debounce=_DEBOUNCE,
+            step=_STEP,
+            rust_timeout=_LOOK,
+            yield_on_timeout=True,
+            recursive=False,
+        )
+        task_status.started()
+        async for _ in changes:
+            if self._signature() != self._seen:
+                await self.reload()
+
+    def _signature(self) -> dict[Path, tuple[int, ...]]:
+        """What tells one state of the files from the next, without reading them."""
+        found: dict[Path, tuple[int, ...]] = {}
+        for path in self._files:
+            with suppress(OSError):
+                about = path.stat()
+                found[path] = (about.st_ino, about.st_size, about.st_mtime_ns)
+        return found
+
+    def _concerns(self, change: Change, path: str) -> bool:
+        changed = Path(path)
+        return any(changed == file or changed == file.resolve() for file in self._files)

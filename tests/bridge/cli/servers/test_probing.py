@@ -1,0 +1,76 @@
+"""What the commands show about a server is what the server is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from gaia_bridge.cli.servers.probing import UnknownToolError, call, probe
+from gaia_bridge.inbound.agent_source import AgentSource
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.outbound.transports.local import LocalTransport
+from gaia_bridge.settings import AgentLimits, UpstreamLimits
+from tests.helpers import PATIENCE
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA: JSON = {"type": "object", "properties": {"name": {"type": "string"}}}
+
+
+class Greeter:
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        return [{"name": "greet", "inputSchema": SCHEMA}, {"name": "fail", "inputSchema": {"type": "object"}}]
+
+    def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> JSON:
+        if tool_name == "fail":
+            raise RuntimeError("no")
+        return {"greeting": f"Hello, {arguments['name']}"}
+
+    def get_mcp_prompts(self) -> list[JSON]:
+        return [{"name": "hello"}]
+
+
+@asynccontextmanager
+async def greeter() -> AsyncGenerator[LocalTransport]:
+    source = AgentSource(Greeter(), "greeter", AgentLimits())
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(source.run)
+        yield LocalTransport(source)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_probe_tells_who_the_server_is_and_everything_that_it_offers() -> None:
+    with anyio.fail_after(PATIENCE):
+        async with greeter() as server:
+            found = await probe(server, UpstreamLimits())
+    assert [tool["name"] for tool in found.definitions["tool"]] == ["greet", "fail"]
+    assert [prompt["name"] for prompt in found.definitions["prompt"]] == ["hello"]
+    assert found.greeting.revision
+    assert found.ping is not None
+    assert found.problems == []
+
+
+async def nothing(progress: float, total: float | None, message: str | None) -> None: ...
+
+
+async def test_a_call_gives_the_schema_of_the_tool_to_whoever_makes_the_arguments() -> None:
+    seen: list[JSON] = []
+
+    def arguments(schema: JSON) -> JSON:
+        seen.append(schema)
+        return {"name": "Ada"}
+
+    with anyio.fail_after(PATIENCE):
+        async with greeter() as server:
+            answer = await call(server, UpstreamLimits(), "greet", arguments, nothing)
+            failed = await call(server, UpstreamLimits(), "fail", lambda _: {}, nothing)
+            with pytest.raises(UnknownToolError) as unknown:
+                await call(server, UpstreamLimits(), "gret", arguments, nothing)
+    assert answer.result["structuredContent"] == {"greeting": "Hello, Ada"}
+    assert seen[0]["properties"] == SCHEMA["properties"]
+    assert not answer.failed
+    assert failed.failed
+    assert unknown.value.known == ["fail", "greet"]

@@ -1,0 +1,260 @@
+"""A child is launched without a shell, sees what it may see, and is gone in the end with everything that it started."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.outbound.transport import LaunchError, UpstreamError
+from gaia_bridge.outbound.transports.guarding import GUARDIAN, Guardian
+from gaia_bridge.outbound.transports.process import child_environment, exit_text
+from tests.children import Received, child, do, launched, liveness
+from tests.helpers import PATIENCE
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[4]
+SHORT: dict[str, Any] = {"stop_grace": 0.3, "terminate_grace": 0.3}
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the environment of other processes")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Generator[None]:
+    """No process and no descriptor outlives a test."""
+    before = set(psutil.Process().children(recursive=True))
+    yield
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
+@pytest.mark.requirement("S0-10", "F-029")
+@pytest.mark.parametrize(
+    ("code", "ended_by"),
+    [
+        pytest.param("", 0, id="ends with its input"),
+        pytest.param("os.close(0); time.sleep(3600)", -signal.SIGTERM, id="ignores the end of its input"),
+        pytest.param("stay()", -signal.SIGKILL, id="ignores SIGTERM too", marks=pytest.mark.requirement("F-028")),
+    ],
+)
+async def test_a_child_is_ended_as_gently_as_it_lets_us(code: str, ended_by: int) -> None:
+    async with liveness() as lives:
+        with anyio.fail_after(PATIENCE):
+            async with launched(child(f"alive('it'); {code}", LIVENESS=str(lives.port)), **SHORT) as link:
+                await lives.born("it")
+        assert link.child.exit_code == ended_by
+        await lives.dead("it")
+
+
+@pytest.mark.requirement("F-030")
+async def test_stubborn_children_are_ended_side_by_side() -> None:
+    """One after the other, they would take four times as long as the test may."""
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+
+            async def live_and_end(_: int) -> None:
+                async with launched(child("stay()"), stop_grace=1, terminate_grace=1):
+                    pass
+
+            for number in range(20):
+                tasks.start_soon(live_and_end, number)
+
+
+@pytest.mark.requirement("F-031")
+async def test_what_a_child_leaves_behind_is_ended_although_the_child_ended_properly() -> None:
+    async with liveness() as lives:
+        code = "spawn('alive(\"left\"); stay()')"
+        async with launched(child(code, LIVENESS=str(lives.port)), **SHORT) as link:
+            await lives.born("left")
+        assert link.child.exit_code == 0
+        await lives.dead("left")
+
+
+@linux
+@pytest.mark.requirement("F-032")
+async def test_what_left_the_group_of_its_child_is_found_and_ended() -> None:
+    async with liveness() as lives:
+        code = "spawn('if os.fork(): os._exit(0)\\nos.setsid(); alive(\"daemon\"); stay()', start_new_session=True)"
+        async with launched(child(code, LIVENESS=str(lives.port)), **SHORT):
+            await lives.born("daemon")
+        await lives.dead("daemon")
+
+
+@linux
+@pytest.mark.requirement("F-047")
+async def test_when_the_bridge_is_killed_no_child_survives_it() -> None:
+    async with liveness() as lives:
+        program = ROOT / "tests" / "servers" / "doomed_bridge.py"
+        process = await anyio.open_process(
+            [sys.executable, str(program)],
+            env={**os.environ, "LIVENESS": str(lives.port), "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.DEVNULL,
+        )
+        async with process:
+            roles = ("polite", "stubborn", "parent", "grandchild", "stray")
+            await lives.born(*roles)
+            process.kill()
+            await lives.dead(*roles)
+
+
+@pytest.mark.requirement("F-124")
+@pytest.mark.parametrize("steps", range(12))
+async def test_whenever_a_launch_is_cancelled_no_child_is_left(steps: int) -> None:
+    async with anyio.create_task_group() as tasks:
+
+        async def live() -> None:
+            async with launched(child(), **SHORT) as link:
+                await do(link, "reply()")
+                await anyio.sleep_forever()
+
+        tasks.start_soon(live)
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("F-043", "F-044", "S0-4")
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        (StdioServerSpec("x", "/no/such/program", ("--key", "hunter2")), "'/no/such/program': No such file"),
+        (StdioServerSpec("x", ""), "cannot be started: ''"),
+        (StdioServerSpec("x", "/"), "'/': Permission denied"),
+        (StdioServerSpec("x", __file__), "Permission denied"),
+        (StdioServerSpec("x", "true; touch pwned"), "'true; touch pwned': No such file"),
+        (StdioServerSpec("x", sys.executable, ("a\0b",)), "characters that cannot be passed"),
+        (StdioServerSpec("x", sys.executable, cwd="/no/such/folder"), "'/no/such/folder' is not a directory"),
+    ],
+)
+async def test_what_cannot_be_launched_is_told_without_its_arguments(spec: StdioServerSpec, complaint: str) -> None:
+    with pytest.raises(LaunchError) as error:
+        async with launched(spec):
+            pass
+    assert complaint in str(error.value)
+    assert "hunter2" not in str(error.value)
+    assert "pwned" not in os.listdir()
+
+
+@contextmanager
+def no_more_files() -> Generator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.requirement("F-048")
+async def test_a_launch_that_fails_for_want_of_descriptors_may_work_next_time() -> None:
+    with no_more_files():
+        with pytest.raises(UpstreamError, match="Too many open files") as error:
+            async with launched(child()):
+                pass
+    assert not isinstance(error.value, LaunchError)
+    async with launched(child()) as link:
+        assert await do(link, "reply({'now': 'it works'})") == {"now": "it works"}
+
+
+@linux
+@pytest.mark.requirement("F-049")
+async def test_a_child_sees_no_descriptors_but_its_three() -> None:
+    descriptor = os.dup(0)
+    try:
+        os.set_inheritable(descriptor, True)
+        async with launched(child()) as link:
+            listed = await do(link, "reply({'open': os.listdir('/proc/self/fd')})")
+    finally:
+        os.close(descriptor)
+    assert sorted(listed["open"])[:3] == ["0", "1", "2"]
+    assert len(listed["open"]) == 4  # and the one that lists them
+
+
+@pytest.mark.requirement("F-046", "S0-61", "C-29")
+def test_a_child_sees_the_harmless_variables_and_those_of_its_entry() -> None:
+    ours = {"HOME": "/h", "LC_ALL": "C", "AWS_SECRET": "s", "LD_PRELOAD": "x", "GAIA_BRIDGE_TOKEN": "t"}
+    spec = StdioServerSpec("x", "x", env={"MINE": "$HOME"})
+    assert child_environment(spec, ours) == {"HOME": "/h", "LC_ALL": "C", "MINE": "$HOME"}
+
+
+@pytest.mark.requirement("F-046", "S0-61")
+def test_a_child_inherits_what_its_entry_asks_for_but_nothing_of_our_own() -> None:
+    ours = {"HOME": "/h", "AWS_REGION": "r", "OTHER": "o", "GAIA_BRIDGE_TOKEN": "t"}
+    some = StdioServerSpec("x", "x", inherit_env=("AWS_REGION", "ABSENT", "GAIA_BRIDGE_TOKEN"))
+    everything = StdioServerSpec("x", "x", env={"OTHER": "changed"}, inherit_env=True)
+    assert child_environment(some, ours) == {"HOME": "/h", "AWS_REGION": "r"}
+    assert child_environment(everything, ours) == {"HOME": "/h", "AWS_REGION": "r", "OTHER": "changed"}
+
+
+async def test_a_child_works_where_it_was_told_to(tmp_path: Path) -> None:
+    spec = StdioServerSpec("x", sys.executable, child().args, cwd=str(tmp_path))
+    async with launched(spec) as link:
+        assert await do(link, "reply({'in': os.getcwd()})") == {"in": str(tmp_path)}
+
+
+def test_how_a_process_ended_is_told_in_words() -> None:
+    assert [exit_text(code) for code in (0, 3, -9, -250)] == [
+        "exited with code 0",
+        "exited with code 3",
+        "was ended by SIGKILL",
+        "was ended by signal 250",
+    ]
+
+
+async def test_children_live_and_end_on_a_loop_in_any_thread() -> None:
+    async def live() -> int | None:
+        async with launched(child()) as link:
+            await do(link, "reply()")
+        return link.child.exit_code
+
+    def run(use_uvloop: bool) -> int | None:
+        return anyio.run(live, backend_options={"use_uvloop": use_uvloop})
+
+    assert [await anyio.to_thread.run_sync(run, use_uvloop) for use_uvloop in (True, False)] == [0, 0]
+
+
+@linux
+@pytest.mark.requirement("F-047")
+async def test_a_guardian_that_died_is_replaced_and_knows_all_children() -> None:
+    async with launched(child()), launched(child()):
+        [old] = guardians()
+        old.kill()
+        old.wait(PATIENCE)
+        async with launched(child()):
+            [new] = guardians()
+            assert new.pid != old.pid
+    assert guardians() == []
+
+
+def guardians() -> list[psutil.Process]:
+    return [process for process in psutil.Process().children() if "guardian.py" in " ".join(process.cmdline())]
+
+
+def test_a_guardian_that_cannot_be_started_is_told_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    guardian = Guardian()
+    guardian.watch("a")
+    guardian.group("a", 1)
+    guardian.leave("a")
+    assert "no guardian" in caplog.text
+
+
+async def test_a_process_without_children_has_no_guardian() -> None:
+    async with launched(child(), Received()):
+        assert len(guardians()) == 1
+    assert guardians() == []
+    assert GUARDIAN is not None

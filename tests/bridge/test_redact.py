@@ -1,0 +1,101 @@
+"""Secrets do not show, by value or by shape, and other text is left alone."""
+
+from __future__ import annotations
+
+import secrets
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaia_bridge.redact import MASK, redacted
+
+pytestmark = pytest.mark.requirement("F-112", "S-36")
+
+
+def made(length: int, alphabet: str = string.ascii_letters + string.digits) -> str:
+    """A secret that is in no file."""
+    return "".join(secrets.choice(alphabet) for _ in range(length))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Authorization: Bearer ",
+        "authorization=Basic ",
+        "GET /x?access_token=",
+        "api_key: ",
+        "apiKey='",
+        "MY_API_KEY=",
+        '{"password": "',
+        '"client_secret":"',
+        "token=",
+        "passphrase: ",
+        "Cookie: session=",
+        "Set-Cookie: id=",
+        "https://user:",
+        "postgresql://admin:",
+        "sk-",
+        "sk-ant-api03-",
+        "ghp_",
+        "github_pat_",
+        "glpat-",
+        "xoxb-",
+        "hf_",
+        "npm_",
+        "AIza",
+        "ya29.",
+    ],
+)
+def test_a_secret_is_known_by_its_shape_or_its_place(before: str) -> None:
+    secret = made(36)
+    shown = redacted(f"error: {before}{secret}@host.example in line 7")
+    assert secret not in shown
+    assert MASK in shown
+    assert shown.startswith("error: ")
+
+
+def test_keys_of_aws_and_tokens_of_the_web_are_known() -> None:
+    key = "AKIA" + made(16, string.ascii_uppercase + string.digits)
+    token = f"eyJ{made(20)}.eyJ{made(30)}.{made(40)}"
+    assert redacted(f"used {key} with {token}, failed") == f"used {MASK} with {MASK}, failed"
+
+
+@pytest.mark.parametrize("end", ["\n-----END RSA PRIVATE KEY-----", ""])
+def test_a_private_key_is_taken_out_whole_even_if_its_end_is_missing(end: str) -> None:
+    body = "\n".join(made(64) for _ in range(10))
+    assert redacted(f"read -----BEGIN RSA PRIVATE KEY-----\n{body}{end}") == f"read {MASK}"
+
+
+@given(st.text(min_size=6), st.text(), st.text())
+def test_a_value_that_is_known_to_be_secret_never_shows(secret: str, before: str, after: str) -> None:
+    shown = redacted(f"{before}{secret}{after}", [secret])
+    if MASK not in secret:
+        assert secret not in shown.split(MASK)
+
+
+def test_the_longer_of_two_secrets_is_taken_out_whole() -> None:
+    assert redacted("abcdef-and-more", ["abcdef", "abcdef-and-more"]) == MASK
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "the token count is 5",
+        "bearer of good news",
+        "listening on http://127.0.0.1:8765/mcp",
+        "mail to ada@example.com",
+        "key: value",
+        "npx -y @modelcontextprotocol/server-everything",
+        "short",
+    ],
+)
+def test_text_without_secrets_stays_as_it_is(text: str) -> None:
+    assert redacted(text, ["short"[:5]]) == text
+
+
+@given(st.text())
+def test_any_text_is_taken(text: str) -> None:
+    assert isinstance(redacted(text, [text]), str)

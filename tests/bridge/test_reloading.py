@@ -1,0 +1,139 @@
+"""Servers follow their configuration files, and nothing else moves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaia_bridge.errors import ConfigError, PublishError
+from gaia_bridge.model import ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.reloading import Reloader, difference
+from tests.helpers import PATIENCE
+
+NAMES = st.sampled_from("abcd")
+ENTRIES = st.dictionaries(NAMES, st.sampled_from(("one", "two")))
+
+
+class Recorder:
+    """What a bridge would publish."""
+
+    def __init__(self, taken: str = "") -> None:
+        self.servers: dict[str, ServerSpec] = {}
+        self.steps: list[str] = []
+        self._taken = taken
+        self._more = anyio.Event()
+
+    async def add_upstream(self, spec: ServerSpec) -> str:
+        if spec.name == self._taken:
+            raise PublishError(spec.name, "another agent or server has that name")
+        self.servers[spec.name] = spec
+        self._took(f"+{spec.name}")
+        return spec.name
+
+    async def remove(self, name: str) -> None:
+        del self.servers[name]
+        self._took(f"-{name}")
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        with anyio.fail_after(PATIENCE):
+            while not holds():
+                await self._more.wait()
+
+    def _took(self, step: str) -> None:
+        self.steps.append(step)
+        self._more.set()
+        self._more = anyio.Event()
+
+
+def server(name: str, command: str = "one", *, disabled: bool = False) -> StdioServerSpec:
+    return StdioServerSpec(name, command, options=ServerOptions(disabled=disabled))
+
+
+@given(ENTRIES, ENTRIES)
+@pytest.mark.requirement("F-117")
+def test_applying_a_difference_leads_to_what_is_wanted_and_touches_nothing_else(
+    old: dict[str, str], new: dict[str, str]
+) -> None:
+    running = {name: server(name, command) for name, command in old.items()}
+    change = difference(running, [server(name, command) for name, command in new.items()])
+    result: dict[str, ServerSpec] = {name: spec for name, spec in running.items() if name not in change.removed}
+    result |= {spec.name: spec for spec in change.added}
+    assert {name: spec.command for name, spec in result.items() if isinstance(spec, StdioServerSpec)} == new
+    same = {name for name in old if old[name] == new.get(name)}
+    assert same.isdisjoint(change.removed)
+    assert same.isdisjoint(spec.name for spec in change.added)
+
+
+def test_a_disabled_server_is_not_wanted() -> None:
+    assert difference({"a": server("a")}, [server("a", disabled=True)]).removed == ("a",)
+
+
+@pytest.mark.anyio
+async def test_a_server_whose_entry_is_unchanged_is_left_alone() -> None:
+    bridge = Recorder()
+    reloader = Reloader(bridge, lambda: [server("a"), server("b", "two"), server("c")], [])
+    await reloader.apply([server("a"), server("b")])
+    bridge.steps.clear()
+    assert await reloader.reload()
+    assert bridge.steps == ["-b", "+b", "+c"]
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-099i")
+async def test_a_configuration_that_cannot_be_read_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def read() -> Sequence[ServerSpec]:
+        raise ConfigError("servers.json:1:2", "line 1, column 2 is not valid JSON")
+
+    bridge = Recorder()
+    reloader = Reloader(bridge, read, [])
+    await reloader.apply([server("a")])
+    assert not await reloader.reload()
+    assert list(bridge.servers) == ["a"]
+    assert "servers.json:1:2" in caplog.text
+
+
+@pytest.mark.anyio
+async def test_a_name_that_is_taken_leaves_the_others_in_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    bridge = Recorder(taken="a")
+    reloader = Reloader(bridge, lambda: [server("a"), server("b")], [])
+    assert await reloader.reload()
+    assert list(bridge.servers) == ["b"]
+    assert "server a is left out" in caplog.text
+    bridge = reloader._bridge = Recorder()  # pyright: ignore[reportPrivateUsage] - the agent of that name is gone
+    assert await reloader.reload()
+    assert bridge.steps == ["+a"]
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-117", "F-099i")
+@pytest.mark.parametrize("through_link", [False, True])
+async def test_saving_a_watched_file_is_noticed_however_it_is_saved(tmp_path: Path, through_link: bool) -> None:
+    (tmp_path / "real").mkdir()
+    file = tmp_path / "real" / "servers.json"
+    file.write_text("a", "utf-8")
+    watched = tmp_path / "link.json" if through_link else file
+    if through_link:
+        watched.symlink_to(file)
+
+    bridge = Recorder()
+    reloader = Reloader(bridge, lambda: [server(name) for name in file.read_text("utf-8").split()], [watched])
+    assert await reloader.reload()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(reloader.watch)
+        file.write_text("a b", "utf-8")
+        await bridge.until(lambda: "b" in bridge.servers)
+        file.write_text("a", "utf-8")
+        await bridge.until(lambda: "b" not in bridge.servers)
+        (tmp_path / "real" / "other.json").write_text("noise", "utf-8")
+        new = tmp_path / "real" / "servers.json.new"
+        new.write_text("a c", "utf-8")
+        os.replace(new, file)
+        await bridge.until(lambda: "c" in bridge.servers)
+        tasks.cancel_scope.cancel()
+    assert "-a" not in bridge.steps
