@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_HOST", "DEFAULT_PORT", "AgentLimits", "HttpLimits", "Settings", "UpstreamLimits"]
+__all__ = [
+    "BACKGROUND_FAREWELL",
+    "DEFAULT_HOST",
+    "DEFAULT_PORT",
+    "AgentLimits",
+    "HttpLimits",
+    "Settings",
+    "UpstreamLimits",
+]
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
@@ -12,6 +20,10 @@ DEFAULT_PORT = 8765
 
 KIB = 1024
 MIB = 1024 * KIB
+
+BACKGROUND_FAREWELL = 8.0
+"""Seconds for what synchronous code left open to close, when the background loop ends: a stubborn child's
+`stop_grace` and `terminate_grace`, and some more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,12 @@ class UpstreamLimits:
     """Seconds for a child to accept one message on its standard input (F-027)."""
     requests_in: int = 16
     """Requests of one server that are answered at once; more are refused (F-038)."""
+    notes: int = 1_000
+    """Progress messages of one request that wait for a slow receiver, and replies that wait for a slow server; beyond
+    it the oldest is dropped (S-14)."""
+    max_rounds: int = 10
+    """How often one request may ask for input before it is given up, so that two programs cannot loop for ever; what
+    the official clients allow."""
     stop_grace: float = 2.0
     """Seconds for a child to end after its input was closed (F-029)."""
     terminate_grace: float = 3.0
@@ -125,6 +143,20 @@ class UpstreamLimits:
     """Crashes within `crash_window` after which a server is not restarted until asked (F-003)."""
     crash_window: float = 180.0
     """Seconds for the same; what editors do too."""
+    healthy: float = 600.0
+    """Seconds of service after which earlier failures count no longer: long enough that it was no accident."""
+    restart_patience: float = 5.0
+    """Seconds of a pause before a restart that a request waits for. With a longer one it is answered "try again in N s"
+    at once: whoever asks can use the time, and an HTTP server that is away is reported as quickly (F-050)."""
+    announce_interval: float = 10.0
+    """Seconds between two announcements of lists that changed with a new connection: a server that comes and goes must
+    not make every client list again each time (F-071)."""
+    progress_rate: int = 10
+    """Progress messages of one request that a client is sent within a second; of more, the latest (S-14)."""
+    cache_bytes: int = 2 * MIB
+    """What is kept on disk of one server's lists; with more it is started to be asked."""
+    cache_entries: int = 256
+    """Servers whose lists are kept on disk; of more, those that were used last."""
     idle_timeout: float = 600.0
     """Seconds without a request after which a lazily started server is stopped."""
     max_concurrency: int = 64
@@ -133,6 +165,12 @@ class UpstreamLimits:
     """Seconds between two readings of a list that a server says has changed (F-035)."""
     http_connect_timeout: float = 5.0
     """Seconds for a TCP connection, and for TLS (F-050)."""
+    http_keep_alive: float = 4.0
+    """Seconds an idle HTTP connection is kept. Shorter than what servers keep them (uvicorn and Node: five), so that
+    no request meets a connection that is just being closed."""
+    farewell: float = 1.0
+    """Seconds for what is said to an HTTP server when something is over: the end of a response stream, a cancelled
+    request, the session."""
     retry_floor: float = 0.5
     """Seconds before a broken event stream is resumed, at least, whatever the server's `retry` says (F-056)."""
     retry_cap: float = 30.0
@@ -143,6 +181,14 @@ class UpstreamLimits:
     """How often a list is asked for again after the server failed to answer (F-051); calls never are."""
     retry_after_cap: float = 60.0
     """Seconds of `Retry-After` that are waited for (F-052)."""
+    fetch_timeout: float = 5.0
+    """Seconds for one answer of an authorization server, redirects included (S-22, F-067)."""
+    fetch_bytes: int = 256 * KIB
+    """One such answer; real ones have a few kilobytes (S-22)."""
+    login_timeout: float = 300.0
+    """Seconds for a user to log in in a browser, and to wait for a login that another process has begun."""
+    step_ups: int = 2
+    """How often one request may ask for further scopes before the server's refusal is final (S-20)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 A `Transport` says how to reach the server; `connect` opens a `Link`, which one task owns from open to close and every
 task may use. Messages are decoded JSON-RPC objects, relayed as they are. A link knows the envelope of a message and
 nothing of MCP's methods, save what its wire demands.
+
+A transport of one's own is any object with the method of `Transport`; `transports.local` is an example, and
+`PendingRequests` does the bookkeeping of a wire that carries everything in one stream.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from gaia_bridge.jsontypes import JSON
 
 __all__ = [
     "ConnectionLostError",
+    "LaunchError",
     "Link",
     "PendingRequests",
     "Receiver",
@@ -37,6 +41,10 @@ class UpstreamError(RequestError):
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
+
+
+class LaunchError(UpstreamError):
+    """The server cannot be reached as it is configured, so that trying again would change nothing (F-043)."""
 
 
 class ConnectionLostError(UpstreamError):
@@ -169,6 +177,15 @@ class PendingRequests:
             self.unexpected += 1
         else:
             future.set_result(response)
+
+    def reject(self, request_id: int, error: UpstreamError) -> bool:
+        """End one request without its response; returns whether anybody waited for it."""
+        future = self._waiting.pop(request_id, None)
+        if future is None or future.done():
+            return False
+        future.set_exception(error)
+        future.exception()  # whoever waited may be on its way out; no complaint about that
+        return True
 
     def fail(self, error: ConnectionLostError) -> None:
         """The stream is over: nobody waits any longer, now or later."""

@@ -1,0 +1,15 @@
+"""A connection to one upstream server, whatever its era and whatever carries its messages."""
+
+from __future__ import annotations
+
+from gaia_bridge.outbound.client.connection import Connection, connect
+from gaia_bridge.outbound.client.facts import (
+    ClientRole,
+    Deadline,
+    Era,
+    Greeting,
+    OnProgress,
+    RequestTimeoutError,
+)
+
+__all__ = ["ClientRole", "Connection", "Deadline", "Era", "Greeting", "OnProgress", "RequestTimeoutError", "connect"]

@@ -1,0 +1,320 @@
+"""JSON-RPC over one link: requests with deadlines and progress, and what the server sends of its own accord.
+
+It knows the envelope and the four messages that belong to it (`ping`, progress, cancellation, responses); what the
+others mean is for those above.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.outbound.client.facts import ClientRole, Deadline, OnProgress, RequestTimeoutError
+from gaia_bridge.outbound.client.questions import Questions
+from gaia_bridge.outbound.transport import ConnectionLostError, Link, Transport, UpstreamError
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text import printable
+
+__all__ = ["Exchange", "Heard", "opened"]
+
+logger = logging.getLogger(__name__)
+
+Heard = Callable[[str, JSON, int | None], None]
+"""Takes a notification: method, parameters, and the request on whose own stream it came, where the wire tells."""
+
+_PROGRESS: Final = "notifications/progress"
+_CANCELLED: Final = "notifications/cancelled"
+_TOKEN: Final = "progressToken"
+
+
+@asynccontextmanager
+async def opened(transport: Transport, role: ClientRole, limits: UpstreamLimits) -> AsyncGenerator[Exchange]:
+    """Open a link and exchange messages over it until the end of the block.
+
+    Raises:
+        UpstreamError: The server cannot be reached.
+    """
+    failure: BaseException | None = None
+    exchange = Exchange(role, limits)
+    async with transport.connect(exchange) as link, anyio.create_task_group() as tasks:
+        exchange.open(link, tasks)
+        try:
+            yield exchange
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            failure = error  # raised again below, not in the task group, which would wrap it
+        finally:
+            exchange.close()
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+class Exchange:
+    """The two directions of one link. Implements `transport.Receiver`.
+
+    Args:
+        role: Answers what the server asks.
+        limits: Bounds.
+    """
+
+    def __init__(self, role: ClientRole, limits: UpstreamLimits) -> None:
+        self.declared: JSON = role.capabilities
+        self.over = anyio.Event()
+        """Set when the link is over, whoever ended it."""
+        self.heard: Heard = lambda method, params, _: self.tell(method, params)
+        """Whom notifications are for."""
+        self.established = False
+        """Whether this is a connection; before that, its end is a failure to connect, and no news for the role."""
+        self._role = role
+        self._limits = limits
+        self._link: Link | None = None
+        self._tasks: TaskGroup | None = None
+        self._reason = ""
+        self._numbers = itertools.count(1)
+        self._watched: dict[int, _Watch] = {}
+        self._questions = Questions(role, self.declared, limits, self._send)
+
+    @property
+    def link(self) -> Link:
+        """The link, once it is open."""
+        assert self._link is not None
+        return self._link
+
+    @property
+    def tasks(self) -> TaskGroup:
+        """Tasks that end with the link."""
+        assert self._tasks is not None
+        return self._tasks
+
+    def open(self, link: Link, tasks: TaskGroup) -> None:
+        """Use a link from now on."""
+        self._link, self._tasks = link, tasks
+
+    def close(self) -> None:
+        """Use the link no longer."""
+        self._tasks = None
+        self._end("is no longer connected")
+
+    def new_id(self) -> int:
+        """An id for a request: never 0, which some peers take for none, and never twice (F-023)."""
+        return next(self._numbers)
+
+    async def request(
+        self,
+        method: str,
+        params: JSON | None,
+        deadline: Deadline,
+        *,
+        on_progress: OnProgress | None = None,
+        headers: Mapping[str, str] | None = None,
+        number: int | None = None,
+    ) -> JSON:
+        """Make one request.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters; a progress token among them is replaced by one of our own, or left out.
+            deadline: How long it may take.
+            on_progress: Asks for progress, and receives it.
+            headers: HTTP headers that belong to it.
+            number: Its id, from `new_id`; a new one if `None`.
+
+        Returns:
+            The result as it came.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error.
+            UpstreamError: It did not answer, not in time, or with something that is no answer.
+        """
+        link = self._connected()
+        if number is None:
+            number = next(self._numbers)
+        message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
+        params = _with_token(params, None if on_progress is None else number)
+        if params is not None:
+            message["params"] = params
+        now = anyio.current_time()
+        cap_at = now + deadline.cap
+        with anyio.CancelScope(deadline=min(now + deadline.idle, cap_at)) as scope:
+            if on_progress is None:
+                return _result_of(method, await link.request(message, headers))
+            watch = self._watched[number] = _Watch(on_progress, scope, deadline.idle, cap_at, self._limits.notes)
+            try:
+                return _result_of(method, await watch.request(link, message, headers))
+            finally:
+                del self._watched[number]
+        raise RequestTimeoutError(method, deadline.idle if scope.deadline < cap_at else deadline.cap)
+
+    async def notify(self, method: str, params: JSON | None = None) -> None:
+        """Send a notification.
+
+        Raises:
+            UpstreamError: It could not be sent.
+        """
+        message: JSON = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        await self._send(message)
+
+    def message(self, message: JSON, during: int | None) -> None:
+        """A request or notification came from the server."""
+        method, params = message.get("method"), message.get("params")
+        if not isinstance(method, str):
+            return
+        if not is_object(params):
+            params = {}
+        if "id" in message:
+            if self._tasks is not None:
+                self._questions.ask(self._tasks, message["id"], method, params)
+        elif method == _PROGRESS:
+            self._progress(params)
+        else:
+            if method == _CANCELLED:
+                self._questions.withdraw(params.get("requestId"))
+            self.heard(method, params, during)
+
+    def ended(self, reason: str) -> None:
+        """The link is over, and that was the server's doing."""
+        if not self.over.is_set():
+            self._end(reason)
+            if self.established:
+                with self._guarded("the end"):
+                    self._role.ended(reason)
+
+    def tell(self, method: str, params: JSON) -> None:
+        """Tell the role of a notification."""
+        with self._guarded(method):
+            self._role.notified(method, params)
+
+    def check(self) -> None:
+        """Raise `ConnectionLostError` if the link is over."""
+        self._connected()
+
+    @contextmanager
+    def _guarded(self, news: str) -> Generator[None]:
+        """A role that fails must not end the reading of the link."""
+        try:
+            yield
+        except Exception:
+            logger.exception("%s: telling of %s failed", self._role.server, printable(news, 200))
+
+    def _progress(self, params: JSON) -> None:
+        token, progress = params.get(_TOKEN), _number(params.get("progress"))
+        watch = self._watched.get(token) if type(token) is int else None
+        if watch is not None and progress is not None:
+            message = params.get("message")
+            watch.add(progress, _number(params.get("total")), message if isinstance(message, str) else None)
+
+    def _end(self, reason: str) -> None:
+        if not self.over.is_set():
+            self._reason = reason
+            self.over.set()
+
+    def _connected(self) -> Link:
+        if self.over.is_set():
+            raise ConnectionLostError(self._reason)
+        return self.link
+
+    async def _send(self, message: JSON) -> None:
+        await self._connected().notify(message)
+
+
+class _Watch:
+    """A request in flight that progress is reported for.
+
+    Args:
+        on_progress: Receives it.
+        scope: Ends the request when there was no progress for too long.
+        idle: Seconds, which start anew with each progress.
+        cap_at: When the request ends whatever happens, on the loop's clock.
+        waiting: How many reports may wait for a slow receiver; beyond it the oldest is dropped (S-14).
+    """
+
+    def __init__(
+        self, on_progress: OnProgress, scope: anyio.CancelScope, idle: float, cap_at: float, waiting: int
+    ) -> None:
+        self._on_progress = on_progress
+        self._scope = scope
+        self._idle = idle
+        self._cap_at = cap_at
+        self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=waiting)
+        self._news = anyio.Event()
+        self._outcome: JSON | Exception | None = None
+
+    def add(self, progress: float, total: float | None, message: str | None) -> None:
+        """The server reports progress."""
+        if self._outcome is None:
+            self._scope.deadline = min(anyio.current_time() + self._idle, self._cap_at)
+            self._waiting.append((progress, total, message))
+            self._news.set()
+
+    async def request(self, link: Link, message: JSON, headers: Mapping[str, str] | None) -> JSON:
+        """Make the request, and pass progress on in the caller's own task, all of it before the response."""
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._wait, link, message, headers)
+            try:
+                await self._pass_on()
+            except Exception as error:  # raised again, not in the task group, which would wrap it
+                failure = error
+                tasks.cancel_scope.cancel()
+        outcome = failure or self._outcome
+        if isinstance(outcome, Exception):
+            raise outcome
+        assert outcome is not None
+        return outcome
+
+    async def _wait(self, link: Link, message: JSON, headers: Mapping[str, str] | None) -> None:
+        try:
+            self._outcome = await link.request(message, headers)
+        except Exception as error:
+            self._outcome = error
+        # The server did its part; the receiver may take longer, but not for ever.
+        self._scope.deadline = self._cap_at
+        self._news.set()
+
+    async def _pass_on(self) -> None:
+        while True:
+            while self._waiting:
+                await self._on_progress(*self._waiting.popleft())
+            if self._outcome is not None:
+                return
+            self._news = anyio.Event()
+            await self._news.wait()
+
+
+def _with_token(params: JSON | None, token: int | None) -> JSON | None:
+    """The parameters with our progress token, or without any: a token speaks about one hop only."""
+    meta = None if params is None else params.get("_meta")
+    if not is_object(meta):
+        meta = {}
+    if token is not None:
+        return {**(params or {}), "_meta": {**meta, _TOKEN: token}}
+    if _TOKEN not in meta:
+        return params
+    return {**(params or {}), "_meta": {key: value for key, value in meta.items() if key != _TOKEN}}
+
+
+def _result_of(method: str, response: JSON) -> JSON:
+    error, result = response.get("error"), response.get("result")
+    if error is not None:
+        code, message = (error.get("code"), error.get("message")) if is_object(error) else (None, None)
+        if type(code) is not int or not isinstance(message, str):
+            raise UpstreamError(f"answered {method} with an error that has no code or no message")
+        raise ProtocolError(code, message, error.get("data"))
+    if not is_object(result):
+        raise UpstreamError(f"answered {method} with neither a result nor an error")
+    return result
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,126 @@
+"""Lists, read to their last page or to a limit, and asked for again where that may help."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from anyio import sleep
+from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
+
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text import printable
+from gaia_bridge.wire import LIST_FIELDS
+
+__all__ = ["ParameterHeaders", "read_list"]
+
+logger = logging.getLogger(__name__)
+
+Ask = Callable[[str, JSON], Awaitable[JSON]]
+"""Makes one request: method and parameters."""
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+async def read_list(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -> list[Any]:
+    """Read a list (P-4). An endless one, or one that runs in a circle, is cut with a warning (F-036).
+
+    Args:
+        kind: A key of `LIST_FIELDS`.
+        ask: Makes one request.
+        limits: How many pages and definitions, how many attempts.
+        server: What our log calls the server.
+
+    Raises:
+        ProtocolError: The server answered with a JSON-RPC error.
+        UpstreamError: It did not answer, not in time, or with no list.
+    """
+    method, field = LIST_FIELDS[kind]
+    found: list[Any] = []
+    cursor: str | None = None
+    seen: set[str] = set()
+    for _ in range(limits.pages):
+        page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits)
+        items, cursor = page.get(field), _text(page.get("nextCursor"))
+        if not is_array(items):
+            raise UpstreamError(f"answered {method} with something that is no list")
+        found += items
+        if len(found) > limits.tools:
+            break
+        if not cursor:
+            return found
+        if cursor in seen:
+            break
+        seen.add(cursor)
+    kept = found[: limits.tools]
+    logger.warning("%s: %s is too long or does not end; after %d definitions it is cut", server, method, len(kept))
+    return kept
+
+
+async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits) -> JSON:
+    """One page. A list is data: asking again does no harm, as calling a tool again could (F-051, F-052)."""
+    for attempt in range(limits.read_retries):
+        try:
+            return await ask(method, params)
+        except ConnectionLostError:
+            raise
+        except UpstreamError as error:
+            pause = error.retry_after
+            if pause is not None and pause > limits.retry_after_cap:
+                raise
+            logger.debug("%s is asked for again: the server %s", method, error)
+        # Full jitter, so that many clients of a server that recovers do not come back at the same moment.
+        jitter = random.uniform(0, min(limits.backoff_cap, limits.backoff_start * 2**attempt))
+        await sleep(jitter if pause is None else max(0.0, pause))
+    return await ask(method, params)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+class ParameterHeaders:
+    """Arguments that a modern server wants to see as HTTP headers too (`x-mcp-header`, MCP 2026-07-28, transports).
+
+    Args:
+        server: What our log calls the server.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._maps: dict[str, dict[tuple[str, ...], str]] = {}
+
+    def admitted(self, tools: list[Any]) -> list[Any]:
+        """The tools that may be used: one whose headers are described wrongly must be dropped (S-6).
+
+        Args:
+            tools: The whole list, unchecked. What was known of earlier lists is forgotten.
+        """
+        kept: list[Any] = []
+        self._maps = {}
+        for tool in tools:
+            schema = tool.get("inputSchema") if is_object(tool) else None
+            name = tool.get("name") if is_object(tool) else None
+            if (reason := find_invalid_x_mcp_header(schema)) is not None:
+                logger.warning(
+                    "%s: tool %s is left out: %s", self._server, printable(str(name), 200), printable(reason)
+                )
+                continue
+            kept.append(tool)
+            if isinstance(name, str) and (found := x_mcp_header_map(schema)):
+                self._maps[name] = found
+        return kept
+
+    def of(self, params: JSON | None) -> Mapping[str, str]:
+        """The headers of a `tools/call` with these parameters."""
+        if params is None or not self._maps:
+            return _NO_HEADERS
+        name, arguments = params.get("name"), params.get("arguments")
+        found = self._maps.get(name) if isinstance(name, str) else None
+        if found is None or not is_object(arguments):
+            return _NO_HEADERS
+        return mcp_param_headers(found, arguments)

@@ -1,0 +1,156 @@
+"""Requests that a server makes of us: within bounds, only what was declared, and never with a traceback (F-038)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND
+
+from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.outbound.client.facts import ClientRole
+from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text import printable
+from gaia_bridge.wire import CAPABILITY_OF, missing_capability
+
+__all__ = ["Questions", "answer_of"]
+
+logger = logging.getLogger(__name__)
+
+_RequestId = int | str | float
+
+
+async def answer_of(role: ClientRole, declared: Mapping[str, Any], method: str, params: JSON) -> JSON:
+    """Let the role answer a question, if what that needs was declared (S-32).
+
+    Args:
+        role: Who answers.
+        declared: The capabilities that the server was told of.
+        method: The question.
+        params: Its parameters.
+
+    Raises:
+        ProtocolError: It was not declared, or the role refused or failed.
+    """
+    if method not in CAPABILITY_OF:
+        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
+    if missing := missing_capability(method, params, declared):
+        if declared.get(CAPABILITY_OF[method]) is None:
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method} (not declared by this client)")
+        raise ProtocolError(INVALID_PARAMS, "This client did not declare what the request needs", missing)
+    try:
+        return await role.answer(method, params)
+    except ProtocolError:
+        raise
+    except Exception:
+        logger.exception("answering %s failed", method)
+        raise ProtocolError(INTERNAL_ERROR, "Internal error") from None
+
+
+class Questions:
+    """The open requests of one server.
+
+    Args:
+        role: Who answers.
+        declared: The capabilities that the server was told of.
+        limits: How many may be open.
+        send: Sends a response.
+    """
+
+    def __init__(
+        self,
+        role: ClientRole,
+        declared: Mapping[str, Any],
+        limits: UpstreamLimits,
+        send: Callable[[JSON], Awaitable[None]],
+    ) -> None:
+        self._role = role
+        self._declared = declared
+        self._limits = limits
+        self._send = send
+        self._open: dict[_RequestId, anyio.CancelScope | None] = {}
+        self._replies: deque[JSON] = deque(maxlen=limits.notes)
+        self._replying = False
+
+    def ask(self, tasks: TaskGroup, number: object, method: str, params: JSON) -> None:
+        """A request came; see to it that it is answered.
+
+        Args:
+            tasks: Where the answer is worked on.
+            number: Its `id`. One that could not be answered is ignored.
+            method: What is asked.
+            params: Its parameters.
+        """
+        if isinstance(number, bool) or not isinstance(number, int | str | float):
+            return
+        if method == "ping":
+            self._reply(tasks, number, {"result": {}})
+        elif number in self._open:
+            self._reply(tasks, number, _error(INVALID_REQUEST, "A request with this id is still open"))
+        elif len(self._open) >= self._limits.requests_in:
+            self._reply(
+                tasks, number, _error(INTERNAL_ERROR, f"{len(self._open)} requests are open, and no more may be")
+            )
+        else:
+            scope = self._open[number] = anyio.CancelScope()
+            tasks.start_soon(self._answer, number, scope, method, params)
+
+    def withdraw(self, number: object) -> None:
+        """The server waits no longer for the answer to one of its requests."""
+        if isinstance(number, int | str | float) and (scope := self._open.get(number)) is not None:
+            scope.cancel()
+
+    async def _answer(self, number: _RequestId, scope: anyio.CancelScope, method: str, params: JSON) -> None:
+        reply: JSON | None = None
+        try:
+            with scope:
+                reply = await self._worked_out(method, params)
+            self._open[number] = None  # what is being sent cannot be withdrawn
+            if reply is not None:
+                await self._deliver(number, reply)
+        finally:
+            self._open.pop(number, None)
+
+    async def _worked_out(self, method: str, params: JSON) -> JSON:
+        try:
+            result: object = await answer_of(self._role, self._declared, method, params)
+        except ProtocolError as error:
+            return _error(error.code, error.message, error.data)
+        if is_object(result):
+            return {"result": result}
+        logger.error("the answer to %s is no JSON object but %s", method, type(result).__name__)
+        return _error(INTERNAL_ERROR, "Internal error")
+
+    def _reply(self, tasks: TaskGroup, number: _RequestId, reply: JSON) -> None:
+        """Send what needs no work. In turn, and the oldest is dropped when the server floods us but reads nothing."""
+        self._replies.append({"id": number, **reply})
+        if not self._replying:
+            self._replying = True
+            tasks.start_soon(self._send_replies)
+
+    async def _send_replies(self) -> None:
+        try:
+            while self._replies:
+                reply = self._replies.popleft()
+                await self._deliver(reply.pop("id"), reply)
+        finally:
+            self._replying = False
+
+    async def _deliver(self, number: _RequestId, reply: JSON) -> None:
+        try:
+            await self._send({"jsonrpc": "2.0", "id": number, **reply})
+        except UpstreamError as error:
+            logger.debug("an answer could not be sent: the server %s", error)
+
+
+def _error(code: int, message: str, data: Any = None) -> JSON:
+    error: JSON = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"error": error}
