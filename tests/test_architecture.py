@@ -29,17 +29,20 @@ LAYERS = {
     "gaia_bridge.model": 0,
     "gaia_bridge.version": 0,
     # pure functions
+    "gaia_bridge.command_lines": 1,
     "gaia_bridge.config": 1,
     "gaia_bridge.content": 1,
     "gaia_bridge.framing": 1,
     "gaia_bridge.names": 1,
     "gaia_bridge.publishing": 1,
+    "gaia_bridge.redact": 1,
     "gaia_bridge.results": 1,
     "gaia_bridge.schema": 1,
     "gaia_bridge.settings": 1,
     "gaia_bridge.text": 1,
     "gaia_bridge.wire": 1,
     # threads and the loop
+    "gaia_bridge.background": 2,
     "gaia_bridge.context": 2,
     "gaia_bridge.runtime": 2,
     # the two directions
@@ -50,6 +53,7 @@ LAYERS = {
     # joining
     "gaia_bridge.bridge": 5,
     "gaia_bridge.editors": 5,
+    "gaia_bridge.reloading": 5,
     # people
     "gaia_bridge": 6,
     "gaia_bridge.cli": 6,
@@ -80,11 +84,13 @@ APART = (("gaia_bridge.inbound", "gaia_bridge.outbound"),)
 
 OWNERS = {
     "asyncio": (
+        "gaia_bridge.background",
         "gaia_bridge.results",
         "gaia_bridge.runtime",
         "gaia_bridge.inbound.agent_call",
         "gaia_bridge.inbound.listener",
         "gaia_bridge.inbound.stdio",
+        "gaia_bridge.outbound.*",
     ),
     "click": ("gaia_bridge.cli*", "gaia.cli"),
     "h11": ("gaia_bridge.inbound.listener",),

@@ -28,6 +28,21 @@ SURFACES = {
         "get_request_context",
         "tool",
     ],
+    "gaia.mcp": [
+        "MCPClient",
+        "MCPClientManager",
+        "MCPClientMixin",
+    ],
+    "gaia.mcp.client": [
+        "AgentTransport",
+        "HTTPTransport",
+        "MCPClient",
+        "MCPClientManager",
+        "MCPConfig",
+        "MCPTool",
+        "MCPTransport",
+        "StdioTransport",
+    ],
     "gaia_agents": ["CodeAgent", "ProjectAgent"],
     "gaia_bridge": [
         "AgentLike",

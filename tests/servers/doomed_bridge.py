@@ -1,10 +1,17 @@
-"""A process with children, to be killed: `python doomed_bridge.py`."""
+"""A process with children, to be killed: `python doomed_bridge.py`.
+
+With `leave`, it has one, and ends while that is being stopped, as soon as its input ends.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
+import sys
 
 import anyio
+import anyio.to_thread
 
 from gaia_bridge.outbound.transports.stdio import StdioTransport
 from gaia_bridge.settings import UpstreamLimits
@@ -31,5 +38,27 @@ async def run(code: str) -> None:
         await anyio.sleep_forever()
 
 
+async def stop_one(stopping: asyncio.Event) -> None:
+    """Run a child until the input ends, then stop it."""
+    spec = child(f"alive('stubborn'); {CHILDREN['stubborn']}", LIVENESS=os.environ["LIVENESS"])
+    async with StdioTransport(spec, UpstreamLimits()).connect(Received()):
+        await anyio.to_thread.run_sync(sys.stdin.read)
+        asyncio.get_running_loop().call_soon(stopping.set)
+
+
+def leave() -> None:
+    """Run a loop, and drop it with all that it has when a child is being stopped on it."""
+    loop = asyncio.new_event_loop()
+    stopping = asyncio.Event()
+    stopped = loop.create_task(stop_one(stopping))
+    loop.run_until_complete(stopping.wait())
+    loop.close()
+    del stopped
+    gc.collect()
+
+
 if __name__ == "__main__":
-    anyio.run(main)
+    if "leave" in sys.argv:
+        leave()
+    else:
+        anyio.run(main)

@@ -14,7 +14,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.jsontypes import JSON, is_object
 
 __all__ = ["flat_parameters", "input_schema", "split_docstring"]
 
@@ -88,9 +88,9 @@ def flat_parameters(schema: Mapping[str, Any]) -> dict[str, JSON]:
     required = schema.get("required", ())
     return {
         name: {
-            "type": _type_name(facts, schema.get("$defs", {})),
+            "type": _type_name(facts, schema.get("$defs")),
             "required": name in required,
-            "description": facts.get("description", ""),
+            "description": _description(facts),
         }
         for name, facts in schema.get("properties", {}).items()
     }
@@ -142,9 +142,13 @@ def _argument_descriptions(section: str) -> dict[str, str]:
     return descriptions
 
 
-def _type_name(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    schema = _resolved(schema, definitions)
-    for option in (schema, *schema.get("anyOf", ())):
+def _description(schema: object) -> str:
+    return schema.get("description", "") if is_object(schema) else ""
+
+
+def _type_name(schema: object, definitions: object) -> str:
+    resolved = _resolved(schema, definitions)
+    for option in (resolved, *resolved.get("anyOf", ())):
         declared = _resolved(option, definitions).get("type", ())
         for name in (declared,) if isinstance(declared, str) else declared:
             if name != "null":
@@ -152,9 +156,11 @@ def _type_name(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str
     return "string"
 
 
-def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolved(schema: object, definitions: object) -> JSON:
+    """What a chain of references leads to. `{}` for what is no object: `true` and `false` are schemas too."""
     for _ in range(_MAX_REFERENCES):
-        if "$ref" not in schema:
+        if not is_object(schema) or "$ref" not in schema:
             break
-        schema = definitions.get(str(schema["$ref"]).rpartition("/")[2], {})
-    return schema
+        name = str(schema["$ref"]).rpartition("/")[2]
+        schema = definitions.get(name) if is_object(definitions) else None
+    return schema if is_object(schema) else {}

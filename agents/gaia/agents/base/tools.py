@@ -32,7 +32,15 @@ from pydantic import validate_call
 
 from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
 
-__all__ = ["ToolEntry", "ToolRegistry", "describe_tools", "get_tool_display_label", "get_tool_display_name", "tool"]
+__all__ = [
+    "ToolEntry",
+    "ToolRegistry",
+    "describe_tools",
+    "get_tool_display_label",
+    "get_tool_display_name",
+    "matching_tools",
+    "tool",
+]
 
 ToolEntry = dict[str, Any]
 """One registered tool; the keys are described at the top of this module."""
@@ -190,6 +198,26 @@ def get_tool_display_label(tool_name: str) -> str | None:
     return _TOOL_REGISTRY.get(tool_name, {}).get("display_label")
 
 
+def matching_tools(tools: Mapping[str, ToolEntry], tool_name: str) -> list[str]:
+    """Find the tools that somebody may mean who does not spell a registry key quite right (S3-19).
+
+    Case does not matter, and a dash is an underscore. The name of a tool of an MCP server may also lack `mcp_`, the
+    server, or both. A part of a name is never enough.
+
+    Args:
+        tools: The tools by their registry keys.
+        tool_name: A name such as `Read-File` or `fs_read_file` for `mcp_fs_read_file`.
+
+    Returns:
+        The keys that fit best, in the registry's order: one, none, or several that fit equally well.
+    """
+    if tool_name in tools:
+        return [tool_name]
+    wanted = _loosely(tool_name)
+    by_key = [name for name in tools if _loosely(name) == wanted]
+    return by_key or [name for name, entry in tools.items() if wanted in _short_names(entry)]
+
+
 def describe_tools(tools: Mapping[str, ToolEntry]) -> str:
     """List tools for a system prompt, one line each: `- name(required: type, optional?: type): description`.
 
@@ -227,6 +255,18 @@ def _arguments(entry: ToolEntry) -> str:
         f"{name}{'' if facts.get('required') else '?'}: {facts.get('type', 'string')}"
         for name, facts in parameters.items()
     )
+
+
+def _loosely(name: str) -> str:
+    return name.casefold().replace("-", "_")
+
+
+def _short_names(entry: ToolEntry) -> set[str]:
+    """What a tool of an MCP server may be called for short; nothing for other tools."""
+    if "_mcp_tool_name" not in entry:
+        return set()
+    server, tool_name = entry.get("_mcp_server"), entry["_mcp_tool_name"]
+    return {_loosely(name) for name in (f"{server}_{tool_name}", f"mcp_{tool_name}", str(tool_name))}
 
 
 def _summary(entry: ToolEntry) -> str:

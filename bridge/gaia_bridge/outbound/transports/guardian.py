@@ -15,6 +15,8 @@ import select
 import signal
 import time
 
+__all__ = ["MARK", "News", "follow_parent", "main", "marked", "note", "send"]
+
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL. The children's input has ended already, with the bridge."""
 

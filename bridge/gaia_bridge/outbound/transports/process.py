@@ -147,17 +147,16 @@ class Child:
             on_stubborn: Called when the child goes on although its input was closed.
         """
         with anyio.CancelScope(shield=True):
-            try:
-                if not await self._ends_within(limits.stop_grace):
-                    on_stubborn()
-                if self._signal_group(signal.SIGTERM) and not await self._group_ends_within(limits.terminate_grace):
-                    logger.debug("process group %d is killed", self.pid)
-                    self._signal_group(signal.SIGKILL)
-                await self._end_strays()
-                await self._exited.wait()
-            finally:
-                self._stop_watching()
-                GUARDIAN.leave(self._identity)
+            if not await self._ends_within(limits.stop_grace):
+                on_stubborn()
+            if self._signal_group(signal.SIGTERM) and not await self._group_ends_within(limits.terminate_grace):
+                logger.debug("process group %d is killed", self.pid)
+                self._signal_group(signal.SIGKILL)
+            await self._end_strays()
+            await self._exited.wait()
+        self._stop_watching()
+        # Not in a `finally`: where the interpreter ends in the middle of this, the guardian has to see it through.
+        GUARDIAN.leave(self._identity)
 
     async def _ends_within(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):

@@ -258,3 +258,22 @@ async def test_a_process_without_children_has_no_guardian() -> None:
         assert len(guardians()) == 1
     assert guardians() == []
     assert GUARDIAN is not None
+
+
+@linux
+@pytest.mark.requirement("F-047", "S2-31")
+async def test_when_a_loop_is_dropped_while_a_child_is_being_stopped_the_child_does_not_survive_the_process() -> None:
+    """As at the end of an interpreter: its coroutines end where they are, and nothing in them can be awaited."""
+    async with liveness() as lives:
+        program = ROOT / "tests" / "servers" / "doomed_bridge.py"
+        process = await anyio.open_process(
+            [sys.executable, str(program), "leave"],
+            env={**os.environ, "LIVENESS": str(lives.port), "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.DEVNULL,
+        )
+        async with process:
+            await lives.born("stubborn")
+            assert process.stdin is not None
+            await process.stdin.aclose()
+            await process.wait()
+            await lives.dead("stubborn")

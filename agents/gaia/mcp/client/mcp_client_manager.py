@@ -1,0 +1,184 @@
+"""Several MCP servers and their configuration file (document 000, "MCPClientManager")."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from gaia.mcp.client.config import MCPConfig
+from gaia.mcp.client.mcp_client import MCPClient
+from gaia.mcp.client.parallel import side_by_side
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.jsontypes import is_object
+
+__all__ = ["MCPClientManager"]
+
+logger = logging.getLogger(__name__)
+
+
+class MCPClientManager:
+    """The connections to several servers. Usable from any thread, and a context manager that disconnects all.
+
+    Args:
+        config: Where servers are remembered; `~/.gaia/mcp_servers.json` and `./mcp_servers.json` if not given.
+        debug: Whether what happens is logged at level DEBUG.
+    """
+
+    def __init__(self, config: MCPConfig | None = None, debug: bool = False) -> None:
+        self.config = MCPConfig() if config is None else config
+        self.debug = debug
+        self._clients: dict[str, MCPClient] = {}
+        self._connecting: set[str] = set()
+        self._lock = threading.Lock()
+
+    def add_server(self, name: str, config: dict[str, Any]) -> MCPClient:
+        """Connect to a server, and remember it in the configuration file.
+
+        A server of that name that is no longer connected, because its process ended, is replaced.
+
+        Args:
+            name: What the server is called here.
+            config: As `MCPClient.from_config` takes it. One with an `agent` is not written to the file.
+
+        Returns:
+            The connected client.
+
+        Raises:
+            ValueError: There is a server of that name already, or the configuration names none.
+            RuntimeError: It could not be connected; nothing is remembered then.
+        """
+        client = MCPClient.from_config(name, config, debug=self.debug)
+        if not self._reserve(name):
+            raise ValueError(f"MCP server '{name}' already exists")
+        if not self._connect(name, client):
+            raise RuntimeError(f"Failed to connect to MCP server '{name}': {client.last_error}")
+        if "agent" not in config:
+            self._remember(name, config)
+        return client
+
+    def remove_server(self, name: str) -> None:
+        """Disconnect a server and remove it from the configuration file. An unknown name is a warning.
+
+        Args:
+            name: What the server is called here.
+
+        Raises:
+            ConfigError: The file cannot be edited.
+        """
+        client = self._take(name)
+        if client is not None:
+            _disconnect(client)
+        if self.config.server_exists(name):
+            self.config.remove_server(name)
+        elif client is None:
+            logger.warning("MCP server '%s' is not known; there is nothing to remove", name)
+
+    def disconnect_server(self, name: str) -> None:
+        """Disconnect a server that stays in the configuration file. An unknown name is no matter."""
+        client = self._take(name)
+        if client is not None:
+            _disconnect(client)
+
+    def get_client(self, name: str) -> MCPClient | None:
+        """The client of a server, or `None`."""
+        return self._clients.get(name)
+
+    def list_servers(self) -> list[str]:
+        """The names of the servers that are connected right now."""
+        return [name for name, client in self._clients.copy().items() if client.is_connected()]
+
+    def disconnect_all(self) -> None:
+        """Disconnect all servers, side by side. What goes wrong with one is logged."""
+        with self._lock:
+            clients, self._clients = self._clients, {}
+        side_by_side(_disconnect, clients.values())
+
+    def load_from_config(self) -> None:
+        """Connect to all servers of the configuration, side by side. Never raises: what goes wrong is logged.
+
+        Those that are connected already, are disabled, or do not say how they are reached are left alone.
+        """
+        found = ((name, self._new(name, entry)) for name, entry in self.config.get_servers().items())
+        clients = {name: client for name, client in found if client is not None}
+        connected: list[bool] = []
+        try:
+            connected = side_by_side(_connects, clients.values())
+        finally:
+            with self._lock:
+                self._connecting.difference_update(clients)
+                self._clients |= {
+                    name: clients[name] for name, succeeded in zip(clients, connected, strict=False) if succeeded
+                }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.disconnect_all()
+
+    def _new(self, name: str, entry: object) -> MCPClient | None:
+        """A client for an entry of the configuration, with its name reserved; `None` if there is nothing to connect."""
+        if is_object(entry) and entry.get("disabled"):
+            return None
+        try:
+            client = MCPClient.from_config(name, entry if is_object(entry) else {}, debug=self.debug)
+        except ValueError as error:
+            logger.warning("MCP server '%s' is skipped: %s", name, error)
+            return None
+        return client if self._reserve(name) else None
+
+    def _reserve(self, name: str) -> bool:
+        """Claim a name, so that two threads do not connect the same server; not if it is connected."""
+        with self._lock:
+            known = self._clients.get(name)
+            if name in self._connecting or (known is not None and known.is_connected()):
+                return False
+            self._connecting.add(name)
+            self._clients.pop(name, None)
+        if known is not None:
+            _disconnect(known)
+        return True
+
+    def _connect(self, name: str, client: MCPClient) -> bool:
+        """Connect a client whose name was reserved, and keep it if that works."""
+        try:
+            connected = client.connect()
+        except BaseException:
+            with self._lock:
+                self._connecting.discard(name)
+            raise
+        with self._lock:
+            self._connecting.discard(name)
+            if connected:
+                self._clients[name] = client
+        return connected
+
+    def _take(self, name: str) -> MCPClient | None:
+        with self._lock:
+            return self._clients.pop(name, None)
+
+    def _remember(self, name: str, config: dict[str, Any]) -> None:
+        try:
+            self.config.add_server(name, config)
+        except (ConfigError, OSError) as error:
+            # The server is connected, which is what counts for an agent whose home folder is read-only.
+            logger.warning("MCP server '%s' is connected, but will not be remembered: %s", name, error)
+
+
+def _connects(client: MCPClient) -> bool:
+    try:
+        return client.connect()
+    except Exception:  # `connect` of a subclass
+        logger.exception("MCP server '%s' is not connected", client.name)
+        return False
+
+
+def _disconnect(client: MCPClient) -> None:
+    try:
+        client.disconnect()
+    except Exception:  # a transport of somebody else's may raise anything
+        logger.exception("MCP server '%s' did not disconnect in good order", client.name)

@@ -1,0 +1,96 @@
+"""One tool of an MCP server, and how it looks in an agent's registry (document 000, "MCPTool")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gaia.agents.base.tool_schema import flat_parameters
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.model import NamingPolicy, SourceKind
+from gaia_bridge.names import SourceName, qualified_name
+from gaia_bridge.schema import SchemaError, SchemaValidator
+
+__all__ = ["MCPTool", "MCPToolError", "registry_name"]
+
+_EXTRAS: Final = ("enum", "default", "items")
+"""What a parameter's schema may say beside its type and description, and a model can make use of (C13)."""
+
+
+class MCPToolError(ValueError):
+    """A definition that is no tool: it is left out of the list, alone."""
+
+
+@dataclass
+class MCPTool:
+    """A tool as its server describes it."""
+
+    name: str
+    """What the server calls it."""
+    description: str
+    input_schema: dict[str, Any]
+    """The JSON Schema of its arguments, as it came."""
+
+    @classmethod
+    def from_definition(cls, definition: object) -> MCPTool:
+        """Read one item of a `tools/list` result.
+
+        Args:
+            definition: The item; a missing description or schema is an empty one.
+
+        Raises:
+            MCPToolError: It is no tool, or its schema is not one.
+        """
+        if not is_object(definition):
+            raise MCPToolError(f"a tool is a {type(definition).__name__}; expected an object")
+        name, description = definition.get("name"), definition.get("description")
+        if not isinstance(name, str) or not name:
+            raise MCPToolError("a tool has no name")
+        schema: object = definition.get("inputSchema")
+        if schema is None:
+            return cls(name, description if isinstance(description, str) else "", {})
+        if not is_object(schema):
+            raise MCPToolError(f"tool {name!r}: its inputSchema is a {type(schema).__name__}; expected an object")
+        try:
+            SchemaValidator(schema)
+        except SchemaError as error:
+            raise MCPToolError(f"tool {name!r}: its inputSchema is no JSON Schema: {error}") from None
+        return cls(name, description if isinstance(description, str) else "", schema)
+
+    def to_gaia_format(self, server_name: str) -> dict[str, Any]:
+        """Describe the tool as an entry of a tool registry, without its `function`.
+
+        Args:
+            server_name: What the server is called here.
+
+        Returns:
+            `name` (`mcp_<server>_<tool>`, see `registry_name`), `description` with the server in front, `parameters`
+            as `{name: {"type", "required", "description"}}` with `enum`, `default` and `items` where the schema has
+            them, `atomic`, `_mcp_server` and `_mcp_tool_name`.
+        """
+        return {
+            "name": registry_name(server_name, self.name),
+            "description": f"[MCP:{server_name}] {self.description}",
+            "parameters": _parameters(self.input_schema),
+            "atomic": True,
+            "_mcp_server": server_name,
+            "_mcp_tool_name": self.name,
+        }
+
+
+def registry_name(server_name: str, tool_name: str) -> str:
+    """The key of a server's tool in a registry: `mcp_<server>_<tool>` (S3-18).
+
+    It has at most 64 characters of `[A-Za-z0-9_-]`, which is what model providers accept; where something had to be
+    changed for that, it ends in a hash.
+    """
+    return qualified_name(SourceName(server_name, SourceKind.SERVER, tool_name), NamingPolicy.GAIA)
+
+
+def _parameters(schema: Mapping[str, Any]) -> dict[str, JSON]:
+    parameters = flat_parameters(schema)
+    for name, facts in schema.get("properties", {}).items():
+        if is_object(facts):
+            parameters[name] |= {extra: facts[extra] for extra in _EXTRAS if extra in facts}
+    return parameters

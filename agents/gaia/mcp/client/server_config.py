@@ -1,0 +1,87 @@
+"""What an entry of `mcp_servers.json` says, for the client: which transport, and which of the server's tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from gaia.mcp.client.transports.agent import AgentTransport
+from gaia.mcp.client.transports.base import MCPTransport
+from gaia.mcp.client.transports.http import HTTPTransport
+from gaia.mcp.client.transports.stdio import StdioTransport
+from gaia_bridge.config import parse_entry
+from gaia_bridge.contract import AgentLike
+from gaia_bridge.jsontypes import is_object
+from gaia_bridge.model import HttpServerSpec, ServerOptions
+
+__all__ = ["ConfiguredServer", "check_server_config", "configured_server"]
+
+_WAYS: Final = ("command", "url", "agent")
+"""The three ways to name a server."""
+
+
+class ConfiguredServer(NamedTuple):
+    """What an entry leads to."""
+
+    transport: MCPTransport
+    offers: Callable[[str], bool]
+    """Whether a tool of that name is used: one of `allowed_tools`, if there are any, and not of `disabled_tools`."""
+
+
+def check_server_config(config: object) -> None:
+    """Refuse what does not name exactly one server (C12).
+
+    Args:
+        config: An entry of `mcp_servers.json`, or one made in code.
+
+    Raises:
+        ValueError: It is no dictionary, or has none or more than one of `command`, `url` and `agent`.
+    """
+    if not is_object(config):
+        raise ValueError(f"Config must be a dict with a 'command' field, got {type(config).__name__}")
+    given = [way for way in _WAYS if config.get(way) is not None]
+    if not given:
+        raise ValueError("Config must include 'command' field (or 'url' for a server that is reached over HTTP)")
+    if len(given) > 1:
+        raise ValueError(f"Config has {' and '.join(repr(way) for way in given)}; keep one of them")
+
+
+def configured_server(
+    name: str, config: Mapping[str, Any], timeout: float, debug: bool, folder: Path | None = None
+) -> ConfiguredServer:
+    """Understand an entry. References such as `${env:TOKEN}` are filled in; nothing else is expanded (S0-61).
+
+    Args:
+        name: What the server is called here.
+        config: The entry.
+        timeout: Seconds for the connection and for each request, where the entry does not say.
+        debug: Whether requests are logged.
+        folder: Where relative paths in `${file:...}` begin; the current folder if not given.
+
+    Raises:
+        ValueError: The entry cannot be used; says why.
+    """
+    check_server_config(config)
+    agent = config.get("agent")
+    if agent is not None:
+        if not isinstance(agent, AgentLike):
+            raise ValueError(f"Config: 'agent' is a {type(agent).__name__}; expected the methods of an MCP agent")
+        return ConfiguredServer(AgentTransport(name, agent, timeout, debug), _offered(ServerOptions()))
+    spec = parse_entry(name, config, folder or Path()).spec
+    timeout = spec.options.timeout or timeout
+    transport: HTTPTransport | StdioTransport
+    if isinstance(spec, HttpServerSpec):
+        transport = HTTPTransport.from_spec(spec, timeout, debug)
+    else:
+        # The specification wants the environment inherited; the bridge itself passes on much less (S0-61).
+        inherited = spec.inherit_env if "inherit_env" in config else True
+        transport = StdioTransport.from_spec(replace(spec, inherit_env=inherited), timeout, debug)
+    transport.startup_timeout = spec.options.startup_timeout
+    return ConfiguredServer(transport, _offered(spec.options))
+
+
+def _offered(options: ServerOptions) -> Callable[[str], bool]:
+    allowed, disabled = options.allowed_tools, options.disabled_tools
+    return lambda tool_name: (allowed is None or tool_name in allowed) and tool_name not in disabled

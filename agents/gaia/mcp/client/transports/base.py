@@ -1,0 +1,66 @@
+"""What every transport under an `MCPClient` has (document 000, "MCPTransport")."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["MCPTransport", "OnNotification"]
+
+OnNotification = Callable[[str, dict[str, Any]], None]
+"""Called with the method and the parameters of a notification, in a thread of the transport; must not block."""
+
+
+class MCPTransport(ABC):
+    """How JSON-RPC messages reach one MCP server. Synchronous; usable from any thread.
+
+    A transport of your own needs the four abstract methods. Where it can also send notifications and hear those of the
+    server, it overrides `send_notification` and calls `on_notification`.
+    """
+
+    on_notification: OnNotification | None = None
+    """Set by the client that uses the transport: is told of the server's notifications."""
+
+    last_error: str = ""
+    """Why `connect` returned `False`, if the transport says; for logs and error messages."""
+
+    @abstractmethod
+    def connect(self) -> bool:
+        """Establish the connection; an open one is kept.
+
+        Returns:
+            Whether it is established.
+        """
+
+    @abstractmethod
+    def disconnect(self) -> None:
+        """Close the connection and release everything that it holds. Twice is harmless."""
+
+    @abstractmethod
+    def send_request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and wait for its response.
+
+        Args:
+            method: The JSON-RPC method, such as `tools/list`.
+            params: Its parameters.
+
+        Returns:
+            The JSON-RPC response, with `result` or `error`.
+
+        Raises:
+            RuntimeError: The connection is not established, or is over.
+            TimeoutError: It was not answered in time.
+        """
+
+    @abstractmethod
+    def is_connected(self) -> bool:
+        """Whether the connection is established."""
+
+    def send_notification(self, method: str, params: dict[str, Any] | None = None) -> None:  # noqa: B027 - optional
+        """Send a notification, such as `notifications/initialized`. As it stands, it goes nowhere.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters.
+        """

@@ -1,0 +1,63 @@
+"""MCP servers that are reached over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
+
+from gaia.mcp.client.transports.connection import ConnectionTransport
+from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.settings import UpstreamLimits
+
+if TYPE_CHECKING:
+    from gaia_bridge.outbound.transport import Transport
+
+__all__ = ["HTTPTransport"]
+
+
+class HTTPTransport(ConnectionTransport):
+    """Reaches a server over Streamable HTTP, or over the older HTTP+SSE.
+
+    Args:
+        url: Where the server is, such as `http://127.0.0.1:8000/mcp`.
+        headers: Sent with every request, such as `{"Authorization": "Bearer ..."}`.
+        timeout: Seconds for the connection, and for each request.
+        debug: Whether requests are logged at level DEBUG.
+        sse: Whether the server speaks HTTP+SSE (MCP 2024-11-05).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = 30,
+        debug: bool = False,
+        sse: bool = False,
+    ) -> None:
+        super().__init__("the server", timeout, debug)
+        self.url = url
+        self.headers = dict(headers or {})
+        self.sse = sse
+
+    @classmethod
+    def from_spec(cls, spec: HttpServerSpec, timeout: float = 30, debug: bool = False) -> Self:
+        """A transport to a configured server.
+
+        Args:
+            spec: Where it is.
+            timeout: Seconds for the connection, and for each request.
+            debug: Whether requests are logged at level DEBUG.
+        """
+        transport = cls(spec.url, spec.headers, timeout, debug, spec.sse)
+        transport.name = spec.name
+        return transport
+
+    def _make_transport(self, limits: UpstreamLimits) -> Transport:
+        spec = HttpServerSpec(self.name, self.url, self.headers, self.sse)
+        if self.sse:
+            from gaia_bridge.outbound.transports.sse import SseTransport
+
+            return SseTransport(spec, limits)
+        from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
+
+        return StreamableHttpTransport(spec, limits)

@@ -1,0 +1,136 @@
+"""MCP servers that run as a child process (document 000, "StdioTransport")."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from gaia.mcp.client.transports.connection import ConnectionTransport
+from gaia_bridge.command_lines import split_command
+from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.settings import UpstreamLimits
+
+if TYPE_CHECKING:
+    from gaia_bridge.outbound.transport import Transport
+    from gaia_bridge.outbound.transports.stdio import StdioLink
+
+__all__ = ["ChildProcess", "StdioTransport"]
+
+
+class StdioTransport(ConnectionTransport):
+    """Starts a server as a child process and talks to it over its standard input and output.
+
+    There is never a shell in between: a command string is split into arguments here, and nothing in it is expanded.
+
+    Args:
+        command: The program if `args` are given, else the whole command, such as `npx -y some-server "/my files"`.
+        timeout: Seconds for the handshake, and for each request.
+        debug: Whether requests are logged at level DEBUG.
+        args: The program's arguments.
+        env: Variables that are set over the environment of this process, which the server inherits.
+
+    Raises:
+        ValueError: The command string is empty, or needs a shell.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        timeout: float = 30,
+        debug: bool = False,
+        args: Sequence[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__("the server", timeout, debug)
+        self.command = command
+        self.args = list(args or ())
+        self.env = dict(env or {})
+        program, *arguments = split_command(command) if args is None else [command, *args]
+        # The specification wants the environment inherited (S0-61); the bridge itself passes on much less.
+        self._spec = StdioServerSpec(self.name, program, tuple(arguments), self.env, inherit_env=True)
+        self._understood: object = None
+
+    @classmethod
+    def from_spec(cls, spec: StdioServerSpec, timeout: float = 30, debug: bool = False) -> Self:
+        """A transport to a configured server.
+
+        Args:
+            spec: How to launch it.
+            timeout: Seconds for the handshake, and for each request.
+            debug: Whether requests are logged at level DEBUG.
+        """
+        transport = cls(spec.command, timeout, debug, spec.args, spec.env)
+        transport.name, transport._spec = spec.name, spec
+        return transport
+
+    @property
+    def _process(self) -> ChildProcess | None:
+        """The child, while the transport is connected; also after the child ended by itself."""
+        link = self._link()
+        return None if link is None else ChildProcess(link.child.pid)
+
+    def is_connected(self) -> bool:
+        """Whether the child is alive. Known at once, also before the connection's own thread has noticed."""
+        process = self._process
+        return super().is_connected() and process is not None and process.poll() is None
+
+    def send_request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and wait for its response.
+
+        Lines that are no JSON are skipped, because many servers print a banner.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters.
+
+        Returns:
+            The JSON-RPC response, with `result` or `error`.
+
+        Raises:
+            RuntimeError: The server is not connected, or its process ended.
+            TimeoutError: It did not answer within `timeout`.
+            ValueError: It wrote to its standard output, but nothing that is JSON (S0-55, C20b).
+        """
+        try:
+            response = super().send_request(method, params)
+        except (RuntimeError, TimeoutError) as error:
+            link = self._link()
+            if link is not None and link.garbage.count and link is not self._understood:
+                raise ValueError(
+                    f"{self.name} answered {method} with what is no JSON: {link.garbage.first[0]}"
+                ) from error
+            raise
+        self._understood = self._link()
+        return response
+
+    def _link(self) -> StdioLink | None:
+        open_ = self._open
+        return None if open_ is None else cast("StdioLink | None", open_.session.last_link)
+
+    def _make_transport(self, limits: UpstreamLimits) -> Transport:
+        from gaia_bridge.outbound.transports.stdio import StdioTransport as Child
+
+        return Child(replace(self._spec, name=self.name), limits)
+
+
+class ChildProcess:
+    """As much of `subprocess.Popen` as is good for somebody who does not own the process.
+
+    Args:
+        pid: The process.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """How the process ended, negative for a signal; `None` while it runs. 0 if that is no longer known."""
+        try:
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return 0  # the one who owns it has seen to its end
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

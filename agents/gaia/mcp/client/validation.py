@@ -1,0 +1,56 @@
+"""What a model is told when a tool refused its arguments: the schema that it should have kept to (S0-35)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["is_validation_error", "validation_message"]
+
+_SOUNDS_LIKE_ONE: Final = re.compile(
+    r"""
+      -32602                                                # the JSON-RPC code: servers written in TypeScript
+    | \binvalid\ (?:params|parameters?|arguments?|input)\b
+    | \bvalidation\ (?:errors?|failed)\b                    # pydantic, and what is written with FastMCP
+    | \bnot\ fit\ the\ input\ schema\b                      # agents that this bridge publishes
+    | \bis\ a\ required\ property\b                         # jsonschema
+    | \bmissing\ (?:\d+\ )?required\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def is_validation_error(text: str) -> bool:
+    """Whether the text of an `isError` result says that the arguments did not fit, as servers usually put it (C7)."""
+    return _SOUNDS_LIKE_ONE.search(text) is not None
+
+
+def validation_message(tool_name: str, details: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """Everything that is needed to call the tool correctly the next time.
+
+    Args:
+        tool_name: What the server calls the tool.
+        details: What the server said.
+        schema: The tool's input schema.
+        arguments: What it was called with.
+    """
+    return "\n".join(
+        (
+            f"MCP tool '{tool_name}' input validation failed.",
+            "",
+            "Error details:",
+            details,
+            "",
+            "Expected tool schema:",
+            _shown(schema),
+            "",
+            "Your arguments:",
+            _shown(arguments),
+        )
+    )
+
+
+def _shown(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -1,0 +1,269 @@
+"""What makes an agent a user of MCP servers (document 000, "MCPClientMixin")."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import Any
+
+from gaia.agents.base.tools import ToolRegistry, matching_tools
+from gaia.mcp.client.config import MCPConfig
+from gaia.mcp.client.mcp_client import MCPClient
+from gaia.mcp.client.mcp_client_manager import MCPClientManager
+from gaia.mcp.client.mcp_tool import MCPTool
+from gaia.mcp.client.parallel import side_by_side
+from gaia.mcp.client.server_config import check_server_config
+from gaia.mcp.client.validation import is_validation_error
+from gaia.mcp.registered import RegisteredTools
+from gaia.mcp.responses import failure_text, wrapped_failure, wrapped_success
+from gaia_bridge.jsontypes import is_object
+
+__all__ = ["MCPClientMixin"]
+
+logger = logging.getLogger(__name__)
+
+
+class MCPClientMixin:
+    """Lets an agent use the tools of MCP servers: they appear in its tool registry as `mcp_<server>_<tool>`.
+
+        class MyAgent(Agent, MCPClientMixin):
+            def __init__(self, **kwargs):
+                super().__init__(**kwargs)
+                self.connect_mcp_server("time", {"command": "uvx", "args": ["mcp-server-time"]})
+
+    It may stand before or behind the other base classes, and works also if one of them does not call
+    `super().__init__()`; only the configuration is not loaded by itself then.
+
+    Args:
+        *args: For the next base class.
+        auto_load_config: Whether the servers of `~/.gaia/mcp_servers.json` and `./mcp_servers.json` are connected now.
+        config_file: Use this file only, and connect its servers now in any case.
+        **kwargs: For the next base class; `debug` is heeded here too.
+    """
+
+    tool_registry: ToolRegistry
+
+    def __init__(
+        self, *args: Any, auto_load_config: bool = True, config_file: str | None = None, **kwargs: Any
+    ) -> None:
+        self._mcp_debug = bool(kwargs.get("debug", False))
+        if getattr(super().__init__, "__objclass__", None) is object:
+            kwargs.pop("debug", None)
+        super().__init__(*args, **kwargs)
+        # Agents of ours initialise this class by themselves. Where it is done again, as is usual where they do not,
+        # what was said explicitly counts.
+        if config_file is not None or not auto_load_config:
+            self._forget_loaded_servers()
+        if config_file is not None:
+            self._mcp_manager = MCPClientManager(config=MCPConfig(config_file), debug=self._mcp_manager.debug)
+        if auto_load_config or config_file is not None:
+            before = set(self.list_mcp_servers())
+            self.load_mcp_servers_from_config()
+            self._mcp_loaded |= set(self.list_mcp_servers()) - before
+
+    @cached_property
+    def _mcp_manager(self) -> MCPClientManager:
+        """The connections; made on first use, because a base class may leave out our `__init__`."""
+        debug = getattr(self, "_mcp_debug", False) or getattr(self, "debug", False)
+        return MCPClientManager(debug=bool(debug))
+
+    @cached_property
+    def _mcp_tools(self) -> RegisteredTools:
+        return RegisteredTools()
+
+    @cached_property
+    def _mcp_loaded(self) -> set[str]:
+        """Servers that nobody asked for but the configuration."""
+        return set()
+
+    def connect_mcp_server(self, name: str, config: dict[str, Any]) -> bool:
+        """Connect to a server, remember it in the configuration file, and register its tools.
+
+        A server that the configuration had brought already is taken over, or replaced if it was described otherwise.
+
+        Args:
+            name: What the server is called here; its tools become `mcp_<name>_<tool>`.
+            config: `{"command": ..., "args": [...], "env": {...}}`, `{"url": ..., "headers": {...}}`, or
+                `{"agent": <object>}` for an agent of this process.
+
+        Returns:
+            Whether it worked. `False` also if a server of that name is connected already. The reason is logged.
+
+        Raises:
+            ValueError: The configuration is no dictionary, or names no server.
+        """
+        check_server_config(config)
+        if name in self._mcp_loaded:
+            self._mcp_loaded.discard(name)
+            if self._mcp_manager.config.get_server(name) == config and name in self.list_mcp_servers():
+                return True
+            self._forget_server(name)
+        try:
+            client = self._mcp_manager.add_server(name, config)
+        except (RuntimeError, ValueError) as error:
+            logger.warning("%s", error)
+            return False
+        self._register_client(client)
+        self._rebuild_prompt()
+        return True
+
+    def load_mcp_servers_from_config(self) -> int:
+        """Connect to all servers of the configuration that are not connected, and register their tools.
+
+        Returns:
+            How many servers are connected, with their tools registered.
+        """
+        self._mcp_manager.load_from_config()
+        clients = [
+            client for name in self._mcp_manager.list_servers() if (client := self._mcp_manager.get_client(name))
+        ]
+        new = [client for client in clients if client not in self._mcp_tools]
+        side_by_side(_list_tools, new)
+        for client in new:
+            self._register_client(client)
+        if new:
+            self._rebuild_prompt()
+        return len(clients)
+
+    def disconnect_mcp_server(self, name: str) -> None:
+        """Disconnect a server, take away its tools, and remove it from the configuration file.
+
+        Args:
+            name: What the server is called here. An unknown name is a warning.
+
+        Raises:
+            ConfigError: The file cannot be changed; the server is disconnected all the same.
+        """
+        client = self._mcp_manager.get_client(name)
+        if client is None:
+            logger.warning("MCP server '%s' is not connected; there is nothing to disconnect", name)
+            return
+        self._mcp_loaded.discard(name)
+        self._unregister_mcp_tools(client)
+        try:
+            self._mcp_manager.remove_server(name)
+        finally:
+            self._rebuild_prompt()
+
+    def list_mcp_servers(self) -> list[str]:
+        """The names of the servers that are connected right now."""
+        return self._mcp_manager.list_servers()
+
+    def get_mcp_client(self, name: str) -> MCPClient | None:
+        """The client of a server, or `None`.
+
+        Args:
+            name: What the server is called here.
+        """
+        return self._mcp_manager.get_client(name)
+
+    def _register_mcp_tools(self, client: MCPClient) -> None:
+        """Hook: register the tools of a client, also when the server says that they changed.
+
+        An override may write entries into `_TOOL_REGISTRY`, with `_mcp_server` in them; they are taken away with the
+        server like all others.
+
+        Args:
+            client: The client, connected.
+        """
+        registry = self._agent_registry()
+        for tool in client.list_tools():
+            entry = tool.to_gaia_format(client.name)
+            entry["inputSchema"] = tool.input_schema
+            entry["function"] = self._tool_function(client, tool)
+            self._mcp_tools.add(client, entry, registry)
+
+    def _unregister_mcp_tools(self, client: MCPClient) -> None:
+        """Hook: take away the tools that this client registered, and no others.
+
+        Args:
+            client: The client.
+        """
+        self._mcp_tools.remove(client, self._agent_registry())
+
+    def _resolve_tool_name(self, tool_name: str) -> str | None:
+        """Find the tool that a model means, which is often a little off (S3-19).
+
+        Upper and lower case, dashes and underscores are all the same, and of a server's tool the prefix `mcp_`, the
+        server, or both may be missing.
+
+        Args:
+            tool_name: What the model wrote.
+
+        Returns:
+            A key of the registry; `None` if no tool is meant, or more than one could be, which is logged.
+        """
+        candidates = matching_tools(self._agent_registry().snapshot(), tool_name)
+        if len(candidates) > 1:
+            logger.error("tool name %r is ambiguous; it could be %s", tool_name, ", ".join(candidates))
+        return candidates[0] if len(candidates) == 1 else None
+
+    def _tool_function(self, client: MCPClient, tool: MCPTool) -> Any:
+        """What the registry calls: the tool, with its answers and failures as a model reads them."""
+        call = client.create_tool_wrapper(tool)
+
+        def function(**arguments: Any) -> Any:
+            try:
+                if not client.is_connected() and self._mcp_manager.get_client(client.name) is client:
+                    client.connect()  # its process ended some time ago; a call is never made twice (C10)
+                result: Any = call(**arguments)
+            except Exception as error:
+                # The boundary to somebody else's server: its failure is an answer that the model can act on.
+                result = {"error": str(error) or type(error).__name__}
+            if not is_object(result):
+                return result
+            if "error" in result:
+                return wrapped_failure(result["error"], result)
+            problem = failure_text(result)
+            if problem is None:
+                return wrapped_success(tool.name, result)
+            if is_validation_error(problem):
+                problem = client.explain_refusal(tool.name, problem, arguments)
+            return wrapped_failure(problem, result)
+
+        function.__name__ = function.__qualname__ = tool.name
+        function.__doc__ = tool.description
+        return function
+
+    def _agent_registry(self) -> ToolRegistry:
+        """The agent's own registry; a new one where no base class has made one."""
+        registry = getattr(self, "tool_registry", None)
+        if registry is None:
+            registry = self.tool_registry = ToolRegistry(type(self).__name__)
+        return registry
+
+    def _register_client(self, client: MCPClient) -> None:
+        self._mcp_tools.register(client, client.name, self._agent_registry(), lambda: self._register_mcp_tools(client))
+        client.on_tools_changed(lambda: self._refresh_client(client))
+
+    def _refresh_client(self, client: MCPClient) -> None:
+        """The server says that its tools changed. If it does not tell which it has now, the old ones stay."""
+        try:
+            client.fetch_tools()
+        except (RuntimeError, TimeoutError) as error:
+            logger.warning("MCP server '%s' changed its tools, but did not list them: %s", client.name, error)
+            return
+        registry = self._agent_registry()
+        if self._mcp_tools.refresh(client, client.name, registry, lambda: self._register_mcp_tools(client)):
+            self._rebuild_prompt()
+
+    def _forget_loaded_servers(self) -> None:
+        for name in tuple(self._mcp_loaded):
+            self._forget_server(name)
+        self._mcp_loaded.clear()
+
+    def _forget_server(self, name: str) -> None:
+        """Disconnect a server, and leave it in the configuration file."""
+        client = self._mcp_manager.get_client(name)
+        if client is not None:
+            self._unregister_mcp_tools(client)
+            self._mcp_manager.disconnect_server(name)
+
+    def _rebuild_prompt(self) -> None:
+        rebuild = getattr(self, "rebuild_system_prompt", None)
+        if rebuild is not None:
+            rebuild()
+
+
+def _list_tools(client: MCPClient) -> None:
+    client.list_tools()

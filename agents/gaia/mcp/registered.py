@@ -1,0 +1,105 @@
+"""Which tools of an agent's registry came from which MCP server, so that exactly those go with it (S3-20)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from gaia.agents.base.tools import (
+    _TOOL_REGISTRY,  # pyright: ignore[reportPrivateUsage]  # the specification's name for it
+    ToolEntry,
+    ToolRegistry,
+)
+from gaia_bridge.model import NamingPolicy, SourceKind
+from gaia_bridge.names import SourceName, assign_names
+
+__all__ = ["RegisteredTools"]
+
+T = TypeVar("T")
+
+
+class RegisteredTools:
+    """The entries of each client, of an agent that may have several. Usable from any thread."""
+
+    def __init__(self) -> None:
+        self._entries: dict[object, list[ToolEntry]] = {}
+        self._lock = threading.RLock()
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._entries
+
+    def register(self, client: object, server: str, registry: ToolRegistry, hook: Callable[[], None]) -> None:
+        """Let a hook register a client's tools, and take away those that it registered before and no longer does.
+
+        Args:
+            client: Whose tools they are.
+            server: What its server is called here.
+            registry: The agent's registry.
+            hook: Registers with `add`, or writes into `_TOOL_REGISTRY` by hand.
+        """
+        with self._lock:
+            before = self._entries.pop(client, [])
+            self._entries[client] = []
+            written_before = _written_by_hand(server)
+            hook()
+            written = [entry for key, entry in _written_by_hand(server).items() if written_before.get(key) is not entry]
+            current = self._entries[client]
+            current += written
+            _remove([entry for entry in before if not any(entry is other for other in current)], registry)
+
+    def refresh(self, client: object, server: str, registry: ToolRegistry, hook: Callable[[], None]) -> bool:
+        """As `register`, but only if the client has not been removed meanwhile; returns whether it was done."""
+        with self._lock:
+            if client not in self._entries:
+                return False
+            self.register(client, server, registry, hook)
+            return True
+
+    def add(self, client: object, entry: ToolEntry, registry: ToolRegistry) -> None:
+        """Register one tool. If another tool has its name already, it gets one that ends in a hash."""
+        with self._lock:
+            entry["name"] = _free_name(entry, registry)
+            registry.register(entry)
+            self._entries.setdefault(client, []).append(entry)
+
+    def remove(self, client: object, registry: ToolRegistry) -> None:
+        """Take away all tools that this client registered, and no others."""
+        with self._lock:
+            _remove(self._entries.pop(client, []), registry)
+
+
+def _free_name(entry: ToolEntry, registry: ToolRegistry) -> str:
+    name = str(entry["name"])
+    taken = registry.get(name)
+    if taken is None or _identity(taken) == _identity(entry):
+        return name
+    ours = _identity(entry)
+    names, _ = assign_names([_identity(taken), ours], NamingPolicy.GAIA)
+    return next(free for free, item in names.items() if item == ours)
+
+
+def _identity(entry: ToolEntry) -> SourceName:
+    server = entry.get("_mcp_server")
+    if server is None:
+        return SourceName("", SourceKind.AGENT, str(entry["name"]))
+    return SourceName(str(server), SourceKind.SERVER, str(entry["_mcp_tool_name"]))
+
+
+def _written_by_hand(server: str) -> dict[str, ToolEntry]:
+    """Entries of a server in the shared registry that belong to no agent: the specification's own way to register."""
+    return {
+        key: entry
+        for key, entry in _TOOL_REGISTRY.copy().items()
+        if entry.get("_mcp_server") == server and "_owner" not in entry
+    }
+
+
+def _remove(entries: list[dict[str, Any]], registry: ToolRegistry) -> None:
+    for entry in entries:
+        name = entry["name"]
+        if "_owner" not in entry:
+            if _TOOL_REGISTRY.get(name) is entry:
+                del _TOOL_REGISTRY[name]
+        elif registry.get(name) is entry:
+            registry.unregister(name)

@@ -1,0 +1,106 @@
+"""What a reply to a POST of Streamable HTTP is: a response, an error, a stream, or nothing that was expected."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mcp_types import METHOD_NOT_FOUND
+
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.outbound.transports.http_client import Reply
+from gaia_bridge.outbound.transports.http_values import named_status
+from gaia_bridge.outbound.transports.json_rpc import decoded, response_to
+from gaia_bridge.text import one_line
+
+__all__ = [
+    "EVENT_STREAM",
+    "JSON_TYPE",
+    "SESSION",
+    "error_response",
+    "is_stream",
+    "is_transient",
+    "knows_no_session",
+    "only_response",
+    "session_of",
+]
+
+EVENT_STREAM: Final = "text/event-stream"
+JSON_TYPE: Final = "application/json"
+SESSION: Final = "mcp-session-id"
+
+_SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
+"""Visible ASCII (MCP 2025-11-25, basic/transports); the length is ours, every request carries it."""
+_SERVER_ERROR: Final = -32000
+"""JSON-RPC 2.0, section 5.1: one of the codes that servers may give a meaning."""
+
+
+def is_stream(reply: Reply) -> bool:
+    """Whether an event stream was opened."""
+    return reply.ok and reply.content_type == EVENT_STREAM
+
+
+def is_transient(status: int) -> bool:
+    """Whether asking again may help: after 401, once some other request has renewed the authorisation."""
+    return status in (401, 429) or status >= 500
+
+
+def session_of(reply: Reply) -> str | None:
+    """The session that the answer to `initialize` has opened, or `None` where the server keeps none.
+
+    Raises:
+        UpstreamError: Its id cannot be sent back (F-069).
+    """
+    session = reply.headers.get(SESSION)
+    if session is not None and not _SESSION_ID.fullmatch(session):
+        raise UpstreamError("sent a session id that is not 1 to 1024 characters of visible ASCII")
+    return session
+
+
+async def only_response(request_id: int, reply: Reply) -> JSON:
+    """The response that is all there is in the body.
+
+    Raises:
+        UpstreamError: There is something else, or nothing (F-062, F-068).
+    """
+    if reply.status in (202, 204):
+        raise UpstreamError(f"answered a request with HTTP {named_status(reply.status)}, and so not at all")
+    if reply.content_type not in ("", JSON_TYPE):
+        kind = one_line(reply.content_type, 60)
+        raise UpstreamError(f"answered with {kind}, where JSON or an event stream was expected")
+    body = await reply.body()
+    if not body.strip():
+        raise UpstreamError("answered with an empty body")
+    if not reply.content_type:
+        raise UpstreamError("answered without a content type, where JSON or an event stream was expected")
+    return response_to(request_id, decoded(body))
+
+
+async def error_response(request_id: int, reply: Reply) -> JSON | None:
+    """The JSON-RPC error in the body, or `None`: many things answer HTTP requests that know nothing of JSON-RPC.
+
+    It is about our request whatever its id: version 1 of the Python SDK calls all such errors `server-error`.
+    """
+    if reply.content_type != JSON_TYPE:
+        return None
+    try:
+        message = decoded(await reply.body())
+    except UpstreamError:
+        return None
+    return {**message, "id": request_id} if is_object(message.get("error")) else None
+
+
+def knows_no_session(status: int, response: JSON | None) -> bool:
+    """Whether a server that was given a session says that there is none (F-053).
+
+    The specification wants 404. Servers made after the example of the TypeScript SDK answer 400 with a text instead.
+
+    Args:
+        status: The HTTP status.
+        response: The JSON-RPC error in the body, if there is one.
+    """
+    error: JSON = {} if response is None else response["error"]
+    if status == 404:
+        return error.get("code") != METHOD_NOT_FOUND
+    return status == 400 and error.get("code") == _SERVER_ERROR and "session" in str(error.get("message")).lower()

@@ -1,0 +1,162 @@
+"""HTTP+SSE of 2024-11-05: the server sends everything in one event stream, and is sent everything in POSTs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+import httpx2
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.outbound.transport import ConnectionLostError, Link, PendingRequests, Receiver, UpstreamError
+from gaia_bridge.outbound.transports.answers import EVENT_STREAM, is_stream
+from gaia_bridge.outbound.transports.events import EventStream, OversizedEventError
+from gaia_bridge.outbound.transports.http_client import HttpClient, Reply
+from gaia_bridge.outbound.transports.http_link import HttpLink
+from gaia_bridge.outbound.transports.http_values import origin, shown
+from gaia_bridge.outbound.transports.json_rpc import decoded, is_complete, is_response
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text import one_line
+
+__all__ = ["SseTransport"]
+
+logger = logging.getLogger(__name__)
+
+
+class SseTransport:
+    """How to reach a server over HTTP+SSE.
+
+    Args:
+        spec: The server.
+        limits: Bounds.
+        auth: Says who we are, if the server wants to know.
+    """
+
+    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: httpx2.Auth | None = None) -> None:
+        self._spec = spec
+        self._limits = limits
+        self._auth = auth
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open the stream, and wait until the server has said where it takes messages.
+
+        Raises:
+            UpstreamError: The server cannot be reached, or offers no such stream.
+        """
+        link = _SseLink(HttpClient(self._spec, self._limits, self._auth), receiver, self._limits)
+        try:
+            await link.open()
+            yield link
+        finally:
+            await link.close()
+
+
+class _SseLink(HttpLink):
+    """A link over HTTP+SSE."""
+
+    def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
+        super().__init__(http, receiver, limits)
+        self._pending = PendingRequests()
+        self._endpoint = http.url
+
+    async def open(self) -> None:
+        """Open the stream; see `SseTransport.connect`."""
+        reply = await self._http.send("GET", {"accept": EVENT_STREAM, "cache-control": "no-store"})
+        try:
+            if not is_stream(reply):
+                raise self._refusal(reply) if not reply.ok else _no_stream(reply)
+            stream = EventStream(reply.read, self._limits.message_bytes)
+            self._endpoint = await self._endpoint_in(stream)
+        except BaseException:
+            await reply.close()
+            raise
+        self._spawn(self._read(reply, stream))
+
+    def agree(self, revision: str) -> None:
+        """Nothing depends on it here."""
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Send a request and wait for its response. See `Link.request`."""
+        request_id: int = message["id"]
+        with self._until_closed():
+            response = self._pending.add(request_id)
+            try:
+                await self._deliver(message, headers or {}, self._endpoint)
+                return await response
+            except asyncio.CancelledError:
+                self._tell_cancelled(message, {}, self._endpoint)
+                raise
+            finally:
+                self._pending.forget(request_id)
+
+    async def notify(self, message: JSON) -> None:
+        """Send a notification or a response. See `Link.notify`."""
+        with self._until_closed():
+            await self._deliver(message, {}, self._endpoint)
+
+    async def close(self) -> None:
+        """Release everything; what waits for an answer fails."""
+        self._pending.fail(ConnectionLostError())
+        await super().close()
+
+    async def _endpoint_in(self, stream: EventStream) -> httpx2.URL:
+        """Where messages go, as the first event of the stream says (F-064).
+
+        Raises:
+            UpstreamError: It says something else, or another place than the server's own.
+        """
+        try:
+            event = await stream.next()
+        except OversizedEventError as error:
+            raise UpstreamError(f"sent {error}") from None
+        if event is None or event.type != "endpoint":
+            raise UpstreamError("opened an event stream without saying where it takes messages; is it Streamable HTTP?")
+        try:
+            endpoint = self._http.url.join(event.data)
+        except (httpx2.InvalidURL, ValueError):
+            raise UpstreamError("wants messages at what is no URL") from None
+        if origin(endpoint) != origin(self._http.url):
+            raise UpstreamError(f"wants messages at {shown(endpoint)}, which is another server")
+        return endpoint.copy_with(userinfo=b"", fragment=None)
+
+    async def _read(self, reply: Reply, stream: EventStream) -> None:
+        try:
+            reason = await self._receive(stream)
+        finally:
+            await reply.close()
+        if self._lost is None:
+            self._lost = ConnectionLostError(reason)
+            self._receiver.ended(reason)
+            self._pending.fail(self._lost)
+
+    async def _receive(self, stream: EventStream) -> str:
+        """Pass on what comes; returns how it ended."""
+        try:
+            while (event := await stream.next()) is not None:
+                if event.type == "message":
+                    self._take(event.data)
+        except UpstreamError as error:
+            return str(error)
+        except OversizedEventError as error:
+            return f"sent {error}"
+        return str(ConnectionLostError())
+
+    def _take(self, data: str) -> None:
+        try:
+            message = decoded(data)
+        except UpstreamError as error:
+            logger.debug("an event is left out: the server %s", error)
+            return
+        if not is_response(message):
+            self._receiver.message(message, None)
+        elif is_complete(message):
+            self._pending.resolve(message)
+
+
+def _no_stream(reply: Reply) -> UpstreamError:
+    kind = one_line(reply.content_type, 60) or "no content type"
+    return UpstreamError(f"answered with {kind}, where an event stream was expected")

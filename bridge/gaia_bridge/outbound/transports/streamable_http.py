@@ -1,0 +1,297 @@
+"""Streamable HTTP: every message is a POST of its own, and the answer to it one JSON object or an event stream.
+
+Up to 2025-11-25 the server may keep a session, send messages in a standing stream, and let broken streams be taken up
+again; since 2026-07-28 a request and its stream are all there is (MCP, basic/transports).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx2
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+)
+from mcp_types import PROTOCOL_VERSION_META_KEY
+
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.outbound.transport import Link, Receiver, SessionExpiredError, UpstreamError
+from gaia_bridge.outbound.transports.answers import (
+    EVENT_STREAM,
+    JSON_TYPE,
+    SESSION,
+    error_response,
+    is_stream,
+    is_transient,
+    knows_no_session,
+    only_response,
+    session_of,
+)
+from gaia_bridge.outbound.transports.events import EventStream, OversizedEventError
+from gaia_bridge.outbound.transports.http_client import BrokenOffError, HttpClient, Reply
+from gaia_bridge.outbound.transports.http_link import HttpLink
+from gaia_bridge.outbound.transports.json_rpc import decoded, is_response, response_to
+from gaia_bridge.outbound.transports.resuming import Place
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.wire import is_modern
+
+__all__ = ["StreamableHttpTransport"]
+
+logger = logging.getLogger(__name__)
+
+_ACCEPTED: Final = f"{JSON_TYPE}, {EVENT_STREAM}"
+
+
+class StreamableHttpTransport:
+    """How to reach a server over Streamable HTTP.
+
+    Args:
+        spec: The server.
+        limits: Bounds.
+        auth: Says who we are, if the server wants to know.
+    """
+
+    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: httpx2.Auth | None = None) -> None:
+        self._spec = spec
+        self._limits = limits
+        self._auth = auth
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link. Nothing is sent before the first request, which shows whether the server is there.
+
+        Raises:
+            UpstreamError: The URL or a header of the specification cannot be used.
+        """
+        link = _StreamableHttpLink(HttpClient(self._spec, self._limits, self._auth), receiver, self._limits)
+        try:
+            yield link
+        finally:
+            await link.close()
+
+
+class _StreamableHttpLink(HttpLink):
+    """A link over Streamable HTTP."""
+
+    def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
+        super().__init__(http, receiver, limits)
+        self._revision: str | None = None
+        self._session: str | None = None
+        self._standing = False
+
+    def agree(self, revision: str) -> None:
+        """The protocol revision is settled: messages are sent as it wants them."""
+        self._revision = revision
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Send a request and wait for its response. See `Link.request`; header values have to be encoded."""
+        modern = self._is_modern(message)
+        fields = {**(headers or {}), **self._headers_of(message, modern)}
+        with self._until_closed():
+            try:
+                return await self._answer(message, await self._post(message, fields), resumable=not modern)
+            except asyncio.CancelledError:
+                if not modern:  # there, closing the stream says it (S-9)
+                    self._tell_cancelled(message, self._own_headers())
+                raise
+
+    async def notify(self, message: JSON) -> None:
+        """Send a notification or a response. See `Link.notify`."""
+        modern = self._is_modern(message)
+        with self._until_closed():
+            await self._deliver(message, self._headers_of(message, modern))
+        if not modern and message.get("method") == "notifications/initialized" and not self._standing:
+            self._standing = True
+            self._spawn(self._stand())
+
+    # What is sent
+
+    def _is_modern(self, message: JSON) -> bool:
+        revision = self._revision if self._revision is not None else _named_revision(message)
+        return revision is not None and is_modern(revision)
+
+    def _headers_of(self, message: JSON, modern: bool) -> dict[str, str]:
+        """The headers that repeat what the body says (S-5)."""
+        method = message.get("method")
+        if method == "initialize":
+            return {"accept": _ACCEPTED}
+        headers = self._own_headers()
+        if not modern:
+            return headers
+        headers[MCP_PROTOCOL_VERSION_HEADER] = _named_revision(message) or self._revision or ""
+        params = message.get("params")
+        if isinstance(method, str):
+            headers[MCP_METHOD_HEADER] = encode_header_value(method)
+            name = params.get(NAME_BEARING_METHODS.get(method, "")) if is_object(params) else None
+            if isinstance(name, str):
+                headers[MCP_NAME_HEADER] = encode_header_value(name)
+        return headers
+
+    def _own_headers(self, accept: str = _ACCEPTED) -> dict[str, str]:
+        headers = {"accept": accept}
+        if self._session is not None:
+            headers[SESSION] = self._session
+        if self._revision is not None:
+            headers[MCP_PROTOCOL_VERSION_HEADER] = self._revision
+        return headers
+
+    # What comes back
+
+    async def _answer(self, message: JSON, reply: Reply, resumable: bool) -> JSON:
+        request_id: int = message["id"]
+        try:
+            if not reply.ok:
+                response = await self._rejected(request_id, reply)
+            else:
+                if message["method"] == "initialize":
+                    self._session = session_of(reply)
+                if reply.content_type == EVENT_STREAM:
+                    return await self._streamed(request_id, reply, resumable)
+                response = await only_response(request_id, reply)
+        except BaseException:
+            await reply.close()
+            raise
+        await self._finish(reply)
+        return response
+
+    async def _rejected(self, request_id: int, reply: Reply) -> JSON:
+        """The JSON-RPC error behind a status that is not one of success.
+
+        Raises:
+            SessionExpiredError: It is about our session.
+            UpstreamError: There is only the status, or it is about when and as whom we may ask.
+        """
+        response = await error_response(request_id, reply)
+        if self._session is not None and knows_no_session(reply.status, response):
+            raise self._expired()
+        if response is None or reply.status == 401 or "retry-after" in reply.headers:
+            raise self._refusal(reply)
+        return response
+
+    async def _streamed(self, request_id: int, reply: Reply | None, resumable: bool) -> JSON:
+        """The response in an event stream. If that breaks, a legacy server may go on in another one (F-055)."""
+        place = Place(self._limits)
+        resumes = 0
+        while True:
+            if reply is not None:
+                try:
+                    return await self._hear(reply, place, request_id)
+                except BrokenOffError:
+                    if not (resumable and place.known):
+                        raise
+            if resumes == self._limits.resumes:
+                raise BrokenOffError(f"its event stream ended; {resumes} attempts to take it up again were in vain")
+            resumes += 1
+            await asyncio.sleep(place.pause())
+            reply = await self._resumed(place)
+
+    async def _resumed(self, place: Place) -> Reply | None:
+        """The stream that goes on from a place, or `None` if there is none for the moment."""
+        try:
+            reply = await self._open_stream(place)
+        except UpstreamError:
+            return None
+        if is_stream(reply):
+            return reply
+        await reply.close()
+        if is_transient(reply.status):
+            return None
+        raise BrokenOffError(f"its event stream ended, and taking it up again was refused with HTTP {reply.status}")
+
+    async def _open_stream(self, place: Place) -> Reply:
+        return await self._http.send("GET", {**self._own_headers(EVENT_STREAM), **place.headers}, insist=False)
+
+    async def _hear(self, reply: Reply, place: Place, request_id: int | None) -> JSON:
+        """Pass on the messages of a stream until the response to a request; with `None`, until it ends.
+
+        Raises:
+            BrokenOffError: It ended.
+            UpstreamError: It carried something else than messages.
+        """
+        stream = EventStream(reply.read, self._limits.message_bytes)
+        try:
+            while (event := await stream.next()) is not None:
+                if event.type != "message" or not event.data:
+                    continue
+                message = decoded(event.data)
+                place.messages += 1
+                if not is_response(message):
+                    self._receiver.message(message, request_id)
+                elif request_id is not None:
+                    response = response_to(request_id, message)
+                    await self._finish(reply)
+                    return response
+            raise BrokenOffError("its event stream ended")
+        except OversizedEventError as error:
+            await reply.close()
+            raise UpstreamError(f"sent {error}") from None
+        except BaseException:
+            await reply.close()
+            raise
+        finally:
+            place.note(stream)
+
+    # The standing stream, and the session
+
+    async def _stand(self) -> None:
+        """Keep a stream open for what the server says of its own accord, for as long as it offers one (F-056)."""
+        clock = asyncio.get_running_loop().time
+        place = Place(self._limits)
+        failures = 0
+        offered = False
+        while self._lost is None:
+            began, heard = clock(), place.messages
+            try:
+                reply = await self._open_stream(place)
+                if is_stream(reply):
+                    offered = True
+                    await self._hear(reply, place, None)
+                await reply.close()
+                if not is_transient(reply.status):
+                    if offered and reply.status == 404 and self._session is not None:
+                        self._expired()
+                    return
+            except UpstreamError as error:
+                logger.debug("the standing stream: the server %s", error)
+            lively = place.messages > heard or clock() - began >= self._limits.retry_cap
+            failures = 0 if lively else failures + 1
+            await asyncio.sleep(place.pause(failures))
+
+    def _refusal(self, reply: Reply) -> UpstreamError:
+        if reply.status == 404 and self._session is not None:
+            return self._expired()
+        return super()._refusal(reply)
+
+    def _expired(self) -> SessionExpiredError:
+        """The session is over, and the link with it."""
+        if not isinstance(self._lost, SessionExpiredError):
+            self._lost = SessionExpiredError()
+            self._receiver.ended(str(self._lost))
+        return SessionExpiredError()
+
+    async def _say_farewell(self) -> None:
+        if self._session is None or isinstance(self._lost, SessionExpiredError):
+            return
+        try:
+            reply = await self._http.send("DELETE", self._own_headers(), insist=False)
+        except UpstreamError as error:
+            logger.debug("ending the session: the server %s", error)
+        else:
+            await reply.close()
+
+
+def _named_revision(message: JSON) -> str | None:
+    """The revision that the message itself names, as messages do since 2026-07-28."""
+    params = message.get("params")
+    meta = params.get("_meta") if is_object(params) else None
+    revision = meta.get(PROTOCOL_VERSION_META_KEY) if is_object(meta) else None
+    return revision if isinstance(revision, str) and is_modern(revision) else None

@@ -1,0 +1,279 @@
+"""`MCPClientManager`: several servers and the file that remembers them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gaia.mcp import MCPClientManager
+from gaia.mcp.client import MCPClient, MCPConfig, mcp_client
+from gaia.mcp.client.server_config import ConfiguredServer, check_server_config
+from gaia_bridge.errors import ConfigError
+from tests.client_helpers import PATIENCE, EchoAgent, FakeTransport, all_tools
+
+
+@pytest.fixture(autouse=True)
+def transports(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeTransport]:
+    """Every command is a server that exists only here; by their commands."""
+    made: dict[str, FakeTransport] = {}
+
+    def make(name: str, config: dict[str, Any], timeout: float, debug: bool) -> ConfiguredServer:
+        check_server_config(config)
+        command = config.get("command", "agent")
+        transport = made.setdefault(command, FakeTransport({"name": "t"}))
+        transport.connects = command != "missing"
+        return ConfiguredServer(transport, all_tools)
+
+    monkeypatch.setattr(mcp_client, "configured_server", make)
+    return made
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "servers.json"
+
+
+@pytest.fixture
+def manager(file: Path) -> MCPClientManager:
+    return MCPClientManager(config=MCPConfig(str(file)))
+
+
+def remembered(file: Path) -> dict[str, Any]:
+    """What the file says."""
+    servers: dict[str, Any] = json.loads(file.read_text("utf-8"))["mcpServers"] if file.exists() else {}
+    return servers
+
+
+def write(file: Path, **servers: Any) -> None:
+    file.write_text(json.dumps({"mcpServers": servers}), "utf-8")
+
+
+@pytest.mark.requirement("S0-38")
+def test_a_new_manager_has_its_arguments_and_no_clients() -> None:
+    config = MCPConfig()
+    manager = MCPClientManager(config, debug=True)
+    assert (manager.config, manager.debug) == (config, True)
+    assert manager._clients == {}  # pyright: ignore[reportPrivateUsage]  # specified
+    assert isinstance(MCPClientManager().config, MCPConfig)
+    assert MCPClientManager().debug is False
+
+
+@pytest.mark.requirement("S0-39")
+def test_an_added_server_is_connected_kept_and_remembered(manager: MCPClientManager, file: Path) -> None:
+    config = {"command": "fs", "args": ["-y"], "env": {"TOKEN": "x"}}
+    client = manager.add_server("fs", config)
+    assert isinstance(client, MCPClient)
+    assert client.is_connected()
+    assert manager.get_client("fs") is client
+    assert manager._clients == {"fs": client}  # pyright: ignore[reportPrivateUsage]  # specified
+    assert remembered(file) == {"fs": config}
+
+
+@pytest.mark.requirement("S0-40")
+def test_a_second_server_of_one_name_is_refused(manager: MCPClientManager, file: Path) -> None:
+    first = manager.add_server("fs", {"command": "one"})
+    with pytest.raises(ValueError, match="MCP server 'fs' already exists"):
+        manager.add_server("fs", {"command": "two"})
+    assert manager.get_client("fs") is first
+    assert remembered(file) == {"fs": {"command": "one"}}
+
+
+@pytest.mark.requirement("S0-40")
+def test_a_server_that_is_not_described_is_refused(manager: MCPClientManager, file: Path) -> None:
+    with pytest.raises(ValueError, match="'command'"):
+        manager.add_server("fs", {"args": ["x"]})
+    assert (manager.get_client("fs"), remembered(file)) == (None, {})
+
+
+@pytest.mark.requirement("S0-40")
+def test_a_server_that_cannot_be_connected_is_neither_kept_nor_remembered(
+    manager: MCPClientManager, file: Path
+) -> None:
+    with pytest.raises(RuntimeError, match="Failed to connect to MCP server 'bad': the transport could not connect"):
+        manager.add_server("bad", {"command": "missing"})
+    assert (manager.get_client("bad"), remembered(file)) == (None, {})
+    assert manager.add_server("bad", {"command": "fine"}).is_connected()
+
+
+def test_ctrl_c_while_connecting_leaves_the_name_free(
+    manager: MCPClientManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: MCPClient) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MCPClient, "connect", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            manager.add_server("fs", {"command": "fs"})
+    assert manager.add_server("fs", {"command": "fs"}).is_connected()
+
+
+def test_a_server_that_ended_gives_its_name_free(
+    manager: MCPClientManager, transports: dict[str, FakeTransport]
+) -> None:
+    manager.add_server("fs", {"command": "one"})
+    transports["one"].connected = False
+    assert manager.add_server("fs", {"command": "two"}).is_connected()
+
+
+def test_a_server_that_cannot_be_remembered_is_connected_all_the_same(
+    manager: MCPClientManager, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(name: str, config: dict[str, Any]) -> None:
+        raise ConfigError("servers.json", "cannot be written")
+
+    monkeypatch.setattr(manager.config, "add_server", refuse)
+    assert manager.add_server("fs", {"command": "fs"}).is_connected()
+    assert "'fs' is connected, but will not be remembered: servers.json: cannot be written" in caplog.text
+
+
+def test_an_agent_of_this_process_is_not_remembered(manager: MCPClientManager, file: Path) -> None:
+    assert manager.add_server("echo", {"agent": EchoAgent()}).is_connected()
+    assert remembered(file) == {}
+
+
+def test_of_many_threads_that_add_one_server_one_succeeds(manager: MCPClientManager) -> None:
+    outcomes: list[str] = []
+    start = threading.Barrier(8)
+
+    def add(number: int) -> None:
+        start.wait(PATIENCE)
+        try:
+            manager.add_server("fs", {"command": f"c{number}"})
+        except ValueError:
+            outcomes.append("refused")
+        else:
+            outcomes.append("added")
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(outcomes) == ["added", *["refused"] * 7]
+
+
+@pytest.mark.requirement("S0-41")
+def test_a_removed_server_is_disconnected_and_forgotten(
+    manager: MCPClientManager, file: Path, transports: dict[str, FakeTransport]
+) -> None:
+    manager.add_server("fs", {"command": "fs"})
+    manager.remove_server("fs")
+    assert not transports["fs"].connected
+    assert (manager.get_client("fs"), manager.list_servers(), remembered(file)) == (None, [], {})
+
+
+@pytest.mark.requirement("S0-41")
+def test_removing_an_unknown_server_is_a_warning(manager: MCPClientManager, caplog: pytest.LogCaptureFixture) -> None:
+    manager.remove_server("nobody")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_server_that_is_only_remembered_can_be_removed(file: Path) -> None:
+    write(file, fs={"command": "fs"})
+    MCPClientManager(MCPConfig(str(file))).remove_server("fs")
+    assert remembered(file) == {}
+
+
+def test_a_disconnected_server_stays_remembered(manager: MCPClientManager, file: Path) -> None:
+    manager.add_server("fs", {"command": "fs"})
+    manager.disconnect_server("fs")
+    manager.disconnect_server("nobody")
+    assert (manager.list_servers(), remembered(file)) == ([], {"fs": {"command": "fs"}})
+
+
+@pytest.mark.requirement("S0-42")
+def test_only_servers_that_are_alive_are_listed(
+    manager: MCPClientManager, transports: dict[str, FakeTransport]
+) -> None:
+    for name in ("one", "two"):
+        manager.add_server(name, {"command": name})
+    assert manager.list_servers() == ["one", "two"]
+    transports["one"].connected = False
+    assert manager.list_servers() == ["two"]
+    assert manager.get_client("nobody") is None
+
+
+class Stuck(FakeTransport):
+    """A server whose transport fails to disconnect."""
+
+    def disconnect(self) -> None:
+        raise OSError("stuck")
+
+
+@pytest.mark.requirement("S0-43")
+def test_all_are_disconnected_also_when_one_fails(
+    manager: MCPClientManager, transports: dict[str, FakeTransport], caplog: pytest.LogCaptureFixture
+) -> None:
+    transports["stuck"] = Stuck()
+    for name in ("one", "stuck", "two"):
+        manager.add_server(name, {"command": name})
+    manager.disconnect_all()
+    assert [transports[name].connected for name in ("one", "two")] == [False, False]
+    assert manager.list_servers() == []
+    assert "MCP server 'stuck' did not disconnect in good order" in caplog.text
+
+
+@pytest.mark.requirement("S0-44")
+def test_loading_connects_what_it_can_and_says_why_it_cannot(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(
+        file,
+        one={"command": "one"},
+        off={"command": "off", "disabled": True},
+        nothing={"args": ["x"]},
+        bad={"command": "missing"},
+        two={"command": "two"},
+    )
+    with MCPClientManager(MCPConfig(str(file))) as manager:
+        already = manager.add_server("one", {"command": "one"})
+        manager.load_from_config()
+        assert manager.list_servers() == ["one", "two"]
+        assert manager.get_client("one") is already
+    assert manager.list_servers() == []
+    assert "MCP server 'bad' is not connected: the transport could not connect" in caplog.text
+    assert "MCP server 'nothing'" in caplog.text
+    assert "'off'" not in caplog.text
+    assert list(remembered(file)) == ["one", "off", "nothing", "bad", "two"]
+
+
+def test_servers_are_loaded_side_by_side(file: Path, transports: dict[str, FakeTransport]) -> None:
+    together = threading.Barrier(3)
+
+    class Meeting(FakeTransport):
+        def connect(self) -> bool:
+            together.wait(PATIENCE)
+            return super().connect()
+
+    names = ("one", "two", "three")
+    transports |= {name: Meeting() for name in names}
+    write(file, **{name: {"command": name} for name in names})
+    manager = MCPClientManager(MCPConfig(str(file)))
+    manager.load_from_config()
+    assert manager.list_servers() == list(names)
+
+
+def test_a_client_that_raises_while_it_is_loaded_is_skipped(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: MCPClient) -> bool:
+        raise LookupError("not there")
+
+    monkeypatch.setattr(MCPClient, "connect", fail)
+    write(file, fs={"command": "fs"})
+    manager = MCPClientManager(MCPConfig(str(file)))
+    manager.load_from_config()
+    assert manager.list_servers() == []
+    assert "MCP server 'fs' is not connected" in caplog.text
+
+
+@pytest.mark.requirement("S0-12")
+def test_debug_is_handed_on_to_the_clients(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    client = MCPClientManager(MCPConfig(str(file)), debug=True).add_server("fs", {"command": "fs"})
+    assert client.debug
+    assert "MCP server 'fs': connected" in caplog.text

@@ -1,0 +1,345 @@
+"""`Session`: a connection in separate calls, each of which may come from a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.outbound.client import Era
+from gaia_bridge.outbound.session import Session
+from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, UpstreamError
+from gaia_bridge.settings import UpstreamLimits
+
+pytestmark = pytest.mark.anyio
+
+HELLO: JSON = {"clientInfo": {"name": "test", "version": "1"}, "capabilities": {}, "protocolVersion": "1.0.0"}
+Serve = Callable[["Wire", JSON], Awaitable[Any]]
+"""Answers a request with a result, or with a whole response if it has an `error`."""
+
+
+class Wire:
+    """A link to a server that is a function."""
+
+    last_words = ""
+
+    def __init__(self, serve: Serve, receiver: Receiver) -> None:
+        self.serve = serve
+        self.receiver = receiver
+        self.requests: list[JSON] = []
+        self.notifications: list[JSON] = []
+        self.revision = ""
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        self.requests.append(message)
+        result = await self.serve(self, message)
+        outcome = result if "error" in result else {"result": result}
+        return {"jsonrpc": "2.0", "id": message["id"], **outcome}
+
+    async def notify(self, message: JSON) -> None:
+        self.notifications.append(message)
+
+    def agree(self, revision: str) -> None:
+        self.revision = revision
+
+    def methods(self) -> list[str]:
+        return [request["method"] for request in self.requests]
+
+
+class Server:
+    """A transport to a server that is a function; keeps the links that were opened, and counts those that are open."""
+
+    def __init__(self, serve: Serve) -> None:
+        self.serve = serve
+        self.wires: list[Wire] = []
+        self.open = 0
+        self.failure: Exception | None = None
+        self.slow = False
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        if self.failure is not None:
+            raise self.failure
+        if self.slow:
+            await anyio.sleep_forever()
+        wire = Wire(self.serve, receiver)
+        self.wires.append(wire)
+        self.open += 1
+        try:
+            # As our own transports do; it must be left by the task that entered it.
+            async with anyio.create_task_group():
+                yield wire
+        finally:
+            self.open -= 1
+
+
+async def legacy(wire: Wire, request: JSON) -> Any:
+    match request["method"]:
+        case "initialize":
+            revision = request["params"]["protocolVersion"]
+            return {
+                "protocolVersion": revision,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "old"},
+                "instructions": "Ask.",
+            }
+        case "tools/list":
+            at = int(request.get("params", {}).get("cursor", 0))
+            return {"tools": [{"name": f"t{at}"}], **({"nextCursor": str(at + 1)} if at < 2 else {})}
+        case "lost":
+            wire.receiver.ended("exited")
+            raise ConnectionLostError
+        case "broken":
+            raise UpstreamError("answered 502 Bad Gateway")
+        case "refused":
+            return {"error": {"code": -32601, "message": "no such method", "data": {"x": 1}}}
+        case "hang":
+            await anyio.sleep_forever()
+        case _:
+            pass
+    return {"echo": request.get("params")}
+
+
+async def modern(wire: Wire, request: JSON) -> Any:
+    if request["method"] == "server/discover":
+        return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+    if request["method"] == "subscriptions/listen":
+        await anyio.sleep_forever()
+    if "io.modelcontextprotocol/protocolVersion" not in request.get("params", {}).get("_meta", {}):
+        return {"error": {"code": -32601, "message": f"no {request['method']}"}}
+    return {"resultType": "complete", "echo": request["params"].get("name")}
+
+
+@asynccontextmanager
+async def session(
+    serve: Serve, seconds: float = 5, heard: list[str] | None = None, era: Era | None = None
+) -> AsyncGenerator[tuple[Session, Server]]:
+    """A session that is not open yet, and closed at the end."""
+    server = Server(serve)
+    limits = replace(UpstreamLimits(), connect_timeout=seconds, call_timeout=seconds)
+
+    def notified(method: str, params: JSON) -> None:
+        if heard is not None:
+            heard.append(method)
+
+    made = Session("old", server, limits, notified, era)
+    with anyio.fail_after(10):
+        yield made, server
+        await made.close()
+    assert server.open == 0
+
+
+async def in_task(step: Awaitable[Any]) -> Any:
+    """Do one step in a task of its own, as calls from other threads do."""
+
+    async def do() -> Any:
+        return await step
+
+    return await asyncio.create_task(do())
+
+
+async def test_every_step_may_come_from_another_task() -> None:
+    async with session(legacy) as (made, server):
+        await in_task(made.open())
+        assert (made.link, server.open, server.wires[0].requests) == (server.wires[0], 1, [])
+        assert await in_task(made.initialize(HELLO)) == {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "old"},
+                "instructions": "Ask.",
+            },
+        }
+        assert await in_task(made.request("x", {"a": 1}, 7)) == {
+            "jsonrpc": "2.0",
+            "id": 7,
+            "result": {"echo": {"a": 1}},
+        }
+        await in_task(made.close())
+        await in_task(made.close())
+        assert (made.link, server.open) == (None, 0)
+
+
+@pytest.mark.requirement("S0-3")
+async def test_initialize_is_the_first_message_and_its_confirmation_the_second() -> None:
+    async with session(legacy) as (made, server):
+        await made.open()
+        await made.initialize(HELLO)
+        [wire] = server.wires
+        assert wire.requests[0]["method"] == "initialize"
+        assert wire.requests[0]["params"]["clientInfo"] == HELLO["clientInfo"]
+        assert [message["method"] for message in wire.notifications] == ["notifications/initialized"]
+        assert wire.revision == "2025-11-25"
+
+
+async def test_greeting_twice_asks_once() -> None:
+    async with session(legacy) as (made, server):
+        await made.open()
+        assert (await made.initialize(HELLO))["result"] == (await made.initialize(HELLO))["result"]
+        assert server.wires[0].methods() == ["initialize"]
+
+
+async def test_greeting_from_two_tasks_at_once_asks_once() -> None:
+    async with session(legacy) as (made, server):
+        await made.open()
+        first, second = await asyncio.gather(made.initialize(HELLO), made.initialize(HELLO))
+        assert first["result"] == second["result"]
+        assert server.wires[0].methods() == ["initialize"]
+
+
+async def test_a_server_that_only_knows_the_modern_era_is_greeted_in_its_own_way_on_a_fresh_link() -> None:
+    async with session(modern) as (made, server):
+        await made.open()
+        response = await made.initialize(HELLO)
+        assert response["result"]["protocolVersion"] == "2026-07-28"
+        assert [wire.methods()[0] for wire in server.wires] == ["initialize", "server/discover"]
+        assert (server.open, made.link) == (1, server.wires[1])
+        assert (await made.request("x", {"name": "n"}, 3))["result"]["echo"] == "n"
+        assert made.greeting is not None
+        assert made.greeting.era is Era.MODERN
+
+
+async def test_an_era_that_is_known_is_begun_with() -> None:
+    async with session(modern, era=Era.MODERN) as (made, server):
+        await made.open()
+        await made.initialize(HELLO)
+        assert [wire.methods()[0] for wire in server.wires] == ["server/discover"]
+
+
+@pytest.mark.requirement("P-4")
+async def test_a_list_without_a_cursor_is_read_to_its_end() -> None:
+    async with session(legacy) as (made, _):
+        await made.open()
+        await made.initialize(HELLO)
+        assert (await made.request("tools/list", None, 1))["result"] == {
+            "tools": [{"name": "t0"}, {"name": "t1"}, {"name": "t2"}]
+        }
+        assert (await made.request("tools/list", {"cursor": "2"}, 1))["result"] == {"tools": [{"name": "t2"}]}
+
+
+async def test_failures_of_one_request_are_error_responses() -> None:
+    async with session(legacy) as (made, _):
+        await made.open()
+        await made.initialize(HELLO)
+        assert (await made.request("refused", None, 5)) == {
+            "jsonrpc": "2.0",
+            "id": 5,
+            "error": {"code": -32601, "message": "no such method", "data": {"x": 1}},
+        }
+        assert (await made.request("broken", None, 6))["error"] == {
+            "code": -32603,
+            "message": "old answered 502 Bad Gateway",
+        }
+        assert made.link is not None
+
+
+@pytest.mark.requirement("S0-5")
+@pytest.mark.parametrize("greeted", [True, False])
+async def test_a_request_that_is_not_answered_in_time_is_a_timeout(greeted: bool) -> None:
+    async with session(legacy, seconds=0.05) as (made, _):
+        await made.open()
+        if greeted:
+            await made.initialize(HELLO)
+        with pytest.raises(TimeoutError, match=r"old did not answer hang within 0\.05 s"):
+            await made.request("hang", None, 1)
+        assert made.link is not None
+
+
+@pytest.mark.requirement("S0-11", "S0-55")
+@pytest.mark.parametrize("greeted", [True, False])
+async def test_a_connection_that_ends_is_seen_at_once_and_its_requests_fail(greeted: bool) -> None:
+    async with session(legacy) as (made, server):
+        await made.open()
+        if greeted:
+            await made.initialize(HELLO)
+        with pytest.raises(RuntimeError, match="old closed the connection before it answered"):
+            await made.request("lost", None, 1)
+        assert made.link is None
+        with pytest.raises(RuntimeError, match="old exited"):
+            await made.request("x", None, 2)
+        await made.close()
+        assert server.open == 0
+
+
+async def test_a_server_that_cannot_be_reached_is_an_error_that_says_so() -> None:
+    async with session(legacy, seconds=0.05) as (made, server):
+        server.failure = UpstreamError("could not be started: no such file")
+        with pytest.raises(UpstreamError, match="no such file"):
+            await made.open()
+        server.failure, server.slow = None, True
+        with pytest.raises(UpstreamError, match=r"could not be reached within 0\.05 s"):
+            await made.open()
+        assert made.link is None
+
+
+@pytest.mark.requirement("S0-5")
+async def test_a_server_that_does_not_answer_the_greeting_is_a_timeout() -> None:
+    async def silent(wire: Wire, request: JSON) -> Any:
+        await anyio.sleep_forever()
+
+    async with session(silent, seconds=0.05) as (made, _):
+        await made.open()
+        with pytest.raises(TimeoutError, match=r"old did not answer initialize within 0\.05 s"):
+            await made.initialize(HELLO)
+
+
+@pytest.mark.requirement("S0-29")
+async def test_a_server_that_refuses_the_greeting_answers_with_an_error() -> None:
+    async def refusing(wire: Wire, request: JSON) -> Any:
+        return {"error": {"code": -32600, "message": "not today"}}
+
+    async with session(refusing) as (made, _):
+        await made.open()
+        assert "not today" in (await made.initialize(HELLO))["error"]["message"]
+
+
+@pytest.mark.requirement("S0-54")
+async def test_a_server_that_is_not_greeted_is_sent_what_there_is() -> None:
+    async with session(legacy) as (made, server):
+        await made.open()
+        assert await made.request("x", None, 4) == {"jsonrpc": "2.0", "id": 4, "result": {"echo": {}}}
+        assert (await made.request("refused", {}, 5))["error"]["code"] == -32601
+        assert (await made.request("broken", {}, 6))["error"]["message"] == "old answered 502 Bad Gateway"
+        assert server.wires[0].requests[0] == {"jsonrpc": "2.0", "id": 4, "method": "x", "params": {}}
+
+
+@pytest.mark.parametrize("greeted", [True, False])
+async def test_notifications_go_both_ways(greeted: bool) -> None:
+    heard: list[str] = []
+    async with session(legacy, heard=heard) as (made, server):
+        await made.open()
+        if greeted:
+            await made.initialize(HELLO)
+        wire = server.wires[0]
+        wire.receiver.message({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}, None)
+        assert heard == ["notifications/tools/list_changed"]
+        await made.notify("notifications/roots/list_changed", {"a": 1})
+        assert wire.notifications[-1] == {
+            "jsonrpc": "2.0",
+            "method": "notifications/roots/list_changed",
+            "params": {"a": 1},
+        }
+    await made.notify("notifications/roots/list_changed", None)
+
+
+async def test_cancelling_everything_closes_the_link() -> None:
+    server = Server(legacy)
+    made = Session("old", server, UpstreamLimits(), lambda method, params: None)
+    await made.open()
+    await made.initialize(HELLO)
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    own = [task for task in others if task.get_name().endswith(" to old")]
+    assert len(own) == 2
+    for task in own:
+        task.cancel()
+    await asyncio.wait(own)
+    assert server.open == 0
+    await made.close()

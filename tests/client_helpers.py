@@ -1,0 +1,147 @@
+"""Transports and agents for tests of the client API."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gaia.agents.base import Agent
+from gaia.mcp import MCPClient, MCPClientMixin
+from gaia.mcp.client import MCPTransport
+
+__all__ = [
+    "PATIENCE",
+    "CountingAgent",
+    "EchoAgent",
+    "FakeTransport",
+    "all_tools",
+    "background_threads",
+    "eventually",
+    "fake_client",
+    "raw_server",
+    "sdk_server",
+]
+
+PATIENCE = 10.0
+"""Seconds after which a test gives up waiting; not from `tests.helpers`, which loads the whole bridge."""
+
+TESTS = Path(__file__).parent
+
+
+class FakeTransport(MCPTransport):
+    """A server that exists only here. What it is asked is in `requests`.
+
+    Args:
+        tools: The definitions it lists, in one page.
+        **answers: For a tool's name, the response to a call; an exception is raised. Without one, the call is echoed.
+    """
+
+    def __init__(self, *tools: Any, **answers: Any) -> None:
+        self.tools = list(tools)
+        self.answers: dict[str, Any] = answers
+        self.requests: list[tuple[str, Any]] = []
+        self.notifications: list[str] = []
+        self.connects = True
+        self.connected = False
+
+    def connect(self) -> bool:
+        self.connected = self.connects
+        return self.connects
+
+    def disconnect(self) -> None:
+        self.connected = False
+
+    def is_connected(self) -> bool:
+        return self.connected
+
+    def send_request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        self.requests.append((method, params))
+        answer = self.answers.get((params or {}).get("name", method), self.answers.get(method))
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is not None:
+            return dict(answer)
+        if method == "initialize":
+            return {"result": {"protocolVersion": "2025-11-25", "serverInfo": {"name": "fake"}, "capabilities": {}}}
+        if method == "tools/list":
+            return {"result": {"tools": list(self.tools)}}
+        return {"result": {"content": [{"type": "text", "text": str(params)}]}}
+
+    def send_notification(self, method: str, params: dict[str, Any] | None = None) -> None:
+        self.notifications.append(method)
+
+    def change_tools(self, *tools: Any) -> None:
+        """Offer other tools from now on, and say so."""
+        self.tools = list(tools)
+        assert self.on_notification is not None
+        self.on_notification("notifications/tools/list_changed", {})
+
+    def asked(self, method: str) -> int:
+        """How often there was such a request."""
+        return sum(1 for asked, _ in self.requests if asked == method)
+
+
+def all_tools(tool_name: str) -> bool:
+    """For `ConfiguredServer`: no tool is left out."""
+    return True
+
+
+def fake_client(*tools: Any, name: str = "fake", **answers: Any) -> tuple[MCPClient, FakeTransport]:
+    """A connected client of a `FakeTransport`."""
+    transport = FakeTransport(*tools, **answers)
+    client = MCPClient(name, transport)
+    assert client.connect()
+    return client, transport
+
+
+class CountingAgent(Agent, MCPClientMixin):
+    """An agent that counts how often its system prompt is to be composed anew."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.rebuilt = 0
+        self.rebuilt_once_more = threading.Event()
+        super().__init__(silent_mode=True, **kwargs)
+
+    def rebuild_system_prompt(self) -> None:
+        self.rebuilt += 1
+        super().rebuild_system_prompt()
+        self.rebuilt_once_more.set()
+
+
+class EchoAgent:
+    """An agent that is published in this process."""
+
+    def get_mcp_tool_definitions(self) -> list[dict[str, Any]]:
+        schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+        return [{"name": "echo", "description": "Say it again.", "inputSchema": schema}]
+
+    def execute_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+        return {"said": arguments["text"]}
+
+
+def raw_server(mode: str = "", **env: str) -> dict[str, Any]:
+    """The entry of the server in `tests/bridge/outbound/raw_server.py`."""
+    script = TESTS / "bridge" / "outbound" / "raw_server.py"
+    return {"command": sys.executable, "args": ["-S", str(script), mode], "env": env}
+
+
+def sdk_server() -> dict[str, Any]:
+    """The entry of the server in `tests/servers/stdio_upstream.py`."""
+    return {"command": sys.executable, "args": [str(TESTS / "servers" / "stdio_upstream.py")]}
+
+
+def background_threads() -> list[threading.Thread]:
+    """The threads of the background loop; there is one, or none."""
+    return [thread for thread in threading.enumerate() if thread.name == "gaia-bridge background loop"]
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Wait for something that another thread brings about and that has no event."""
+    deadline, pause = time.monotonic() + PATIENCE, threading.Event()
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        pause.wait(0.001)
