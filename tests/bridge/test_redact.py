@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from gaia_bridge.redact import MASK, redacted
 
-pytestmark = pytest.mark.requirement("F-112", "S-36")
-
 
 def made(length: int, alphabet: str = string.ascii_letters + string.digits) -> str:
     """A secret that is in no file."""
     return "".join(secrets.choice(alphabet) for _ in range(length))
 
 
+@pytest.mark.requirement("F-112", "S-36")
 @pytest.mark.parametrize(
     "before",
     [
@@ -62,12 +61,14 @@ def test_keys_of_aws_and_tokens_of_the_web_are_known() -> None:
     assert redacted(f"used {key} with {token}, failed") == f"used {MASK} with {MASK}, failed"
 
 
+@pytest.mark.requirement("F-112", "S-36")
 @pytest.mark.parametrize("end", ["\n-----END RSA PRIVATE KEY-----", ""])
 def test_a_private_key_is_taken_out_whole_even_if_its_end_is_missing(end: str) -> None:
     body = "\n".join(made(64) for _ in range(10))
     assert redacted(f"read -----BEGIN RSA PRIVATE KEY-----\n{body}{end}") == f"read {MASK}"
 
 
+@pytest.mark.requirement("F-112", "S-36")
 @given(st.text(min_size=6), st.text(), st.text())
 def test_a_value_that_is_known_to_be_secret_never_shows(secret: str, before: str, after: str) -> None:
     shown = redacted(f"{before}{secret}{after}", [secret])
@@ -79,6 +80,7 @@ def test_the_longer_of_two_secrets_is_taken_out_whole() -> None:
     assert redacted("abcdef-and-more", ["abcdef", "abcdef-and-more"]) == MASK
 
 
+@pytest.mark.requirement("F-112", "S-36")
 @pytest.mark.parametrize(
     "text",
     [
