@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["MASK", "Redactor", "redacted"]
+__all__ = ["MASK", "LineRedactor", "Redactor", "redacted"]
 
 MASK: Final = "***"
 
@@ -23,9 +23,15 @@ _LONGEST: Final = 4096
 
 _TOKEN: Final = rf"[A-Za-z0-9._~+/=-]{{8,{_LONGEST}}}"
 
+_KEY_BEGIN: Final = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----"
+_KEY_END: Final = r"-----END [A-Z ]{0,40}PRIVATE KEY-----"
+_KEY_OPEN: Final = re.compile(rf"{_KEY_BEGIN}(?:[^-]++|-(?!----))*+\Z")
+_KEY_LINE: Final = re.compile(r"\s*+(?:[A-Za-z0-9+/=]*+|[A-Za-z-]{1,40}:.*+)\s*+\Z")
+"""What follows the first line of a private key: its text, or (RFC 1421) a header."""
+
 _SHAPES: Final = (
     # Whole private keys, also when the end was cut off.
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?s:.){0,8192}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
+    rf"{_KEY_BEGIN}(?:[^-]++|-(?!----))*+(?:{_KEY_END})?",
     r"\beyJ[A-Za-z0-9_-]{5,4096}\.[A-Za-z0-9_-]{2,4096}(?:\.[A-Za-z0-9_-]{0,4096}){0,3}",  # JSON Web Token
     r"\b(?:gh[opsur]_[A-Za-z0-9]{16,255}|github_pat_[A-Za-z0-9_]{20,255}|glpat-[A-Za-z0-9_-]{16,255})",
     r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,255}",  # OpenAI, Anthropic, Stripe
@@ -56,7 +62,9 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         # The longest first: one may be the beginning of another.
-        known = sorted({secret for secret in secrets if len(secret) >= _MIN_LENGTH}, key=len, reverse=True)
+        # A secret of several lines is often shown line by line.
+        parts = {part for secret in secrets for part in (secret, *secret.splitlines())}
+        known = sorted((part for part in parts if len(part) >= _MIN_LENGTH), key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, known))) if known else None
 
     def __call__(self, text: str) -> str:
@@ -67,6 +75,27 @@ class Redactor:
         for pattern in _BY_PLACE:
             text = pattern.sub(rf"\g<1>{MASK}", text)
         return text
+
+
+class LineRedactor:
+    """Takes secrets out of text that comes line by line, where a private key spans many.
+
+    Args:
+        redactor: What it takes out of each.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redacted = redactor
+        self._in_key = False
+
+    def __call__(self, line: str) -> str:
+        """The line with every secret replaced by `MASK`; empty if it continues a private key."""
+        if self._in_key:
+            self._in_key = _KEY_LINE.match(line) is not None
+            if self._in_key or re.search(_KEY_END, line):
+                return ""
+        self._in_key = _KEY_OPEN.search(line) is not None
+        return self._redacted(line)
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:

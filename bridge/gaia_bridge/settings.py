@@ -94,6 +94,9 @@ class UpstreamLimits:
 
     connect_timeout: float = 30.0
     """Seconds from launch to a completed handshake; `npx` and `uvx` install on first use."""
+    launch_interval: float = 0.02
+    """Seconds between two launches of children: each stops the event loop for a moment, and fifty servers that start at
+    once must not keep the first client waiting (F-072)."""
     probe_timeout: float = 3.0
     """Seconds to answer `server/discover` before the older handshake is begun too: some servers ignore what they do
     not know, and each connection to them would cost this long."""

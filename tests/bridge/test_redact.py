@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.redact import MASK, redacted
+from gaia_bridge.redact import MASK, LineRedactor, Redactor, redacted
 
 
 def made(length: int, alphabet: str = string.ascii_letters + string.digits) -> str:
@@ -66,6 +66,32 @@ def test_keys_of_aws_and_tokens_of_the_web_are_known() -> None:
 def test_a_private_key_is_taken_out_whole_even_if_its_end_is_missing(end: str) -> None:
     body = "\n".join(made(64) for _ in range(10))
     assert redacted(f"read -----BEGIN RSA PRIVATE KEY-----\n{body}{end}") == f"read {MASK}"
+
+
+@pytest.mark.requirement("F-112", "S-36")
+@pytest.mark.parametrize("lines", [1, 400])
+def test_a_private_key_of_any_length_is_taken_out_and_what_follows_stays(lines: int) -> None:
+    body = "".join(f"{made(64)}\n" for _ in range(lines))
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}-----END PRIVATE KEY-----\n"
+    assert redacted(f"{key}next\n") == f"{MASK}\nnext\n"
+
+
+@pytest.mark.parametrize("header", ["", "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,0011\n\n"])
+def test_a_private_key_that_comes_line_by_line_does_not_show(header: str) -> None:
+    body = "".join(f"{made(64)}\n" for _ in range(50))
+    text = f"before\n-----BEGIN RSA PRIVATE KEY-----\n{header}{body}AAAA\n-----END RSA PRIVATE KEY-----\nafter"
+    shown = LineRedactor(Redactor())
+    assert [line for line in map(shown, text.splitlines()) if line] == ["before", MASK, "after"]
+
+
+def test_text_after_a_private_key_that_was_cut_off_is_shown() -> None:
+    shown = LineRedactor(Redactor())
+    lines = ["-----BEGIN PRIVATE KEY-----", made(64), "and then it went on", made(64)]
+    assert [shown(line) for line in lines] == [MASK, "", lines[2], lines[3]]
+
+
+def test_each_line_of_a_secret_is_a_secret() -> None:
+    assert redacted("one: first line, two: second line", ["first line\nsecond line"]) == f"one: {MASK}, two: {MASK}"
 
 
 @pytest.mark.requirement("F-112", "S-36")

@@ -18,6 +18,7 @@ from mcp_types import ElicitRequestParams, ElicitResult, ImageContent, TextConte
 from gaia_bridge.cli import program
 from gaia_bridge.config import load_servers
 from gaia_bridge.discovery import load_agent
+from gaia_bridge.model import StdioServerSpec
 from tests.helpers import running_bridge
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +109,7 @@ def test_the_servers_of_the_readme_are_understood(tmp_path: Path) -> None:
     file = tmp_path / "servers.json"
     file.write_text(text, encoding="utf-8")
     [server] = load_servers(file).servers
+    assert isinstance(server, StdioServerSpec)
     assert server.command == "npx" and json.loads(text)["mcpServers"].keys() == {server.name}
 
 

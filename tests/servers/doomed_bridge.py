@@ -1,6 +1,7 @@
 """A process with children, to be killed: `python doomed_bridge.py`.
 
-With `leave`, it has one, and ends while that is being stopped, as soon as its input ends.
+With `leave`, it has one, and ends while that is being stopped, as soon as its input ends. With
+`stubborn`, it ignores SIGTERM.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import sys
 
 import anyio
@@ -58,6 +60,8 @@ def leave() -> None:
 
 
 if __name__ == "__main__":
+    if "stubborn" in sys.argv:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "leave" in sys.argv:
         leave()
     else:

@@ -19,8 +19,6 @@ from tests.client_helpers import background_threads
 
 FAKE_NPX = Path(__file__).parents[2] / "servers" / "npx.py"
 
-pytestmark = pytest.mark.requirement("S0-64")
-
 
 @pytest.fixture(autouse=True)
 def npx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -54,6 +52,7 @@ def own_tools(registry: ToolRegistry) -> list[str]:
     return [name for name in registry if name.startswith("mcp_")]
 
 
+@pytest.mark.requirement("S0-64")
 def test_agent_with_single_mcp_server(example: str) -> None:
     class MyAgent(Agent, MCPClientMixin):
         def __init__(self, **kwargs: Any) -> None:
@@ -77,6 +76,7 @@ def test_agent_with_single_mcp_server(example: str) -> None:
     }
 
 
+@pytest.mark.requirement("S0-64")
 def test_agent_with_multiple_mcp_servers() -> None:
     class MultiToolAgent(Agent, MCPClientMixin):
         def __init__(self, **kwargs: Any) -> None:
@@ -108,6 +108,7 @@ def test_agent_with_multiple_mcp_servers() -> None:
     assert data["content"][0]["text"] == "ghp_xxx"
 
 
+@pytest.mark.requirement("S0-64")
 def test_loading_servers_from_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     config = MCPConfig()
     for name in ("filesystem", "github"):
@@ -127,6 +128,7 @@ def test_loading_servers_from_configuration(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "Loaded 2 MCP servers\nConnected to: filesystem, github\n"
 
 
+@pytest.mark.requirement("S0-64")
 def test_direct_client_usage(example: str, capsys: pytest.CaptureFixture[str]) -> None:
     # Create client from config
     client = MCPClient.from_config(
@@ -155,6 +157,7 @@ def test_direct_client_usage(example: str, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == "- read_file: Read file contents\n- write_file: Write a file\nfile contents...\n"
 
 
+@pytest.mark.requirement("S0-64")
 def test_using_the_manager(capsys: pytest.CaptureFixture[str]) -> None:
     # Create manager with config file
     config = MCPConfig("~/.gaia/mcp_servers.json")
@@ -188,6 +191,7 @@ def test_using_the_manager(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+@pytest.mark.requirement("S0-64")
 def test_error_handling(capsys: pytest.CaptureFixture[str]) -> None:
     class SafeAgent(Agent, MCPClientMixin):
         def __init__(self, **kwargs: Any) -> None:
@@ -220,6 +224,7 @@ def test_error_handling(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.requirement("S0-35")
+@pytest.mark.requirement("S0-64")
 def test_validation_errors_have_the_schema_in_them() -> None:
     config = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/tmp"]}
     with MCPClient.from_config("filesystem", config) as client:
@@ -232,6 +237,7 @@ def test_validation_errors_have_the_schema_in_them() -> None:
 
 
 @pytest.mark.requirement("S0-12")
+@pytest.mark.requirement("S0-64")
 def test_debug_mode() -> None:
     # Via MCPClient
     client = MCPClient.from_config("server", {"command": "npx", "args": ["-y", "@mcp/server"]}, debug=True)
@@ -251,6 +257,7 @@ def test_debug_mode() -> None:
     assert (client.debug, manager.debug, connected.debug) == (True, True, True)
 
 
+@pytest.mark.requirement("S0-64")
 def test_a_second_run_of_an_agent_finds_its_servers_in_the_file_and_succeeds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from gaia_bridge.outbound.transports import guardian
+from gaia_bridge.outbound.transports.guardian import MARK
 
 __all__ = ["GUARDIAN", "Guardian"]
 
@@ -60,6 +61,8 @@ class Guardian:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
+                # A bridge may be the child of another, which ends whatever carries the mark of its child.
+                env={name: value for name, value in os.environ.items() if name != MARK},
                 start_new_session=True,
                 bufsize=0,
             )

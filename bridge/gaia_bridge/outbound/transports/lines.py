@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from gaia_bridge.framing import OversizedLine
 from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.redact import redacted
 from gaia_bridge.text import printable
 
 __all__ = ["Garbage", "messages", "request_id_of"]
@@ -53,9 +54,13 @@ class Garbage:
         budget: Lines within the window; more is too much.
         window: Seconds.
         now: The clock.
+        secrets: Takes secrets out of what is shown.
     """
 
-    def __init__(self, budget: int, window: float, now: Callable[[], float]) -> None:
+    def __init__(
+        self, budget: int, window: float, now: Callable[[], float], secrets: Callable[[str], str] = redacted
+    ) -> None:
+        self._secrets = secrets
         self._window = window
         self._now = now
         self._times: deque[float] = deque(maxlen=budget + 1)
@@ -70,7 +75,7 @@ class Garbage:
         self.count += 1
         self._times.append(now)
         if len(self.first) < _SHOWN:
-            self.first.append(printable(line[:400].decode("utf-8", "replace"), 200))
+            self.first.append(printable(self._secrets(line[:400].decode("utf-8", "replace")), 200))
         full = len(self._times) == self._times.maxlen
         return not (full and now - self._times[0] < self._window)
 

@@ -13,10 +13,9 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import anyio
 import anyio.to_thread
@@ -27,7 +26,7 @@ from gaia_bridge.outbound.transports.guardian import MARK, marked
 from gaia_bridge.outbound.transports.guarding import GUARDIAN
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["HARMLESS_ENVIRONMENT", "Child", "child_environment", "exit_text"]
+__all__ = ["HARMLESS_ENVIRONMENT", "Child", "child_environment", "exit_text", "undisturbed"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +42,9 @@ _OURS: Final = "GAIA_BRIDGE_"
 
 _LOOK: Final = 0.02
 """Seconds between two looks whether a process group is empty; the system does not tell."""
+
+_SWEEPS: Final = 3
+"""How often descendants that left the group are looked for while some are found: they may be starting others."""
 
 _PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Reasons for a failed launch that may be gone next time (F-048)."""
@@ -73,6 +75,28 @@ def exit_text(code: int) -> str:
         return f"was ended by {signal.Signals(-code).name}"
     except ValueError:
         return f"was ended by signal {-code}"
+
+
+async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
+    """Do something to its end, whatever is cancelled meanwhile; then be cancelled.
+
+    A shield of anyio keeps off cancelled anyio scopes only. `asyncio.timeout`, `asyncio.TaskGroup` and Ctrl-C under
+    `asyncio.run` cancel the task itself.
+
+    Args:
+        work: What to do, within a bounded time.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 class Child:
@@ -106,11 +130,17 @@ class Child:
                 env=child_environment(spec, os.environ) | {MARK: self._identity},
                 start_new_session=True,
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             GUARDIAN.leave(self._identity)
             raise _launch_error(spec, error) from None
         GUARDIAN.group(self._identity, self._process.pid)
-        self._stop_watching = self._watch()
+        try:
+            self._stop_watching = self._watch()
+        except RuntimeError as error:  # no thread can be started
+            self._kill()
+            for pipe in self.pipes:
+                pipe.close()
+            raise UpstreamError(f"cannot be started: {error}") from None
 
     @property
     def pid(self) -> int:
@@ -137,7 +167,7 @@ class Child:
             self._on_exit.append(callback)
 
     async def stop(self, limits: UpstreamLimits, on_stubborn: Callable[[], None]) -> None:
-        """See the child and its descendants to their end; its input was closed before. Cannot be cancelled.
+        """See the child and its descendants to their end; its input was closed before. Cancelled only afterwards.
 
         Wait, then SIGTERM, wait, then SIGKILL; always for the whole group, because a child may end properly and leave
         others behind (F-028, F-029, F-031, F-032).
@@ -146,16 +176,35 @@ class Child:
             limits: How long to wait.
             on_stubborn: Called when the child goes on although its input was closed.
         """
-        with anyio.CancelScope(shield=True):
+        await undisturbed(self._end(limits, on_stubborn))
+
+    async def _end(self, limits: UpstreamLimits, on_stubborn: Callable[[], None]) -> None:
+        try:
             if not await self._ends_within(limits.stop_grace):
                 on_stubborn()
             if self._signal_group(signal.SIGTERM) and not await self._group_ends_within(limits.terminate_grace):
                 logger.debug("process group %d is killed", self.pid)
                 self._signal_group(signal.SIGKILL)
             await self._end_strays()
-            await self._exited.wait()
+            if not await self._ends_within(limits.terminate_grace):
+                # It runs as somebody else, or the system does not let go of it. The guardian keeps it in mind.
+                logger.warning("process %d cannot be ended", self.pid)
+                return
+        except asyncio.CancelledError:  # the loop is being closed: there is no time for grace
+            self._kill()
+            raise
         self._stop_watching()
         # Not in a `finally`: where the interpreter ends in the middle of this, the guardian has to see it through.
+        GUARDIAN.leave(self._identity)
+
+    def _kill(self) -> None:
+        """End the child at once, without the loop."""
+        self._signal_group(signal.SIGKILL)
+        for pid in marked(self._identity):
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LOOK)
         GUARDIAN.leave(self._identity)
 
     async def _ends_within(self, seconds: float) -> bool:
@@ -182,10 +231,21 @@ class Child:
 
     async def _end_strays(self) -> None:
         """End the descendants that left the group."""
-        for pid in await anyio.to_thread.run_sync(marked, self._identity):
-            logger.debug("process %d had left the group of its server; it is killed", pid)
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        for _ in range(_SWEEPS):
+            strays = await self._strays()
+            for pid in strays:
+                logger.debug("process %d had left the group of its server; it is killed", pid)
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            if not strays:
+                return
+
+    async def _strays(self) -> list[int]:
+        try:
+            # A limiter of its own: those threads that everybody shares may all be taken, for ever.
+            return await anyio.to_thread.run_sync(marked, self._identity, limiter=anyio.CapacityLimiter(1))
+        except RuntimeError:  # no thread can be started
+            return marked(self._identity)
 
     def _watch(self) -> Callable[[], None]:
         """Learn of the child's end; returns what stops that."""
@@ -227,11 +287,14 @@ class Child:
             callback(self._process.returncode)
 
 
-def _launch_error(spec: StdioServerSpec, error: OSError | ValueError) -> UpstreamError:
+def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError) -> UpstreamError:
     """Why a child could not be launched, without its arguments and environment, which may hold secrets."""
-    if isinstance(error, ValueError):
-        return LaunchError("cannot be started: its launch line has characters that cannot be passed to a program")
-    if spec.cwd is not None and not Path(spec.cwd).is_dir():
-        return LaunchError(f"cannot be started: its working directory {spec.cwd!r} is not a directory")
-    text = f"cannot be started: {spec.command!r}: {error.strerror or type(error).__name__}"
+    if not isinstance(error, OSError):
+        return LaunchError(
+            "cannot be started: its launch line or environment has characters that cannot be passed to a program"
+        )
+    problem = error.strerror or type(error).__name__
+    if spec.cwd is not None and error.filename == spec.cwd:
+        return LaunchError(f"cannot be started in its working directory {spec.cwd!r}: {problem}")
+    text = f"cannot be started: {spec.command!r}: {problem}"
     return UpstreamError(text) if error.errno in _PASSING else LaunchError(text)

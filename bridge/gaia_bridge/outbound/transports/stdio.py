@@ -27,7 +27,7 @@ from gaia_bridge.outbound.transport import (
 from gaia_bridge.outbound.transports.error_output import ErrorOutput
 from gaia_bridge.outbound.transports.json_rpc import cancellation, encoded, is_response
 from gaia_bridge.outbound.transports.lines import Garbage, messages, request_id_of
-from gaia_bridge.outbound.transports.process import Child, exit_text
+from gaia_bridge.outbound.transports.process import Child, exit_text, undisturbed
 from gaia_bridge.redact import Redactor
 from gaia_bridge.settings import UpstreamLimits
 
@@ -68,8 +68,10 @@ class StdioTransport:
             UpstreamError: It cannot be launched right now.
         """
         secrets = Redactor(self._spec.env.values())
-        errors = ErrorOutput(self._spec.name, secrets, self._limits.error_output_bytes, self._on_error_line)
-        link = StdioLink(Child(self._spec), receiver, errors, self._spec.name, self._limits)
+        now = asyncio.get_running_loop().time
+        errors = ErrorOutput(self._spec.name, secrets, self._limits.error_output_bytes, self._on_error_line, now)
+        garbage = Garbage(self._limits.garbage_lines, self._limits.garbage_window, now, secrets)
+        link = StdioLink(Child(self._spec), receiver, errors, garbage, self._spec.name, self._limits)
         try:
             await link.open()
             yield link
@@ -84,12 +86,19 @@ class StdioLink(asyncio.Protocol):
         child: The child, just launched.
         receiver: Is told what comes in.
         errors: The protocol of its error output.
+        garbage: Counts what it writes that is no message.
         name: The server, for the log.
         limits: Bounds.
     """
 
     def __init__(
-        self, child: Child, receiver: Receiver, errors: ErrorOutput, name: str, limits: UpstreamLimits
+        self,
+        child: Child,
+        receiver: Receiver,
+        errors: ErrorOutput,
+        garbage: Garbage,
+        name: str,
+        limits: UpstreamLimits,
     ) -> None:
         self.child = child
         """The process."""
@@ -100,7 +109,7 @@ class StdioLink(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._framer = LineFramer(limits.message_bytes)
         self._pending = PendingRequests()
-        self.garbage = Garbage(limits.garbage_lines, limits.garbage_window, self._loop.time)
+        self.garbage = garbage
         """What it wrote that was no message."""
         self._input = _Input(limits.write_timeout, self._suspect)
         self._open: list[asyncio.BaseTransport] = []
@@ -122,7 +131,13 @@ class StdioLink(asyncio.Protocol):
         """Nothing on this wire depends on the revision."""
 
     async def open(self) -> None:
-        """Connect the child's pipes to the event loop."""
+        """Connect the child's pipes to the event loop.
+
+        Not to be cancelled half-way through, because the loops disagree about who closes a pipe then.
+        """
+        await undisturbed(self._connect())
+
+    async def _connect(self) -> None:
         stdin, stdout, stderr = self.child.pipes
         self._open.append((await self._loop.connect_write_pipe(lambda: self._input, stdin))[0])
         self._open.append((await self._loop.connect_read_pipe(lambda: self, stdout))[0])
@@ -290,7 +305,8 @@ class _Input(asyncio.BaseProtocol):
         """
         if not self._readable.is_set():
             with anyio.move_on_after(self._timeout):
-                await self._readable.wait()
+                while not self._readable.is_set():  # another that waited may have been quicker
+                    await self._readable.wait()
             if not self._readable.is_set():
                 raise UpstreamError(f"has not read its standard input for {self._timeout:g} s")
         if self._lost is not None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,6 +125,108 @@ async def test_whenever_a_launch_is_cancelled_no_child_is_left(steps: int) -> No
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.requirement("F-124")
+@pytest.mark.parametrize("steps", range(12))
+@pytest.mark.parametrize("use_uvloop", [False, True])
+def test_a_launch_that_asyncio_cancels_leaves_nothing(steps: int, use_uvloop: bool) -> None:
+    """A shield of anyio does not keep off the cancelling of a task."""
+
+    async def live() -> None:
+        async with launched(child()):
+            await anyio.sleep_forever()
+
+    async def cancel() -> None:
+        task = asyncio.create_task(live())
+        for _ in range(steps):
+            await anyio.lowlevel.checkpoint()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    anyio.run(anyio.sleep, 0, backend_options={"use_uvloop": use_uvloop})  # libuv keeps what it opens first
+    before = psutil.Process().num_fds()
+    anyio.run(cancel, backend_options={"use_uvloop": use_uvloop})
+    assert psutil.Process().num_fds() == before
+
+
+@pytest.mark.requirement("F-124", "F-028")
+async def test_ending_a_stubborn_child_goes_on_although_asyncio_cancels_it() -> None:
+    async with liveness() as lives:
+        closing = anyio.Event()
+
+        async def live() -> None:
+            async with launched(child("alive('it'); stay()", LIVENESS=str(lives.port)), **SHORT):
+                await lives.born("it")
+                closing.set()
+
+        task = asyncio.create_task(live())
+        await closing.wait()
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await lives.dead("it")
+
+
+@pytest.mark.requirement("F-124")
+async def test_a_loop_that_is_torn_down_takes_its_children_along() -> None:
+    async with liveness() as lives:
+
+        async def leave_behind() -> None:
+            async def live() -> None:
+                async with launched(child("alive('it'); stay()", LIVENESS=str(lives.port)), **SHORT):
+                    await anyio.sleep_forever()
+
+            link = launched(child("alive('other'); stay()", LIVENESS=str(lives.port)))
+            await link.__aenter__()
+            leaving.append(asyncio.create_task(link.__aexit__(None, None, None)))
+            leaving.append(asyncio.create_task(live()))
+            await anyio.to_thread.run_sync(born.wait)
+
+        def run() -> None:
+            asyncio.run(leave_behind())
+
+        leaving: list[asyncio.Task[Any]] = []
+        born = threading.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, run)
+            await lives.born("it", "other")
+            born.set()
+        await lives.dead("it", "other")
+
+
+@pytest.mark.requirement("F-030")
+async def test_a_child_is_ended_although_all_threads_are_taken() -> None:
+    free = threading.Event()
+
+    def hang() -> None:
+        free.wait()
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(int(anyio.to_thread.current_default_thread_limiter().total_tokens)):
+            tasks.start_soon(anyio.to_thread.run_sync, hang)
+        await anyio.wait_all_tasks_blocked()
+        try:
+            with anyio.fail_after(PATIENCE):
+                async with launched(child()):
+                    pass
+        finally:
+            free.set()
+
+
+@linux
+@pytest.mark.requirement("F-047")
+async def test_a_child_of_a_bridge_that_is_itself_a_child_does_not_survive() -> None:
+    async with liveness() as lives:
+        program = ROOT / "tests" / "servers" / "doomed_bridge.py"
+        env = {"LIVENESS": str(lives.port), "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+        async with launched(StdioServerSpec("bridge", sys.executable, (str(program), "stubborn"), env), **SHORT):
+            roles = ("polite", "stubborn", "parent", "grandchild", "stray")
+            await lives.born(*roles)
+        await lives.dead(*roles)
+
+
 @pytest.mark.requirement("F-043", "F-044", "S0-4")
 @pytest.mark.parametrize(
     ("spec", "complaint"),
@@ -133,7 +237,10 @@ async def test_whenever_a_launch_is_cancelled_no_child_is_left(steps: int) -> No
         (StdioServerSpec("x", __file__), "Permission denied"),
         (StdioServerSpec("x", "true; touch pwned"), "'true; touch pwned': No such file"),
         (StdioServerSpec("x", sys.executable, ("a\0b",)), "characters that cannot be passed"),
-        (StdioServerSpec("x", sys.executable, cwd="/no/such/folder"), "'/no/such/folder' is not a directory"),
+        (
+            StdioServerSpec("x", sys.executable, cwd="/no/such/folder"),
+            "working directory '/no/such/folder': No such file",
+        ),
     ],
 )
 async def test_what_cannot_be_launched_is_told_without_its_arguments(spec: StdioServerSpec, complaint: str) -> None:

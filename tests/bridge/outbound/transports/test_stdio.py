@@ -149,8 +149,28 @@ async def test_a_flood_of_error_output_is_read_and_not_kept() -> None:
         await do(link, flood)
     assert lines[:2] == ["noise", "noise"]
     assert lines[-1] == link.last_words == "last"
-    assert len(lines) == 10_002
+    assert lines[-2] == "(9,001 lines were left out: too many within a second)"
+    assert len(lines) == 1_002
     assert all(len(line) < 5_000 for line in lines)
+
+
+@pytest.mark.requirement("F-112", "S-36")
+async def test_a_secret_of_many_lines_does_not_show_in_any() -> None:
+    lines: list[str] = []
+    transport = StdioTransport(child(SECRET="correct\nhorse battery"), UpstreamLimits(), lines.append)
+    body = "".join(f"{'AbCd' * 16}\n" for _ in range(3))
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}AbCd\n-----END PRIVATE KEY-----\n"
+    async with transport.connect(Received()) as link:
+        await do(link, f"sys.stderr.write({key!r} + 'ok\\n' + os.environ['SECRET'] + '\\n'); reply()")
+    assert lines == ["***", "ok", "***", "***"]
+
+
+@pytest.mark.requirement("F-112", "S-36", "F-008")
+async def test_a_secret_among_garbage_does_not_show(caplog: pytest.LogCaptureFixture) -> None:
+    async with launched(child(SECRET="correct horse")) as link:
+        await do(link, "raw(('key: ' + os.environ['SECRET'] + '\\n').encode()); reply()")
+        assert link.garbage.first == ["key: ***"]
+    assert "correct horse" not in caplog.text
 
 
 @pytest.mark.requirement("F-112", "S-36")

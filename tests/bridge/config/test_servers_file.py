@@ -35,6 +35,12 @@ def reason(file: ServersFile) -> str:
     return skipped.reason
 
 
+def child(file: ServersFile) -> StdioServerSpec:
+    """The first server, which is a child process."""
+    assert isinstance(spec := file.servers[0], StdioServerSpec)
+    return spec
+
+
 def refused(folder: Path, content: str | bytes) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
         loaded(folder, content)
@@ -62,10 +68,12 @@ def test_keys_of_other_programs_are_tolerated(tmp_path: Path) -> None:
     content = {
         "globalShortcut": "",
         "inputs": [{"id": "key"}],
-        "mcpServers": {"x": {"type": "stdio", "command": "true", "autoApprove": ["*"], "timeout": "soon", "url": None}},
+        "mcpServers": {"x": {"type": "stdio", "command": "true", "autoApprove": ["*"], "url": None}},
     }
     assert loaded(tmp_path, json.dumps(content)) == ServersFile(
-        tmp_path / "mcp_servers.json", (StdioServerSpec("x", "true"),)
+        tmp_path / "mcp_servers.json",
+        (StdioServerSpec("x", "true"),),
+        warnings=("server x: 'autoApprove' is not known",),
     )
 
 
@@ -74,6 +82,7 @@ def test_a_file_without_servers_is_fine(tmp_path: Path, content: str) -> None:
     assert loaded(tmp_path, content).servers == ()
 
 
+@pytest.mark.requirement("F-099")
 def test_a_byte_order_mark_is_tolerated(tmp_path: Path) -> None:
     assert loaded(tmp_path, b'\xef\xbb\xbf{"mcpServers": {"x": {"command": "true"}}}').servers[0].name == "x"
 
@@ -81,7 +90,7 @@ def test_a_byte_order_mark_is_tolerated(tmp_path: Path) -> None:
 def test_numbers_booleans_and_null_in_env_are_understood(tmp_path: Path) -> None:
     env = {"PORT": 8080, "RATIO": 0.5, "DEBUG": True, "QUIET": False, "UNSET": None}
     file = entry(tmp_path, {"command": "true", "env": env})
-    assert file.servers[0].env == {"PORT": "8080", "RATIO": "0.5", "DEBUG": "true", "QUIET": "false"}
+    assert child(file).env == {"PORT": "8080", "RATIO": "0.5", "DEBUG": "true", "QUIET": "false"}
 
 
 def test_references_are_filled_in_everywhere(tmp_path: Path) -> None:
@@ -110,7 +119,7 @@ def test_what_a_shell_would_expand_stays_literal(tmp_path: Path) -> None:
 
 def test_a_value_that_was_filled_in_is_not_read_again(tmp_path: Path) -> None:
     file = entry(tmp_path, {"command": "${A}"}, A="${B}", B="twice")
-    assert file.servers[0].command == "${B}"
+    assert child(file).command == "${B}"
 
 
 @pytest.mark.requirement("F-045")
@@ -120,18 +129,17 @@ def test_an_undefined_variable_is_named(tmp_path: Path, where: dict[str, Any]) -
 
 
 @pytest.mark.requirement("F-045")
-@pytest.mark.parametrize("text", ["${A:-${B}}", "${input:key}", "${file:/etc/passwd}", "${}", "${A-b}", "${$(id)}"])
+@pytest.mark.parametrize("text", ["${A:-${B}}", "${input:key}", "${}", "${A-b}", "${$(id)}"])
 def test_a_reference_that_is_not_understood_is_not_guessed(tmp_path: Path, text: str) -> None:
     assert "not understood" in reason(entry(tmp_path, {"command": text}, A="1", B="2"))
 
 
+@pytest.mark.requirement("F-099a", "F-046")
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         ({"command": "a", "url": "http://localhost"}, "both 'command' and 'url'"),
-        ({"url": "http://localhost"}, "HTTP servers are not supported yet"),
-        ({"type": "sse", "url": "http://localhost"}, "HTTP servers are not supported yet"),
-        ({}, "no 'command'"),
+        ({}, "no 'command' and no 'url'"),
         ({"command": "a", "type": "websocket"}, "'type'"),
         ({"command": "a", "disabled": True}, "disabled"),
         ({"command": "a", "disabled": "no"}, "'disabled' is a text"),
@@ -144,6 +152,8 @@ def test_a_reference_that_is_not_understood_is_not_guessed(tmp_path: Path, text:
         ({"command": "a", "env": {"A": ["1"]}}, "'A' in 'env' is a list"),
         ({"command": "a", "env": {"A=B": "1"}}, "'A=B' in 'env' cannot be the name"),
         ({"command": "a", "cwd": False}, "'cwd' is true or false"),
+        ({"command": "a", "timeout": "soon"}, "'timeout' is a text; expected a number of seconds"),
+        ({"command": "a", "disabled": True, "args": ["${NOPE}"]}, "disabled"),
         ("npx -y server", "the entry is a text; expected an object"),
     ],
 )
@@ -151,7 +161,7 @@ def test_a_bad_entry_is_left_out_alone_with_its_reason(tmp_path: Path, value: An
     assert expected in reason(entry(tmp_path, value))
 
 
-@pytest.mark.requirement("C-12")
+@pytest.mark.requirement("C-12", "F-098")
 @pytest.mark.parametrize(
     "name", ["a/b", "..", ".", "", "a b", "a&calc", "-rf", "x" * 65, "a\nb", "\u202ea", "😀", "a\\b", "a;b"]
 )
@@ -161,6 +171,7 @@ def test_a_name_that_could_mean_something_else_is_left_out(tmp_path: Path, name:
     assert [skipped.name for skipped in file.skipped] == [name]
 
 
+@pytest.mark.requirement("F-099")
 @pytest.mark.parametrize(
     "content", ['{"mcpServers": {\n  "x": {"command": "true",}\n}}', "{\n  // no\n}", '{"a": 1\n}}']
 )
@@ -171,6 +182,7 @@ def test_invalid_json_is_refused_with_line_and_column(tmp_path: Path, content: s
     assert error.hint
 
 
+@pytest.mark.requirement("F-099")
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -182,6 +194,7 @@ def test_invalid_json_is_refused_with_line_and_column(tmp_path: Path, content: s
         ('{"mcpServers": {"x": {}, "x": {}}}', "'x' appears twice"),
         ('{"mcpServers": {"x": {"command": "a", "timeout": NaN}}}', "NaN is not JSON"),
         ('{"a": -Infinity}', "-Infinity is not JSON"),
+        ('{"a": 1e400}', "a number is too large"),
         ("[" * 100_000, "nested too deep"),
         ('{"a": ' * 100_000, "nested too deep"),
         ('{"a": ' + "9" * 5_000 + "}", "too many digits"),
@@ -197,17 +210,20 @@ def test_a_file_that_is_no_configuration_is_refused_in_words(
     assert expected in refused(tmp_path, content).problem
 
 
+@pytest.mark.requirement("F-099b")
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file") as caught:
         load_servers(tmp_path / "absent.json")
     assert caught.value.place == str(tmp_path / "absent.json")
 
 
+@pytest.mark.requirement("F-099b")
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is a directory"):
         load_servers(tmp_path)
 
 
+@pytest.mark.requirement("F-099b")
 @pytest.mark.anyio
 async def test_a_named_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
@@ -215,11 +231,13 @@ async def test_a_named_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Pa
         await anyio.to_thread.run_sync(load_servers, tmp_path / "pipe", abandon_on_cancel=True)
 
 
+@pytest.mark.requirement("F-099b")
 def test_a_device_is_refused() -> None:
     with pytest.raises(ConfigError, match="not a regular file"):
         load_servers(Path("/dev/zero"))
 
 
+@pytest.mark.requirement("F-099b")
 def test_a_file_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(ConfigError, match="cannot be read: Too many levels of symbolic links"):
@@ -239,7 +257,7 @@ def test_references_are_looked_up_in_the_process_environment(tmp_path: Path, mon
     monkeypatch.setenv("FROM_PROCESS", "here")
     path = tmp_path / "mcp_servers.json"
     path.write_text('{"mcpServers": {"x": {"command": "${FROM_PROCESS}"}}}', encoding="utf-8")
-    assert load_servers(path).servers[0].command == "here"
+    assert child(load_servers(path)).command == "here"
 
 
 @pytest.mark.requirement("S-36")
@@ -255,7 +273,12 @@ def test_references_are_looked_up_in_the_process_environment(tmp_path: Path, mon
         {"command": "a", "args": SECRET},
         {"command": "a", "cwd": [SECRET]},
         {"command": "a", "type": SECRET},
-        {"url": f"https://user:{SECRET}@example.com"},
+        {"url": f"https://user:{SECRET}@example.com/?key={SECRET}"},
+        {"url": f"{SECRET}://example.com"},
+        {"url": f"http://{SECRET}:x/"},
+        {"url": "https://example.com", "headers": {"Authorization": SECRET + "\n"}},
+        {"command": "a", "timeout": SECRET},
+        {"command": "a", "allowed_tools": SECRET},
         SECRET,
     ],
 )

@@ -1,0 +1,38 @@
+"""Configuration files: which upstream servers there are, and which of a project's the user has approved."""
+
+from __future__ import annotations
+
+from gaia_bridge.config.entries import ParsedEntry, entry_of, parse_entry
+from gaia_bridge.config.fingerprints import fingerprint
+from gaia_bridge.config.launch_lines import launch_line_text, launch_warnings
+from gaia_bridge.config.layers import Layer, LayerKind, LayerReport, LayerState, LoadReport, ServersConfig
+from gaia_bridge.config.paths import current_folder, default_servers_path, local_servers_path
+from gaia_bridge.config.problems import EntryError
+from gaia_bridge.config.reading import read_json_file
+from gaia_bridge.config.servers_file import ServersFile, SkippedServer, load_servers, parse_servers
+from gaia_bridge.config.trust import TrustStore
+
+__all__ = [
+    "EntryError",
+    "Layer",
+    "LayerKind",
+    "LayerReport",
+    "LayerState",
+    "LoadReport",
+    "ParsedEntry",
+    "ServersConfig",
+    "ServersFile",
+    "SkippedServer",
+    "TrustStore",
+    "current_folder",
+    "default_servers_path",
+    "entry_of",
+    "fingerprint",
+    "launch_line_text",
+    "launch_warnings",
+    "load_servers",
+    "local_servers_path",
+    "parse_entry",
+    "parse_servers",
+    "read_json_file",
+]

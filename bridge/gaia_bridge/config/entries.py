@@ -1,0 +1,223 @@
+"""One entry of `mcp_servers.json` as the facts that a transport needs, and a command line as an entry.
+
+    {"command": "npx", "args": [...], "env": {...}, "cwd": ..., "inherit_env": [...]}        a child process
+    {"url": "https://...", "headers": {...}, "type": "http" or "sse"}                        a server over HTTP
+
+Either may have `timeout startup_timeout idle_timeout max_concurrency disabled lazy allowed_tools disabled_tools`. A
+command is never split here and never given to a shell; only `entry_of` splits, where a person typed one line (C1).
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from gaia_bridge.command_lines import split_command
+from gaia_bridge.config.expansion import Expander
+from gaia_bridge.config.problems import EntryError, kind_of
+from gaia_bridge.config.values import Values
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.names import is_source_name
+
+__all__ = ["NAME_RULE", "ParsedEntry", "entry_of", "parse_entry"]
+
+NAME_RULE: Final = "a name has 1 to 64 of A-Z a-z 0-9 _ . - and starts with a letter or digit"
+
+_STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
+_HTTP_KEYS: Final = frozenset({"url", "headers"})
+_OPTION_KEYS: Final = frozenset(
+    {
+        "allowed_tools",
+        "disabled",
+        "disabled_tools",
+        "idle_timeout",
+        "lazy",
+        "max_concurrency",
+        "startup_timeout",
+        "timeout",
+        "type",
+    }
+)
+_SELF_TRUST: Final = frozenset({"approved", "trust", "trusted"})
+_SSE: Final = "sse"
+_HTTP_TYPES: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
+"""How editors spell Streamable HTTP."""
+
+_LONG_TIMEOUT: Final = 3_600.0
+"""Seconds from which on a timeout was probably meant in milliseconds, as some editors count."""
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE: Final = re.compile(r"[\x20-\x7e\t]*")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedEntry:
+    """What one entry says."""
+
+    spec: ServerSpec
+    warnings: tuple[str, ...] = ()
+    """What the user should know although the entry can be used."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """What its references led to, for redaction."""
+
+
+def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, str] | None = None) -> ParsedEntry:
+    """Understand one entry.
+
+    Args:
+        name: Its key.
+        entry: Its value, as decoded.
+        folder: Where its file is; relative paths in `${file:...}` begin there.
+        environ: Where `${VAR}` is looked up; the process environment if not given.
+
+    Raises:
+        EntryError: It cannot be used; says why, and shows no value.
+    """
+    if not is_source_name(name):
+        raise EntryError(NAME_RULE)
+    if not is_object(entry):
+        raise EntryError(f"the entry is {kind_of(entry)}; expected an object")
+    is_http = _is_http(entry)
+    expander = Expander(os.environ if environ is None else environ, folder)
+    values = Values(expander.entry(entry))
+    options = _options(values)
+    spec = _http_spec(name, values, options) if is_http else _stdio_spec(name, values, options)
+    warnings = (*_key_warnings(entry, is_http), *_value_warnings(spec))
+    return ParsedEntry(spec, warnings, frozenset(expander.secrets))
+
+
+def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> JSON:
+    """The entry for a command that a person typed.
+
+    Args:
+        command_line: One line, which is split as a shell would, or the program and its arguments.
+        env: Variables for the process.
+        cwd: Its folder.
+
+    Raises:
+        EntryError: The line is empty, has an open quote, or needs a shell; says which (C1).
+    """
+    try:
+        words = split_command(command_line) if isinstance(command_line, str) else list(command_line)
+    except ValueError as error:
+        raise EntryError(str(error)) from None
+    if not words or not words[0].strip():
+        raise EntryError("the command is empty; expected a program and its arguments")
+    entry: JSON = {"command": words[0], "args": words[1:]}
+    if env:
+        entry["env"] = dict(env)
+    if cwd is not None:
+        entry["cwd"] = cwd
+    return entry
+
+
+def _is_http(entry: JSON) -> bool:
+    has_command, has_url = entry.get("command") is not None, entry.get("url") is not None
+    if has_command and has_url:
+        raise EntryError("it has both 'command' and 'url'; keep one of them")
+    if not (has_command or has_url):
+        raise EntryError("it has no 'command' and no 'url'; expected one of them")
+    kind = entry.get("type")
+    if has_url and kind not in (None, _SSE, *_HTTP_TYPES):
+        raise EntryError("its 'type' does not go with 'url'; expected \"http\", \"sse\" or none")
+    if has_command and kind not in (None, "stdio"):
+        raise EntryError("its 'type' does not go with 'command'; expected \"stdio\" or none")
+    return has_url
+
+
+def _options(values: Values) -> ServerOptions:
+    return ServerOptions(
+        timeout=values.seconds("timeout"),
+        startup_timeout=values.seconds("startup_timeout"),
+        idle_timeout=values.seconds("idle_timeout"),
+        max_concurrency=values.count("max_concurrency"),
+        disabled=values.flag("disabled", False),
+        lazy=values.flag("lazy", True),
+        allowed_tools=values.texts("allowed_tools"),
+        disabled_tools=values.texts("disabled_tools") or (),
+    )
+
+
+def _stdio_spec(name: str, values: Values, options: ServerOptions) -> StdioServerSpec:
+    command = values.text("command") or ""
+    if not command.strip():
+        raise EntryError("'command' is empty")
+    env, inherited = values.table("env"), values.flag_or_texts("inherit_env")
+    for place, names in (("env", env), ("inherit_env", () if isinstance(inherited, bool) else inherited)):
+        for variable in names:
+            if not variable or "=" in variable or "\0" in variable:
+                raise EntryError(f"{variable!r} in '{place}' cannot be the name of a variable")
+    args, cwd = values.texts("args") or (), values.text("cwd") or None
+    return StdioServerSpec(name, command, args, env, cwd, inherited, options)
+
+
+def _http_spec(name: str, values: Values, options: ServerOptions) -> HttpServerSpec:
+    url = values.text("url") or ""
+    _split_url(url)
+    headers = values.table("headers")
+    for header, value in headers.items():
+        if not _HEADER_NAME.fullmatch(header):
+            raise EntryError(f"{header!r} in 'headers' cannot be the name of a header")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise EntryError(f"{header!r} in 'headers' has a line end or another character that no header can carry")
+    if len({header.lower() for header in headers}) < len(headers):
+        raise EntryError("'headers' has a header twice; upper and lower case are the same there")
+    return HttpServerSpec(name, url, headers, values.text("type") == _SSE, options)
+
+
+def _split_url(url: str) -> SplitResult:
+    if not url.isprintable() or any(character in url for character in ' \\"<>'):
+        raise EntryError("'url' has a character that no URL can have")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise EntryError("'url' is not a URL") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise EntryError("'url' is no address of a server; expected http://HOST or https://HOST")
+    return parts
+
+
+def _key_warnings(entry: JSON, is_http: bool) -> Iterator[str]:
+    known = _OPTION_KEYS | (_HTTP_KEYS if is_http else _STDIO_KEYS)
+    for key in entry:
+        if key in known:
+            continue
+        if key.lower() in _SELF_TRUST:
+            yield f"{key!r} is not heeded: a file cannot approve its own servers"
+        elif key in _HTTP_KEYS | _STDIO_KEYS:
+            if entry[key] is not None:
+                yield f"{key!r} is not heeded: it does not go with {'url' if is_http else 'command'!r}"
+        else:
+            similar = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+            yield f"{key!r} is not known" + (f"; is it meant to be {similar[0]!r}?" if similar else "")
+
+
+def _value_warnings(spec: ServerSpec) -> Iterator[str]:
+    options = spec.options
+    for key, seconds in (("timeout", options.timeout), ("startup_timeout", options.startup_timeout)):
+        if seconds is not None and seconds >= _LONG_TIMEOUT:
+            yield f"{key!r} is {seconds:g} seconds; is it meant in milliseconds?"
+    if isinstance(spec, HttpServerSpec):
+        parts = _split_url(spec.url)
+        if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+            yield "'url' is plain http: what is sent, credentials too, can be read and changed on the way"
+        if "@" in parts.netloc:
+            yield "'url' has a user or password in it; a header with ${env:...} keeps it out of the file"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,147 @@
+"""`${...}` in the values of an entry: variables, files and the keyring. Never a shell, never twice (F-045)."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from gaia_bridge.config.paths import expanded
+from gaia_bridge.config.problems import EntryError
+from gaia_bridge.config.reading import read_bytes
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+
+__all__ = ["Expander", "is_plain_reference"]
+
+MAX_SECRET: Final = 64 * 1024
+"""Bytes of a file that is named as a value; keys and certificates have a few KiB."""
+
+_HARMLESS: Final = frozenset(
+    {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "USER"}
+)
+"""Variables whose values are no secrets and are in every other line of a log."""
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+_PLAIN = re.compile(r"\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|(?:file|keyring):[^$}]+)\}")
+_KNOWN_FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR}, ${file:/path} or ${keyring:SERVICE/NAME}"
+
+
+def is_plain_reference(value: str) -> bool:
+    """Whether a value only says where something is to be found, so that it can be shown."""
+    return _PLAIN.fullmatch(value) is not None
+
+
+class Expander:
+    """Fills in references and remembers what came of them, because that may be secret.
+
+    Args:
+        environ: Where variables are looked up.
+        folder: Where relative paths of files begin: the folder of the configuration file.
+    """
+
+    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
+        self._environ = environ
+        self._folder = folder
+        self.secrets: set[str] = set()
+        """What was looked up. Not for any log."""
+
+    def entry(self, entry: JSON) -> JSON:
+        """A copy of an entry whose texts have their references filled in; what is no text stays as it is.
+
+        Args:
+            entry: An entry of a configuration file.
+
+        Raises:
+            EntryError: A reference leads nowhere or is not understood; names the place, the reference, and no value.
+        """
+        found = dict(entry)
+        for key in ("command", "cwd", "url"):
+            if isinstance(text := entry.get(key), str):
+                found[key] = self.text(f"'{key}'", text)
+        if is_array(args := entry.get("args")):
+            found["args"] = [self._value(f"item {number} of 'args'", item) for number, item in enumerate(args, 1)]
+        for key in ("env", "headers"):
+            if is_object(table := entry.get(key)):
+                found[key] = {name: self._value(f"{name!r} in '{key}'", item) for name, item in table.items()}
+        return found
+
+    def text(self, place: str, text: str) -> str:
+        """Fill in the references of one text. What is filled in is not read again.
+
+        Args:
+            place: What to call the text in an error.
+            text: The text.
+
+        Raises:
+            EntryError: A reference leads nowhere or is not understood.
+        """
+
+        def looked_up(reference: re.Match[str]) -> str:
+            return self._looked_up(place, reference[1])
+
+        return _REFERENCE.sub(looked_up, text)
+
+    def _value(self, place: str, value: Any) -> Any:
+        return self.text(place, value) if isinstance(value, str) else value
+
+    def _looked_up(self, place: str, reference: str) -> str:
+        kind, _, rest = reference.partition(":")
+        if "${" in reference or "$(" in reference:
+            pass
+        elif kind == "file" and rest and not rest.startswith("-"):  # `${file:-x}` is a variable with a default
+            return self._remembered(self._from_file(place, rest))
+        elif kind == "keyring" and rest and not rest.startswith("-"):
+            return self._remembered(_from_keyring(place, rest))
+        elif variable := _VARIABLE.fullmatch(reference):
+            return self._from_environment(place, variable["name"], variable["default"])
+        raise EntryError(f"{place} has a ${{...}} that is not understood; expected {_KNOWN_FORMS}")
+
+    def _from_environment(self, place: str, name: str, default: str | None) -> str:
+        """The value of a variable; a default also replaces an empty one, as in a shell."""
+        value = self._environ.get(name)
+        if value:
+            return value if name in _HARMLESS else self._remembered(value)
+        if default is not None:
+            return default
+        if value is None:
+            raise EntryError(f"{place} needs the environment variable {name}, which is not set")
+        return value
+
+    def _from_file(self, place: str, name: str) -> str:
+        try:
+            content, _ = read_bytes(self._folder / expanded(Path(name)), MAX_SECRET)
+            text = content.decode("utf-8")
+        except ConfigError as error:
+            raise EntryError(f"{place} needs a file: {error}") from None
+        except UnicodeDecodeError as error:
+            raise EntryError(f"{place} needs a file: {name}: byte {error.start + 1} is not UTF-8") from None
+        # One line end, as every editor adds one; more of them may be part of the value.
+        return text.removesuffix("\n").removesuffix("\r")
+
+    def _remembered(self, value: str) -> str:
+        if value:
+            self.secrets.add(value)
+        return value
+
+
+def _from_keyring(place: str, reference: str) -> str:
+    service, _, name = reference.rpartition("/")
+    if not service or not name:
+        raise EntryError(f"{place} has a keyring reference without a name; expected ${{keyring:SERVICE/NAME}}")
+    try:
+        keyring: Any = importlib.import_module("keyring")
+    except ImportError:
+        hint = "run: pip install 'gaia-mcp-bridge[keyring]'"
+        raise EntryError(f"{place} needs the keyring, and the package for it is not installed; {hint}") from None
+    try:
+        value: object = keyring.get_password(service, name)
+    except Exception as error:
+        # A backend of the desktop may fail in any way; its words may repeat what it was asked for, not what it holds.
+        raise EntryError(f"{place} needs the keyring, which failed with {type(error).__name__}") from None
+    if not isinstance(value, str):
+        raise EntryError(f"{place} needs {name!r} of {service!r} in the keyring, which is not there")
+    return value

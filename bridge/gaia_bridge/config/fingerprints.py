@@ -1,0 +1,41 @@
+"""Whether two entries lead to the same server: the SHA-256 of what reaches it, and of nothing else. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import ServerSpec, StdioServerSpec
+
+__all__ = ["LAUNCH_KEYS", "digest", "fingerprint", "launch_line"]
+
+LAUNCH_KEYS: Final = ("type", "command", "args", "env", "cwd", "inherit_env", "url", "headers")
+"""What an entry says about how its server is reached."""
+
+
+def fingerprint(spec: ServerSpec) -> str:
+    """A name for what is reached, whatever it is called and however it is used. The same in every process.
+
+    Args:
+        spec: A server, its references filled in.
+
+    Returns:
+        64 hexadecimal digits, from which no secret can be read.
+    """
+    if isinstance(spec, StdioServerSpec):
+        inherited = spec.inherit_env if isinstance(spec.inherit_env, bool) else sorted(spec.inherit_env)
+        return digest(["stdio", spec.command, spec.args, dict(spec.env), spec.cwd, inherited])
+    headers = {name.lower(): value for name, value in spec.headers.items()}
+    return digest(["sse" if spec.sse else "http", spec.url, headers])
+
+
+def launch_line(entry: JSON) -> JSON:
+    """The part of an entry that decides what is started or spoken to, its references not filled in."""
+    return {key: entry[key] for key in LAUNCH_KEYS if entry.get(key) is not None}
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of a JSON value; the order of keys does not matter."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,183 @@
+"""A launch line as it is shown to the one who approves it: whole, exact, harmless to the terminal (S-25, C-28)."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from gaia_bridge.config.expansion import is_plain_reference
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.redact import MASK
+
+__all__ = ["launch_line_text", "launch_warnings"]
+
+_CHANGES_PROGRAMS: Final = frozenset(
+    {
+        "BASH_ENV",
+        "DYLD_INSERT_LIBRARIES",
+        "DYLD_LIBRARY_PATH",
+        "ENV",
+        "LD_AUDIT",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "PATH",
+        "PERL5LIB",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "RUBYOPT",
+    }
+)
+"""Variables that make a program run other code than its own (F-046). Never secrets, so they are shown."""
+
+_PROGRAMS: Final = {
+    **dict.fromkeys(("sudo", "doas", "su", "pkexec", "runas"), "runs as another user"),
+    **dict.fromkeys(("rm", "rmdir", "shred", "dd", "mkfs", "del"), "deletes or overwrites files"),
+    **dict.fromkeys(("ssh", "scp", "sftp", "rsync", "nc", "ncat", "netcat", "telnet"), "connects to another machine"),
+    **dict.fromkeys(("curl", "wget"), "fetches from another machine"),
+    **dict.fromkeys(
+        ("sh", "bash", "dash", "zsh", "fish", "cmd", "powershell", "pwsh"),
+        "is a shell: it runs whatever its arguments say",
+    ),
+}
+_KEYS_AND_PASSWORDS: Final = re.compile(
+    r"(?:^|[/\\=:~])(?:\.ssh|\.aws|\.gnupg|\.netrc|\.kube|etc[/\\]shadow)(?:[/\\]|$)"
+)
+
+_WITH_VALUE: Final = frozenset(
+    {"--extra-index-url", "--index", "--index-url", "--python", "--registry", "--with", "-c", "-i", "-w"}
+)
+"""Options of package runners that are followed by a value."""
+
+_PINNED: Final = {
+    "npm": re.compile(r"@?[^@]+@v?\d+\.\d+\.\d+[\w.+-]*"),
+    "python": re.compile(r"[^=@]+(?:===?|@)v?\d+(?:\.\d+)*[\w.+!-]*|.+@[0-9a-f]{40}"),
+}
+"""One version of a package, and no other."""
+
+_RUNNERS: Final = {
+    ("npx",): ("npm", ("-p", "--package")),
+    ("bunx",): ("npm", ("-p", "--package")),
+    ("pnpx",): ("npm", ("--package",)),
+    ("pnpm", "dlx"): ("npm", ("--package",)),
+    ("yarn", "dlx"): ("npm", ("-p", "--package")),
+    ("npm", "exec"): ("npm", ("--package",)),
+    ("bun", "x"): ("npm", ("-p", "--package")),
+    ("uvx",): ("python", ("--from",)),
+    ("uv", "tool", "run"): ("python", ("--from",)),
+    ("pipx", "run"): ("python", ("--spec",)),
+}
+"""Programs that fetch a package and run it: what kind, and the options that name the package."""
+
+
+def launch_line_text(entry: JSON) -> str:
+    """What an entry would start or speak to: nothing is cut, and every character can be told.
+
+    Args:
+        entry: The entry as decoded; references not filled in, wrong types shown as JSON.
+
+    Returns:
+        One line or more. Values of variables and headers are masked unless they only refer to something.
+    """
+    return "\n".join(_lines(entry))
+
+
+def launch_warnings(entry: JSON) -> list[str]:
+    """What to look at twice before approving an entry."""
+    command = entry.get("command")
+    if not isinstance(command, str):
+        return []
+    args: list[Any] = entry["args"] if is_array(entry.get("args")) else []
+    words = [command, *(arg for arg in args if isinstance(arg, str))]
+    env = entry.get("env")
+    names = sorted(_CHANGES_PROGRAMS & {name.upper() for name in env}) if is_object(env) else []
+    found = [
+        *_program_warnings(words),
+        *(f"{name} makes the program run other code than its own" for name in names),
+        *(f"{_exact(word)} is where keys and passwords are" for word in words if _KEYS_AND_PASSWORDS.search(word)),
+        *_runner_warnings(words),
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _lines(entry: JSON) -> Iterator[str]:
+    if (url := entry.get("url")) is not None:
+        yield _exact(url)
+    if (command := entry.get("command")) is not None:
+        args = entry.get("args")
+        words: list[Any] = [command, *args] if is_array(args) else [command] if args is None else [command, args]
+        yield " ".join(map(_exact, words))
+    if (kind := entry.get("type")) is not None:
+        yield f"type: {_exact(kind)}"
+    if (cwd := entry.get("cwd")) is not None:
+        yield f"in folder: {_exact(cwd)}"
+    for key, label in (("env", "variable"), ("headers", "header")):
+        table = entry.get(key)
+        if is_object(table):
+            yield from (f"{label}: {_exact(name)}={_masked(name, value)}" for name, value in table.items())
+        elif table is not None:
+            yield f"{key}: {_exact(table)}"
+    if (inherited := entry.get("inherit_env")) not in (None, False):
+        names: list[Any] = inherited if is_array(inherited) else ["all of yours" if inherited is True else inherited]
+        yield f"sees variables: {', '.join(map(_exact, names))}"
+
+
+def _exact(value: object) -> str:
+    """A word as a POSIX shell would read it; a character that is not printable is spelled out."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    if text.isprintable():
+        return shlex.quote(text)
+    return "$'" + text.encode("unicode_escape").decode("ascii").replace("'", "\\'") + "'"
+
+
+def _masked(name: str, value: object) -> str:
+    if name.upper() in _CHANGES_PROGRAMS:
+        return _exact(value)
+    return _exact(value) if isinstance(value, str) and is_plain_reference(value) else MASK
+
+
+def _program_warnings(words: Sequence[str]) -> Iterator[str]:
+    for word in words:
+        # `env sudo ...` and `sh -c "sudo ..."` count as well.
+        for part in re.split(r"[\s;|&]+", word):
+            program = _program(part) if word is words[0] or "bin/" in part else part
+            if (meaning := _PROGRAMS.get(program)) and (word is words[0] or "shell" not in meaning):
+                yield f"{program} {meaning}"
+
+
+def _runner_warnings(words: Sequence[str]) -> Iterator[str]:
+    programs = (_program(words[0]), *words[1:])
+    for runner, (kind, options) in _RUNNERS.items():
+        if programs[: len(runner)] != runner:
+            continue
+        for package in _packages(words[len(runner) :], options):
+            if not (package.startswith((".", "/", "~")) or _PINNED[kind].fullmatch(package)):
+                yield (
+                    f"{_exact(package)} is not pinned: {' '.join(runner)} fetches and runs whatever is the latest; "
+                    f"expected {_exact(package.rpartition('@')[0] or package)}{'@' if kind == 'npm' else '=='}VERSION"
+                )
+
+
+def _packages(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The packages that a runner is told to fetch: those its options name, or else its first argument."""
+    named = [value for option, value in pairwise(words) if option in options]
+    named += [word.partition("=")[2] for word in words if word.startswith(tuple(f"{option}=" for option in options))]
+    if named:
+        return named
+    skip = False
+    for word in words:
+        if skip or word.startswith("-"):
+            skip = not skip and word in _WITH_VALUE
+        else:
+            return [word]
+    return []
+
+
+def _program(word: str) -> str:
+    return re.split(r"[/\\]", word)[-1].lower().removesuffix(".exe").removesuffix(".cmd")

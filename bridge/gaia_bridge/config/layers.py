@@ -1,0 +1,353 @@
+"""The user's servers and the project's, one on top of the other (document 003; S3-1 to S3-9, S3-21).
+
+`~/.gaia/mcp_servers.json` is the global layer and `./mcp_servers.json` the local one, whose entries replace global ones
+of the same name as a whole; a file that is named explicitly stands alone. Each file stays what it is: an edit changes
+only the file that has the entry, and nothing is ever copied from one into the other (C20). A layer that cannot be read
+is reported, does not stop the other, and is not written to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Set
+from copy import deepcopy
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from gaia_bridge.config.documents import servers_of, to_text, with_servers_key
+from gaia_bridge.config.entries import NAME_RULE, parse_entry
+from gaia_bridge.config.paths import SERVERS_FILE, default_servers_path, expanded, local_servers_path
+from gaia_bridge.config.problems import EntryError
+from gaia_bridge.config.reading import JsonFile, read_json, writable_by_others
+from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_disabled
+from gaia_bridge.config.trust import TrustStore
+from gaia_bridge.config.writing import edit_json
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.model import ServerSpec
+from gaia_bridge.names import is_source_name
+
+__all__ = ["Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "ServersConfig"]
+
+
+class LayerKind(Enum):
+    """Which file it is."""
+
+    GLOBAL = "global"
+    """The user's own: `~/.gaia/mcp_servers.json`."""
+    LOCAL = "local"
+    """The project's: `./mcp_servers.json`. Whoever wrote the project wrote it."""
+    EXPLICIT = "explicit"
+    """One that the user named."""
+
+
+class LayerState(Enum):
+    """What became of reading it."""
+
+    LOADED = "loaded"
+    ABSENT = "absent"
+    """There is no such file."""
+    FAILED = "failed"
+    """There is one, and it cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One file, as it was when it was read."""
+
+    kind: LayerKind
+    path: Path
+    state: LayerState
+    entries: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    """As decoded, by name, in the order of the file."""
+    error: ConfigError | None = None
+    """Why it failed."""
+    warnings: tuple[str, ...] = ()
+    """What its permissions give away."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerReport:
+    """What one file contributes."""
+
+    layer: Layer
+    servers: tuple[ServerSpec, ...] = ()
+    skipped: tuple[SkippedServer, ...] = ()
+    """Entries that are not used, each with its reason."""
+    overridden: tuple[str, ...] = ()
+    """Names that the layer above has too."""
+    warnings: tuple[str, ...] = ()
+    """What the user should know although the file can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What all files say together."""
+
+    layers: tuple[LayerReport, ...]
+    """The lowest first."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """What references led to, for redaction."""
+
+    @property
+    def servers(self) -> tuple[ServerSpec, ...]:
+        """All servers that can be used."""
+        return tuple(chain.from_iterable(report.servers for report in self.layers))
+
+    @property
+    def skipped(self) -> tuple[SkippedServer, ...]:
+        """All entries that are not used."""
+        return tuple(chain.from_iterable(report.skipped for report in self.layers))
+
+    @property
+    def errors(self) -> tuple[ConfigError, ...]:
+        """Why files could not be used."""
+        return tuple(report.layer.error for report in self.layers if report.layer.error is not None)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All warnings."""
+        return tuple(chain.from_iterable(report.warnings for report in self.layers))
+
+
+_NOT_APPROVED: Final = "a file of this project lists it, and its launch line was not approved; run: gaia-bridge trust"
+
+
+class ServersConfig:
+    """All configured servers, and the one way to change them.
+
+    Reading never raises: what cannot be read is in `layers` and in every report. Where the files are is settled once;
+    the current folder may change later. Edits wait for other processes that edit the same file, a few seconds at most.
+
+    Args:
+        path: One file that stands alone; the global and the local one if not given.
+        strict: Whether a file that other users could have written is refused (F-099c). If not, it is a warning.
+    """
+
+    def __init__(self, path: Path | None = None, *, strict: bool = False) -> None:
+        self._places = _stacked() if path is None else (_place(LayerKind.EXPLICIT, lambda: expanded(path), path),)
+        self._strict = strict
+        self.reload()
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The files, the lowest first."""
+        return self._layers
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """A copy of all entries, as decoded; of two with one name, the local one (S3-4)."""
+        merged: dict[str, Any] = {}
+        for layer in self._layers:
+            merged |= layer.entries
+        return deepcopy(merged)
+
+    @property
+    def save_target(self) -> Layer:
+        """Where a new entry goes: the local file if there was one when the files were read, else the global (S3-7)."""
+        return next(layer for layer in self._layers if layer.kind is self._target)
+
+    def reload(self) -> None:
+        """Read all files again."""
+        self._layers = self._read()
+        *_, top = self._layers
+        self._target = self._layers[0].kind if top.state is LayerState.ABSENT else top.kind
+
+    def owner(self, name: str) -> Layer | None:
+        """The file whose entry of that name counts; `None` if there is no such entry."""
+        return next((layer for layer in reversed(self._layers) if name in layer.entries), None)
+
+    def resolve(self, environ: Mapping[str, str] | None = None, trust: TrustStore | None = None) -> LoadReport:
+        """Understand all entries that count, and fill in their references.
+
+        Args:
+            environ: Where `${VAR}` is looked up; the process environment if not given.
+            trust: If given, entries of the local file count only if they are approved there (S-25). Of the others not
+                even the references are looked up (C-19).
+        """
+        environ = os.environ if environ is None else environ
+        secrets: set[str] = set()
+        layers, reports = self._layers, list[LayerReport]()
+        for index, layer in enumerate(layers, 1):
+            above = frozenset(chain.from_iterable(other.entries for other in layers[index:]))
+            reports.append(_resolved(layer, above, environ, trust, secrets))
+        return LoadReport(tuple(reports), frozenset(secrets))
+
+    def add(self, name: str, entry: Mapping[str, Any], *, to: LayerKind | None = None, replace: bool = False) -> Path:
+        """Write an entry into one file.
+
+        Args:
+            name: The server.
+            entry: What is written, as JSON.
+            to: The file; if not given, the one that has the entry already, or else `save_target`.
+            replace: Whether an entry of that name in that file may be replaced.
+
+        Returns:
+            The file.
+
+        Raises:
+            ConfigError: The name or the entry is not possible, the name is taken, or the file cannot be changed.
+        """
+        if not is_source_name(name):
+            raise ConfigError(repr(name), "cannot be the name of a server", NAME_RULE)
+        value = _as_json(name, entry)
+        layer = self._layer_for(to) if to else self.owner(name) or self.save_target
+
+        def change(entries: JSON) -> None:
+            if name in entries and not replace:
+                raise ConfigError(str(layer.path), f"there is a server {name!r} already")
+            entries[name] = value
+
+        self._edit(layer, change)
+        return layer.path
+
+    def remove(self, name: str, *, of: LayerKind | None = None) -> tuple[Path, ...]:
+        """Remove an entry from every file that has it, so that it is gone.
+
+        Args:
+            name: The server.
+            of: Remove it from this file only; a global entry may come to light then.
+
+        Returns:
+            The files that had it.
+
+        Raises:
+            ConfigError: A file cannot be changed.
+        """
+        layers = [layer for layer in self._read() if name in layer.entries and of in (None, layer.kind)]
+        return tuple(layer.path for layer in layers if self._edit(layer, lambda entries: entries.pop(name, None)))
+
+    def set_disabled(self, name: str, disabled: bool) -> Path:
+        """Say in the file whose entry counts whether a server is to be used.
+
+        Returns:
+            The file.
+
+        Raises:
+            ConfigError: There is no such server, or the file cannot be changed.
+        """
+        layer = self.owner(name)
+        if layer is None:
+            known = ", ".join(self.entries) or "none"
+            raise ConfigError(repr(name), "no configured server has that name", f"there are: {known}")
+
+        def change(entries: JSON) -> None:
+            entry = entries.get(name)
+            if not is_object(entry):
+                raise ConfigError(str(layer.path), f"server {name!r} is no object any more")
+            if disabled or "disabled" in entry:
+                entry["disabled"] = disabled
+
+        self._edit(layer, change)
+        return layer.path
+
+    def _read(self) -> tuple[Layer, ...]:
+        return tuple(place if place.error is not None else self._read_layer(place) for place in self._places)
+
+    def _read_layer(self, place: Layer) -> Layer:
+        path = place.path
+        try:
+            if not os.path.lexists(path):
+                return place
+            document, _, status = read_json(path)
+            if self._strict and (problem := writable_by_others(status)):
+                raise ConfigError(str(path), problem)
+            entries = servers_of(document, path)
+        except ConfigError as error:
+            return Layer(place.kind, path, LayerState.FAILED, error=error)
+        warnings = access_warnings(entries, path, status)
+        return Layer(place.kind, path, LayerState.LOADED, entries, warnings=tuple(warnings))
+
+    def _layer_for(self, kind: LayerKind) -> Layer:
+        found = next((layer for layer in self._layers if layer.kind is kind), None)
+        if found is None:
+            raise ConfigError(f"the {kind.value} file", "is not in use here", f"in use: {self._layers[0].path}")
+        return found
+
+    def _edit(self, layer: Layer, change: Callable[[JSON], object]) -> bool:
+        """Change the entries of a file, whatever they are by now; then know what they are.
+
+        Returns:
+            Whether they are others than before.
+        """
+
+        def edited(file: JsonFile | None) -> str | None:
+            document = with_servers_key({} if file is None else file.document)
+            entries = servers_of(document, layer.path)
+            before = json.dumps(entries)  # the order of keys counts
+            change(entries)
+            return None if json.dumps(entries) == before else to_text(document, file.text if file else "")
+
+        place = next(place for place in self._places if place.kind is layer.kind)
+        if (error := place.error or self._read_layer(place).error) is not None:
+            raise error
+        changed = edit_json(place.path, edited)
+        self._layers = self._read()
+        return changed
+
+
+def _stacked() -> tuple[Layer, ...]:
+    places = (
+        _place(LayerKind.GLOBAL, default_servers_path, Path("~/.gaia", SERVERS_FILE)),
+        _place(LayerKind.LOCAL, local_servers_path, Path(SERVERS_FILE)),
+    )
+    if any(place.error for place in places):
+        return places
+    first, second = (os.path.realpath(place.path) for place in places)
+    return places[:1] if first == second else places  # they are the same when started in ~/.gaia
+
+
+def _place(kind: LayerKind, find: Callable[[], Path], fallback: Path) -> Layer:
+    """Where a file would be, not yet read; an error if there is no such place."""
+    try:
+        return Layer(kind, find().absolute(), LayerState.ABSENT)
+    except ConfigError as error:
+        return Layer(kind, fallback, LayerState.FAILED, error=error)
+    except OSError as error:  # a relative path, and no current folder
+        problem = ConfigError(str(fallback), f"cannot be found: {error.strerror}")
+        return Layer(kind, fallback, LayerState.FAILED, error=problem)
+
+
+def _resolved(
+    layer: Layer, above: Set[str], environ: Mapping[str, str], trust: TrustStore | None, secrets: set[str]
+) -> LayerReport:
+    servers: list[ServerSpec] = []
+    skipped: list[SkippedServer] = []
+    warnings = list(layer.warnings)
+    for name, entry in layer.entries.items():
+        if name in above:
+            continue
+        try:
+            _check_usable(layer, name, entry, trust)
+            parsed = parse_entry(name, entry, layer.path.parent, environ)
+        except EntryError as problem:
+            skipped.append(SkippedServer(name, str(problem)))
+        else:
+            servers.append(parsed.spec)
+            warnings.extend(f"{layer.path}: server {name}: {warning}" for warning in parsed.warnings)
+            secrets |= parsed.secrets
+    overridden = tuple(name for name in layer.entries if name in above)
+    return LayerReport(layer, tuple(servers), tuple(skipped), overridden, tuple(warnings))
+
+
+def _check_usable(layer: Layer, name: str, entry: object, trust: TrustStore | None) -> None:
+    if is_disabled(entry):
+        raise EntryError("disabled")
+    if trust is None or layer.kind is not LayerKind.LOCAL:
+        return
+    if not (is_object(entry) and trust.is_approved(layer.path, name, entry)):
+        raise EntryError(f"{_NOT_APPROVED} {name}" if is_source_name(name) else NAME_RULE)
+
+
+def _as_json(name: str, entry: Mapping[str, Any]) -> JSON:
+    """A copy that is nothing but JSON."""
+    try:
+        value: object = json.loads(json.dumps(dict(entry), allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"server {name!r}", f"cannot be written as JSON: {error}") from None
+    assert is_object(value)
+    return value

@@ -1,0 +1,71 @@
+"""Where configuration files are looked for (S0-45, S3-1 to S3-7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gaia_bridge.errors import ConfigError
+
+__all__ = [
+    "SERVERS_FILE",
+    "current_folder",
+    "default_servers_path",
+    "default_trust_path",
+    "expanded",
+    "local_servers_path",
+]
+
+SERVERS_FILE: Final = "mcp_servers.json"
+"""What the file is called, in the home folder's `.gaia` and in a project."""
+
+
+def current_folder() -> Path:
+    """Where relative paths begin.
+
+    Raises:
+        ConfigError: It was deleted, or may not be looked up.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigError("current folder", f"{error.strerror}", "change to a folder that exists") from None
+
+
+def default_servers_path() -> Path:
+    """Where the user's servers are listed: `~/.gaia/mcp_servers.json` (S0-45).
+
+    Raises:
+        ConfigError: This user has no home folder.
+    """
+    return expanded(Path("~/.gaia", SERVERS_FILE))
+
+
+def local_servers_path() -> Path:
+    """Where the servers of a project are listed: `mcp_servers.json` in the current folder (S3-2).
+
+    Raises:
+        ConfigError: There is no current folder.
+    """
+    return current_folder() / SERVERS_FILE
+
+
+def default_trust_path() -> Path:
+    """Where approvals are remembered: `~/.gaia/trust.json`.
+
+    Raises:
+        ConfigError: This user has no home folder.
+    """
+    return expanded(Path("~/.gaia/trust.json"))
+
+
+def expanded(path: Path) -> Path:
+    """The path with a leading `~` replaced.
+
+    Raises:
+        ConfigError: There is no home folder.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ConfigError(str(path), "there is no home folder to find '~' in", "set HOME or name a file") from None

@@ -1,0 +1,26 @@
+"""Why an entry of a configuration file cannot be used, in words that show no value: values may be secrets (S-36)."""
+
+from __future__ import annotations
+
+__all__ = ["EntryError", "kind_of"]
+
+
+class EntryError(ValueError):
+    """One entry cannot be used; the others can. The text names the key and what was expected there."""
+
+
+def kind_of(value: object) -> str:
+    """What a decoded JSON value is, for a sentence: `a list`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a text"
+        case list():
+            return "a list"
+        case _:
+            return "an object"

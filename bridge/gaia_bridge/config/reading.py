@@ -1,0 +1,167 @@
+"""Reads a JSON file strictly and without ever blocking, and tells who else could have written it (F-099 to F-099c)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn
+
+from gaia_bridge.config.problems import EntryError, kind_of
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.jsontypes import JSON, is_object
+
+__all__ = [
+    "MAX_BYTES",
+    "JsonFile",
+    "read_bytes",
+    "read_json",
+    "read_json_file",
+    "readable_by_others",
+    "writable_by_others",
+]
+
+MAX_BYTES: Final = 1024 * 1024
+"""Bytes of one file. Real ones have a few KiB; whatever is larger was named by mistake."""
+
+_POSIX: Final = os.name == "posix"
+_STRICT_JSON: Final = "the file must be strict JSON: no comments, no trailing commas"
+
+
+class JsonFile(NamedTuple):
+    """What a file holds, and what the system knows about it."""
+
+    document: JSON
+    text: str
+    status: os.stat_result
+
+
+def read_json_file(path: Path) -> JSON:
+    """Read a JSON file strictly: one object, no duplicate keys, no NaN, UTF-8 with or without a byte order mark.
+
+    Never blocks: whatever is not a regular file is refused before it is read (F-099b).
+
+    Raises:
+        ConfigError: It cannot be read or is not such a file; names line and column where they are known.
+    """
+    return read_json(path).document
+
+
+def read_json(path: Path) -> JsonFile:
+    """As `read_json_file`, with the text itself and what the system knows about the file.
+
+    Raises:
+        ConfigError: It cannot be read or is not such a file; names line and column where they are known.
+    """
+    content, status = read_bytes(path, MAX_BYTES)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), f"byte {error.start + 1} is not UTF-8", "save the file as UTF-8") from None
+    return JsonFile(_parsed(path, text), text, status)
+
+
+def read_bytes(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """Read a regular file of a bounded size.
+
+    Args:
+        path: The file.
+        limit: Bytes that it may have.
+
+    Raises:
+        ConfigError: It cannot be read, is larger, or is a directory, a pipe or a device.
+    """
+    try:
+        with open(path, "rb", opener=_open_regular) as file:
+            content, status = file.read(limit + 1), os.fstat(file.fileno())
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ConfigError(str(path).replace("\0", "\\0"), "no path can contain a NUL character") from None
+    if len(content) > limit:
+        raise ConfigError(str(path), f"the file is larger than {limit:,} bytes", "is it the right file?")
+    return content, status
+
+
+def writable_by_others(status: os.stat_result) -> str | None:
+    """Who besides this user could have written a file, or `None`: they would decide what is started (F-099c)."""
+    if not _POSIX:
+        return None
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"it belongs to user {status.st_uid}, who can change what is started"
+    if _open_to_others(status, stat.S_IWGRP, stat.S_IWOTH):
+        mode = stat.S_IMODE(status.st_mode)
+        return f"other users can change what is started (mode {mode:04o}, expected 0600): run chmod go-w"
+    return None
+
+
+def readable_by_others(status: os.stat_result) -> bool:
+    """Whether somebody besides this user can read a file."""
+    return _POSIX and _open_to_others(status, stat.S_IRGRP, stat.S_IROTH)
+
+
+def _open_to_others(status: os.stat_result, group: int, world: int) -> bool:
+    return bool(status.st_mode & world) or bool(status.st_mode & group and not _is_own_group(status.st_gid))
+
+
+def _is_own_group(gid: int) -> bool:
+    """Whether a group is the private one of this user, as most systems make one: mode 0664 shares nothing then."""
+    import grp  # neither exists everywhere
+    import pwd
+
+    try:
+        group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _parsed(path: Path, text: str) -> JSON:
+    try:
+        document: object = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+        )
+    except json.JSONDecodeError as error:
+        place = f"{path}:{error.lineno}:{error.colno}"
+        problem = f"line {error.lineno}, column {error.colno} is not valid JSON: {error.msg}"
+        raise ConfigError(place, problem, _STRICT_JSON) from None
+    except EntryError as problem:
+        raise ConfigError(str(path), str(problem)) from None
+    except RecursionError:
+        raise ConfigError(str(path), "objects and lists are nested too deep") from None
+    except ValueError:
+        raise ConfigError(str(path), "a number has too many digits") from None
+    if not is_object(document):
+        raise ConfigError(str(path), f"the file holds {kind_of(document)}", "expected an object: {...}")
+    return document
+
+
+def _open_regular(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise ConfigError(path, "is a directory" if stat.S_ISDIR(mode) else "is not a regular file")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> JSON:
+    found: JSON = {}
+    for key, value in pairs:
+        if key in found:
+            raise EntryError(f"the key {key!r} appears twice in one object")
+        found[key] = value
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise EntryError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise EntryError("a number is too large")
+    return value

@@ -1,0 +1,129 @@
+"""Which servers of a project the user has approved (S-25, C-18, C-19).
+
+A project's configuration comes with the project, so whoever wrote that decides what would be started. An approval holds
+for one launch line of one server in one file, exactly as it is written there; any change voids it. The file with the
+approvals lies in the home folder and holds hashes only; nothing in a project can add to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from gaia_bridge.config.fingerprints import digest, launch_line
+from gaia_bridge.config.paths import default_trust_path
+from gaia_bridge.config.reading import JsonFile, read_json, writable_by_others
+from gaia_bridge.config.writing import edit_json
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.jsontypes import JSON, is_object
+
+__all__ = ["TrustStore"]
+
+_APPROVED: Final = "approved"
+
+
+class TrustStore:
+    """The approvals of this user.
+
+    Args:
+        path: The file; `~/.gaia/trust.json` if not given. It need not exist.
+
+    Raises:
+        ConfigError: It cannot be read, is no such file, or other users could have written it.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = default_trust_path() if path is None else path
+        self._approved = self._read()
+
+    def is_approved(self, file: Path, name: str, entry: JSON) -> bool:
+        """Whether the user approved this very launch line.
+
+        Args:
+            file: The configuration file.
+            name: The server.
+            entry: Its entry, as decoded; references not filled in.
+        """
+        known = self._approved.get(_digest(file, name, entry))
+        return is_object(known)
+
+    def approve(self, file: Path, name: str, entry: JSON) -> None:
+        """Remember that the user approved a launch line. An earlier one of that server is forgotten.
+
+        Args:
+            file: The configuration file.
+            name: The server.
+            entry: Its entry, as it was shown.
+
+        Raises:
+            ConfigError: It cannot be remembered.
+        """
+        place = str(_resolved(file))
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        approval = {"file": place, "server": name, "time": when}
+
+        def change(approved: JSON) -> JSON:
+            return {**_without(approved, place, name), _digest(file, name, entry): approval}
+
+        self._edit(change)
+
+    def revoke(self, file: Path, name: str) -> bool:
+        """Forget an approval.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            ConfigError: It cannot be forgotten.
+        """
+        place = str(_resolved(file))
+
+        def change(approved: JSON) -> JSON:
+            return _without(approved, place, name)
+
+        return self._edit(change)
+
+    def _read(self) -> JSON:
+        return self._checked(read_json(self.path)) if os.path.lexists(self.path) else {}
+
+    def _checked(self, file: JsonFile) -> JSON:
+        """The approvals, unless somebody else could have put them there."""
+        if problem := writable_by_others(file.status):
+            raise ConfigError(str(self.path), problem, "remove it, and approve again")
+        approved = file.document.get(_APPROVED, {})
+        if not is_object(approved):
+            raise ConfigError(str(self.path), f"'{_APPROVED}' is no object", "remove it, and approve again")
+        return approved
+
+    def _edit(self, change: Callable[[JSON], JSON]) -> bool:
+        def edited(file: JsonFile | None) -> str | None:
+            before = {} if file is None else self._checked(file)
+            after = change(before)
+            if after == before:
+                return None
+            document = {} if file is None else file.document
+            return json.dumps({**document, _APPROVED: after}, indent=2) + "\n"
+
+        changed = edit_json(self.path, edited)
+        self._approved = self._read()
+        return changed
+
+
+def _digest(file: Path, name: str, entry: JSON) -> str:
+    return digest([str(_resolved(file)), name, launch_line(entry)])
+
+
+def _resolved(file: Path) -> Path:
+    """The file that is really meant, however it was named."""
+    return file.resolve()
+
+
+def _without(approved: JSON, place: str, name: str) -> JSON:
+    def is_it(approval: Any) -> bool:
+        return is_object(approval) and (approval.get("file"), approval.get("server")) == (place, name)
+
+    return {key: approval for key, approval in approved.items() if not is_it(approval)}

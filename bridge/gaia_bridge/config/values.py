@@ -1,0 +1,102 @@
+"""The values of one entry by their types: what is there is what was asked for, or an error names it (F-099a)."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from gaia_bridge.config.problems import EntryError, kind_of
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+
+__all__ = ["Values"]
+
+
+class Values:
+    """One entry. A key with `null` is as good as absent.
+
+    Every method takes the key, and raises `EntryError` if its value is of another type; no error shows a value.
+
+    Args:
+        entry: The entry, its references filled in.
+    """
+
+    def __init__(self, entry: JSON) -> None:
+        self._entry = {key: value for key, value in entry.items() if value is not None}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entry
+
+    def text(self, key: str) -> str | None:
+        """A text."""
+        return self._text(f"'{key}'", self._entry[key]) if key in self._entry else None
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        """A list of texts."""
+        items = self._entry.get(key)
+        if items is None:
+            return None
+        if not is_array(items):
+            raise EntryError(f"'{key}' is {kind_of(items)}; expected a list of texts")
+        return tuple(self._text(f"item {number} of '{key}'", item) for number, item in enumerate(items, 1))
+
+    def table(self, key: str) -> dict[str, str]:
+        """An object of texts. Numbers and booleans are a common slip, and what is meant is clear (C9)."""
+        table = self._entry.get(key, {})
+        if not is_object(table):
+            raise EntryError(f"'{key}' is {kind_of(table)}; expected an object of texts")
+        return {
+            name: json.dumps(value)
+            if isinstance(value, bool | int | float)
+            else self._text(f"{name!r} in '{key}'", value)
+            for name, value in table.items()
+            if value is not None
+        }
+
+    def flag(self, key: str, default: bool) -> bool:
+        """`true` or `false`."""
+        value = self._entry.get(key, default)
+        if not isinstance(value, bool):
+            raise EntryError(f"'{key}' is {kind_of(value)}; expected true or false")
+        return value
+
+    def seconds(self, key: str) -> float | None:
+        """A length of time."""
+        return None if key not in self._entry else float(self._number(key, "a number of seconds"))
+
+    def count(self, key: str) -> int | None:
+        """A whole number."""
+        if key not in self._entry:
+            return None
+        value = self._number(key, "a whole number")
+        if not isinstance(value, int):
+            raise EntryError(f"'{key}' is a fraction; expected a whole number above 0")
+        return value
+
+    def flag_or_texts(self, key: str) -> bool | tuple[str, ...]:
+        """`true`, `false`, or a list of texts; nothing if it is not there."""
+        value = self._entry.get(key)
+        if value is None or isinstance(value, bool):
+            return value or ()
+        if not is_array(value):
+            raise EntryError(f"'{key}' is {kind_of(value)}; expected true, false or a list of names")
+        return self.texts(key) or ()
+
+    def _number(self, key: str, expected: str) -> int | float:
+        value: Any = self._entry[key]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise EntryError(f"'{key}' is {kind_of(value)}; expected {expected}")
+        try:
+            usable = math.isfinite(value) and value > 0
+        except OverflowError:  # an integer beyond every float
+            usable = False
+        if not usable:
+            raise EntryError(f"'{key}' is not above 0 and finite; expected {expected}")
+        return value
+
+    def _text(self, place: str, value: object) -> str:
+        if not isinstance(value, str):
+            raise EntryError(f"{place} is {kind_of(value)}; expected a text")
+        if "\0" in value:
+            raise EntryError(f"{place} contains a NUL character")
+        return value

@@ -1,0 +1,205 @@
+"""Changes a file in one step, one process at a time: whoever reads it sees the old or the new content (F-099d to h).
+
+The new content goes to a temporary file beside the old one, which it replaces when it is safely on the disk. The lock
+is a file beside it as well, because the file itself is another one after each change. The system releases it when its
+holder dies, so that nothing has to be cleaned up.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from gaia_bridge.config.reading import MAX_BYTES, JsonFile, read_bytes, read_json
+from gaia_bridge.errors import ConfigError
+
+__all__ = ["LOCK_TIMEOUT", "edit_json", "make_private_folder"]
+
+LOCK_TIMEOUT: Final = 5.0
+"""Seconds to wait for another process that edits the same file; an edit takes milliseconds."""
+
+_POLL: Final = 0.01
+"""Seconds between two looks at the lock."""
+
+_POSIX: Final = os.name == "posix"
+_UNCHANGED: Final = "the file is as it was"
+
+
+def edit_json(path: Path, change: Callable[[JsonFile | None], str | None]) -> bool:
+    """Change a JSON file, with every other process of ours kept from it meanwhile.
+
+    A symbolic link stays, and what it leads to is changed. A new file can be read by its owner alone; an existing one
+    keeps its owner and mode. The file is read again under the lock, so that no change of anybody else is lost.
+
+    Args:
+        path: The file. If it does not exist, it is made, and so are missing folders.
+        change: Given what the file holds, `None` if there is none; returns the new text, or `None` to leave it.
+
+    Returns:
+        Whether the file was changed.
+
+    Raises:
+        ConfigError: It cannot be read or written, is no JSON, or has been locked for too long. It is as it was then.
+    """
+    target = _target(path)
+    try:
+        make_private_folder(target.parent)
+        with _locked(target):
+            _remove_leftovers(target)
+            return _edit(target, change)
+    except OSError as error:
+        raise ConfigError(str(path), f"cannot be saved: {error.strerror or error}", _UNCHANGED) from None
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        parent.mkdir(mode=0o700, exist_ok=True)
+
+
+def _target(path: Path) -> Path:
+    """The file that is really meant.
+
+    Raises:
+        ConfigError: A link that leads nowhere, or to itself.
+    """
+    if not os.path.islink(path):
+        return path
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except FileNotFoundError:
+        raise ConfigError(str(path), "is a link to a file that does not exist", "remove the link") from None
+    except OSError as error:
+        raise ConfigError(str(path), f"is a link that cannot be followed: {error.strerror}") from None
+
+
+def _edit(target: Path, change: Callable[[JsonFile | None], str | None]) -> bool:
+    current = read_json(target) if os.path.lexists(target) else None
+    if current is not None and _POSIX and os.geteuid() not in (0, current.status.st_uid):
+        raise ConfigError(str(target), f"belongs to user {current.status.st_uid}, not to you")
+    text = change(current)
+    if text is None:
+        return False
+    data = text.encode("utf-8")
+    if len(data) > MAX_BYTES:
+        raise ConfigError(str(target), f"would become larger than {MAX_BYTES:,} bytes", _UNCHANGED)
+    _replace(target, data, None if current is None else current.status)
+    return True
+
+
+def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)  # mode 0600
+    try:
+        try:
+            if old is not None:
+                _keep_access(descriptor, old)
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(target.parent)
+
+
+def _keep_access(descriptor: int, old: os.stat_result) -> None:
+    """Give the new file the owner and mode of the old one; where that is not allowed, nobody gains access."""
+    if not _POSIX:
+        return
+    mode, new = stat.S_IMODE(old.st_mode) & 0o777, os.fstat(descriptor)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+        except PermissionError:
+            mode &= ~stat.S_IRWXG  # the group is another one
+    os.fchmod(descriptor, mode)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = os.write(descriptor, rest)
+        if not written:
+            raise OSError(errno.EIO, "nothing more can be written")
+        rest = rest[written:]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the new name on the disk too. The file has its new content already, so this cannot fail the change."""
+    if not _POSIX:
+        return
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what a process left that was killed while it wrote. Only called by the holder of the lock."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.tmp")
+    with os.scandir(target.parent) as entries:
+        names = [entry.path for entry in entries if pattern.fullmatch(entry.name)]
+    for name in names:
+        with suppress(OSError):
+            os.unlink(name)
+
+
+@contextmanager
+def _locked(target: Path) -> Generator[None]:
+    """Keep other processes and threads of ours from a file.
+
+    Raises:
+        ConfigError: Somebody else has had it for too long.
+    """
+    # Reading a configuration does not need it, and it takes longer to import than a configuration to read.
+    from filelock import FileLock, Timeout
+
+    path = target.parent / f".{target.name}.lock"
+    lock = FileLock(path, timeout=LOCK_TIMEOUT, mode=0o600)
+    try:
+        lock.acquire(poll_interval=_POLL)
+    except Timeout:
+        problem = f"{_holder(path)} has been changing it for {LOCK_TIMEOUT:g} seconds"
+        raise ConfigError(str(target), problem, _UNCHANGED) from None
+    try:
+        if type(lock) is FileLock:  # where files cannot be locked, filelock uses the file's existence and content
+            _sign(path)
+        yield
+    finally:
+        lock.release()
+
+
+def _sign(path: Path) -> None:
+    """Tell those who wait in vain whom they wait for. Nothing depends on it."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            if _POSIX and os.geteuid() == 0:  # the folder's owner must be able to lock it next time
+                folder = path.parent.stat()
+                os.fchown(descriptor, folder.st_uid, folder.st_gid)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+        finally:
+            os.close(descriptor)
+
+
+def _holder(path: Path) -> str:
+    with suppress(ConfigError, ValueError):
+        return f"process {int(read_bytes(path, 32)[0])}"
+    return "another process"

@@ -1,0 +1,238 @@
+"""One entry becomes the facts of one server, or says what is wrong with it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaia_bridge.config import EntryError, ParsedEntry, entry_of, parse_entry
+from gaia_bridge.config.entries import NAME_RULE
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import HttpServerSpec, ServerOptions, StdioServerSpec
+
+URL = "https://example.com/mcp"
+
+
+def parsed(entry: Any, /, **environ: str) -> ParsedEntry:
+    return parse_entry("x", entry, Path("/nowhere"), environ)
+
+
+def problem(entry: Any, /, **environ: str) -> str:
+    with pytest.raises(EntryError) as refusal:
+        parsed(entry, **environ)
+    return str(refusal.value)
+
+
+def warnings(entry: JSON) -> tuple[str, ...]:
+    return parsed(entry).warnings
+
+
+@pytest.mark.requirement("F-099a")
+def test_every_key_has_its_place() -> None:
+    entry = {
+        "type": "stdio",
+        "command": "npx",
+        "args": ["-y", "server@1.0.0"],
+        "env": {"TOKEN": "${T}"},
+        "cwd": "/srv",
+        "inherit_env": ["SSH_AUTH_SOCK"],
+        "timeout": 5,
+        "startup_timeout": 2.5,
+        "idle_timeout": 60,
+        "max_concurrency": 3,
+        "disabled": True,
+        "lazy": False,
+        "allowed_tools": ["a", "b"],
+        "disabled_tools": ["b"],
+    }
+    options = ServerOptions(5.0, 2.5, 60.0, 3, True, False, ("a", "b"), ("b",))
+    found = parsed(entry, T="s3cr3t")
+    assert found.spec == StdioServerSpec(
+        "x", "npx", ("-y", "server@1.0.0"), {"TOKEN": "s3cr3t"}, "/srv", ("SSH_AUTH_SOCK",), options
+    )
+    assert found.warnings == ()
+    assert found.secrets == {"s3cr3t"}
+
+
+@pytest.mark.parametrize("kind", [None, "http", "streamable-http", "streamableHttp", "streamable_http"])
+def test_streamable_http_has_the_names_that_editors_give_it(kind: str | None) -> None:
+    entry = {"type": kind, "url": URL, "headers": {"Authorization": "Bearer ${T}", "X-Version": 2}}
+    found = parsed(entry, T="s3cr3t")
+    assert found.spec == HttpServerSpec("x", URL, {"Authorization": "Bearer s3cr3t", "X-Version": "2"})
+    assert found.secrets == {"s3cr3t"}
+
+
+def test_the_older_transport_is_asked_for_by_name() -> None:
+    assert parsed({"type": "sse", "url": URL}).spec == HttpServerSpec("x", URL, sse=True)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(True, True), (False, ()), (None, ()), ([], ()), (["A"], ("A",))])
+def test_the_environment_is_inherited_as_the_entry_says(value: Any, expected: Any) -> None:
+    spec = parsed({"command": "a", "inherit_env": value}).spec
+    assert isinstance(spec, StdioServerSpec)
+    assert spec.inherit_env == expected
+
+
+def test_what_is_null_is_absent() -> None:
+    entry = {"command": "a", "url": None, "args": None, "env": None, "timeout": None, "disabled": None, "lazy": None}
+    assert parsed(entry) == ParsedEntry(StdioServerSpec("x", "a"))
+
+
+@pytest.mark.requirement("F-099a")
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"command": "a", "url": URL}, "it has both 'command' and 'url'"),
+        ({"type": "http", "command": "a"}, "'type' does not go with 'command'"),
+        ({"type": "stdio", "url": URL}, "'type' does not go with 'url'"),
+        ({"type": "websocket", "url": URL}, "'type' does not go with 'url'"),
+        ({"type": ["http"], "url": URL}, "'type' does not go with 'url'"),
+        ({"command": "a", "timeout": "x"}, "'timeout' is a text; expected a number of seconds"),
+        ({"command": "a", "timeout": True}, "'timeout' is true or false"),
+        ({"command": "a", "timeout": 0}, "'timeout' is not above 0 and finite"),
+        ({"command": "a", "startup_timeout": -1}, "'startup_timeout' is not above 0"),
+        ({"command": "a", "idle_timeout": float("inf")}, "'idle_timeout' is not above 0 and finite"),
+        ({"command": "a", "idle_timeout": float("nan")}, "'idle_timeout' is not above 0 and finite"),
+        ({"command": "a", "timeout": 10**400}, "'timeout' is not above 0 and finite"),
+        ({"command": "a", "max_concurrency": 1.5}, "'max_concurrency' is a fraction"),
+        ({"command": "a", "max_concurrency": 0}, "'max_concurrency' is not above 0"),
+        ({"command": "a", "lazy": "no"}, "'lazy' is a text; expected true or false"),
+        ({"command": "a", "allowed_tools": "a"}, "'allowed_tools' is a text; expected a list"),
+        ({"command": "a", "disabled_tools": [1]}, "item 1 of 'disabled_tools' is a number"),
+        ({"command": "a", "inherit_env": "HOME"}, "'inherit_env' is a text; expected true, false or a list"),
+        ({"command": "a", "inherit_env": ["A=B"]}, "'A=B' in 'inherit_env' cannot be the name"),
+        ({"command": 1}, "'command' is a number; expected a text"),
+        ({"url": [URL]}, "'url' is a list; expected a text"),
+        ({"url": URL, "headers": ["A: b"]}, "'headers' is a list; expected an object"),
+        ({"url": URL, "headers": {"A": {}}}, "'A' in 'headers' is an object; expected a text"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_named(entry: JSON, expected: str) -> None:
+    assert expected in problem(entry)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.com",
+        "//example.com",
+        "ftp://example.com",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "http://",
+        "http:///mcp",
+        "http://host:0/",
+        "http://host:65536/",
+        "http://host:port/",
+        "http://[::1/",
+        "http://host/a b",
+        "http://host/\r\nX: y",
+        "http://host\\@other/",
+        " http://host",
+    ],
+)
+def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
+    assert problem({"url": url}).startswith("'url' ")
+
+
+@pytest.mark.parametrize("name", ["", "A B", "A:", "A\r\n", "ä"])
+def test_what_cannot_name_a_header_is_refused(name: str) -> None:
+    assert "in 'headers' cannot be the name of a header" in problem({"url": URL, "headers": {name: "x"}})
+
+
+@pytest.mark.parametrize("value", ["a\r\nInjected: b", "a\nb", "a\rb", "\x1b[0m", "ä"])
+def test_a_header_cannot_end_its_line(value: str) -> None:
+    assert "'A' in 'headers' has a line end" in problem({"url": URL, "headers": {"A": value}})
+    assert "'A' in 'headers' has a line end" in problem({"url": URL, "headers": {"A": "${V}"}}, V=value)
+
+
+def test_a_header_is_there_once() -> None:
+    assert "a header twice" in problem({"url": URL, "headers": {"accept": "a", "Accept": "b"}})
+
+
+@pytest.mark.parametrize("url", ["http://example.com/", "http://10.0.0.1/", "http://localhost.example.com/"])
+def test_plain_http_to_other_machines_is_pointed_out(url: str) -> None:
+    [warning] = warnings({"url": url})
+    assert "plain http" in warning
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://example.com/", "http://localhost:1/", "http://127.0.0.2/", "http://[::1]:8/", "http://a.localhost/"],
+)
+def test_what_stays_on_this_machine_or_is_encrypted_is_not(url: str) -> None:
+    assert warnings({"url": url}) == ()
+
+
+def test_a_password_in_a_url_is_pointed_out_and_not_shown() -> None:
+    [warning] = warnings({"url": "https://me:s3cr3t@example.com/"})
+    assert "user or password" in warning
+    assert "s3cr3t" not in warning
+
+
+@pytest.mark.requirement("F-099a")
+@pytest.mark.parametrize(
+    ("entry", "warning"),
+    [
+        ({"command": "a", "autoApprove": []}, "'autoApprove' is not known"),
+        ({"command": "a", "allowedTools": []}, "'allowedTools' is not known; is it meant to be 'allowed_tools'?"),
+        ({"command": "a", "headers": {}}, "'headers' is not heeded: it does not go with 'command'"),
+        ({"url": URL, "args": []}, "'args' is not heeded: it does not go with 'url'"),
+        ({"command": "a", "timeout": 30_000}, "'timeout' is 30000 seconds; is it meant in milliseconds?"),
+    ],
+)
+def test_what_is_probably_a_mistake_is_a_warning(entry: JSON, warning: str) -> None:
+    assert warnings(entry) == (warning,)
+
+
+@pytest.mark.requirement("C-19")
+@pytest.mark.parametrize("key", ["trust", "trusted", "Approved"])
+def test_an_entry_cannot_approve_itself(key: str) -> None:
+    assert warnings({"command": "a", key: True}) == (f"{key!r} is not heeded: a file cannot approve its own servers",)
+
+
+@pytest.mark.requirement("F-098")
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "..", "a b", "-rf", "a&calc", "__proto__", "a\nb", "\u202ea", "😀", "x" * 65]
+)
+def test_an_impossible_name_is_refused_with_the_rule(name: str) -> None:
+    with pytest.raises(EntryError) as refusal:
+        parse_entry(name, {"command": "a"}, Path("/nowhere"), {})
+    assert str(refusal.value) == NAME_RULE
+
+
+def test_a_command_line_becomes_an_entry() -> None:
+    assert entry_of("npx -y 'some server' \"/my files\" $HOME ~") == {
+        "command": "npx",
+        "args": ["-y", "some server", "/my files", "$HOME", "~"],
+    }
+    assert entry_of(["npx", "a; b"], {"A": "1"}, "/srv") == {
+        "command": "npx",
+        "args": ["a; b"],
+        "env": {"A": "1"},
+        "cwd": "/srv",
+    }
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1))
+def test_a_quoted_command_line_means_exactly_its_words(words: list[str]) -> None:
+    if words[0].strip():
+        assert entry_of(shlex.join(words)) == entry_of(words) == {"command": words[0], "args": words[1:]}
+
+
+@pytest.mark.parametrize("line", ["a; b", "a | b", "a & b", "a > b", "a < b", "a `b`", "a $(b)", 'a "$(b)"'])
+def test_a_line_that_needs_a_shell_is_refused(line: str) -> None:
+    with pytest.raises(EntryError, match="needs a shell"):
+        entry_of(line)
+
+
+@pytest.mark.parametrize("line", ["", "  ", "a 'b", [], [""], "''"])
+def test_a_line_without_a_program_is_refused(line: str | list[str]) -> None:
+    with pytest.raises(EntryError, match="empty|cannot be split"):
+        entry_of(line)

@@ -1,0 +1,155 @@
+"""An approval holds for exactly what was shown, is the user's alone, and cannot come with a project."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaia_bridge.config import TrustStore
+from gaia_bridge.config.fingerprints import LAUNCH_KEYS, digest, launch_line
+from gaia_bridge.errors import ConfigError
+
+ENTRY = {"command": "npx", "args": ["-y", "server"], "env": {"TOKEN": "${TOKEN}"}, "cwd": "/srv"}
+FILE = Path("/project/mcp_servers.json")
+
+
+def store() -> Path:
+    return Path(os.environ["HOME"], ".gaia", "trust.json")
+
+
+def test_nothing_is_approved_at_first() -> None:
+    assert not TrustStore().is_approved(FILE, "x", ENTRY)
+    assert not store().exists()
+
+
+@pytest.mark.requirement("S-25")
+def test_an_approval_is_remembered_for_the_user_alone() -> None:
+    TrustStore().approve(FILE, "x", ENTRY)
+    assert TrustStore().is_approved(FILE, "x", ENTRY)
+    assert stat.S_IMODE(store().stat().st_mode) == 0o600
+    assert stat.S_IMODE(store().parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.requirement("S-25", "C-18")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"command": "npx "},
+        {"args": ["-y", "server", ""]},
+        {"args": ["-y server"]},
+        {"args": ["server", "-y"]},
+        {"args": None},
+        {"env": {"TOKEN": "${TOKEN2}"}},
+        {"env": {"TOKEN": "${TOKEN}", "LD_PRELOAD": "x"}},
+        {"env": None},
+        {"cwd": "/srv2"},
+        {"inherit_env": True},
+        {"type": "stdio"},
+        {"url": "https://example.com"},
+        {"headers": {"A": "b"}},
+    ],
+)
+def test_any_change_of_the_launch_line_voids_it(change: dict[str, Any]) -> None:
+    trust = TrustStore()
+    trust.approve(FILE, "x", ENTRY)
+    assert not trust.is_approved(FILE, "x", {**ENTRY, **change})
+
+
+@pytest.mark.requirement("C-18")
+@given(st.text(), st.text())
+def test_any_change_of_a_word_is_another_launch_line(one: str, other: str) -> None:
+    digests = [digest(launch_line({"command": "a", "args": [word]})) for word in (one, other)]
+    assert (digests[0] == digests[1]) == (one == other)
+
+
+@pytest.mark.requirement("S-25")
+def test_another_server_or_file_is_not_approved(tmp_path: Path) -> None:
+    trust = TrustStore()
+    trust.approve(FILE, "x", ENTRY)
+    assert not trust.is_approved(FILE, "y", ENTRY)
+    assert not trust.is_approved(tmp_path / "mcp_servers.json", "x", ENTRY)
+
+
+@pytest.mark.requirement("S-25")
+def test_a_file_is_the_same_however_it_is_reached(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    trust = TrustStore()
+    trust.approve(tmp_path / "real" / ".." / "real" / "f.json", "x", ENTRY)
+    assert trust.is_approved(tmp_path / "link" / "f.json", "x", ENTRY)
+
+
+def test_how_a_server_is_used_may_change() -> None:
+    trust = TrustStore()
+    trust.approve(FILE, "x", ENTRY)
+    assert trust.is_approved(FILE, "x", {**ENTRY, "timeout": 5, "disabled": False, "note": "", "url": None})
+    assert not {"timeout", "disabled", "allowed_tools"} & set(LAUNCH_KEYS)
+
+
+@pytest.mark.requirement("C-18")
+def test_a_new_approval_replaces_the_old_one() -> None:
+    trust, changed = TrustStore(), {**ENTRY, "command": "other"}
+    trust.approve(FILE, "y", ENTRY)
+    trust.approve(FILE, "x", ENTRY)
+    trust.approve(FILE, "x", changed)
+    assert trust.is_approved(FILE, "x", changed)
+    assert not trust.is_approved(FILE, "x", ENTRY)
+    assert trust.is_approved(FILE, "y", ENTRY)
+
+
+def test_an_approval_can_be_taken_back() -> None:
+    trust = TrustStore()
+    trust.approve(FILE, "x", ENTRY)
+    trust.approve(FILE, "y", ENTRY)
+    assert trust.revoke(FILE, "x")
+    assert not trust.revoke(FILE, "x")
+    assert not TrustStore().is_approved(FILE, "x", ENTRY)
+    assert TrustStore().is_approved(FILE, "y", ENTRY)
+
+
+@pytest.mark.requirement("S-36")
+def test_what_was_approved_cannot_be_read_from_the_store() -> None:
+    TrustStore().approve(FILE, "x", {**ENTRY, "env": {"TOKEN": "s3cr3t"}})
+    assert "s3cr3t" not in store().read_text(encoding="utf-8")
+    assert "npx" not in store().read_text(encoding="utf-8")
+
+
+@pytest.mark.requirement("C-19", "F-099c")
+def test_a_store_that_others_could_have_written_is_not_believed() -> None:
+    TrustStore().approve(FILE, "x", ENTRY)
+    before = TrustStore()
+    store().chmod(0o666)
+    with pytest.raises(ConfigError, match="mode 0666, expected 0600"):
+        TrustStore()
+    with pytest.raises(ConfigError, match="mode 0666"):
+        before.approve(FILE, "y", ENTRY)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"approved": []}', "{"])
+def test_a_store_that_is_none_is_refused_and_kept(content: str) -> None:
+    store().parent.mkdir()
+    trust = TrustStore()
+    store().write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=str(store())):
+        TrustStore()
+    with pytest.raises(ConfigError, match=str(store())):
+        trust.approve(FILE, "x", ENTRY)
+    assert store().read_text(encoding="utf-8") == content
+
+
+def test_what_else_is_in_the_store_stays() -> None:
+    store().parent.mkdir()
+    store().write_text('{"later": {"a": 1}, "approved": {"0": {"file": "f", "server": "s"}, "1": 2}}', encoding="utf-8")
+    store().chmod(0o600)
+    trust = TrustStore()
+    trust.approve(FILE, "x", ENTRY)
+    document = json.loads(store().read_text(encoding="utf-8"))
+    assert document["later"] == {"a": 1}
+    assert list(document["approved"])[:2] == ["0", "1"]
