@@ -84,7 +84,7 @@ async def test_what_a_child_says_of_its_own_accord_is_heard_in_its_order() -> No
     assert received.reasons == []
 
 
-@pytest.mark.requirement("F-008", "F-113")
+@pytest.mark.requirement("F-008", "F-010", "F-113")
 async def test_the_first_lines_that_are_no_messages_are_kept_harmless_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
