@@ -13,11 +13,13 @@ import anyio.lowlevel
 
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import Change, ChangeKind, StdioServerSpec
-from gaia_bridge.outbound.upstream import StdioUpstream
+from gaia_bridge.model import Change, ChangeKind, ServerSpec, StdioServerSpec
+from gaia_bridge.outbound.catalog_cache import CatalogCache
+from gaia_bridge.outbound.transport import Transport
+from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["FakeRequest", "Heard", "raw_server", "running", "sdk_server", "text_of"]
+__all__ = ["FakeRequest", "Heard", "raw_server", "running", "sdk_server", "text_of", "until"]
 
 TESTS = Path(__file__).parent
 
@@ -34,21 +36,34 @@ def sdk_server() -> StdioServerSpec:
 
 
 @asynccontextmanager
-async def running(spec: StdioServerSpec, limits: UpstreamLimits | None = None) -> AsyncGenerator[StdioUpstream]:
-    """An upstream that is ready or has failed; stopped at the end."""
-    upstream = StdioUpstream(spec, limits or UpstreamLimits())
+async def running(
+    spec: ServerSpec,
+    limits: UpstreamLimits | None = None,
+    *,
+    transport: Transport | None = None,
+    cache: CatalogCache | None = None,
+) -> AsyncGenerator[Upstream]:
+    """An upstream of which is known whether it works, or that nobody needs to know yet; stopped at the end."""
+    upstream = Upstream(spec, limits or UpstreamLimits(), transport=transport, cache=cache)
     async with anyio.create_task_group() as tasks:
         await tasks.start(upstream.run)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             await upstream.wait_settled()
         yield upstream
         tasks.cancel_scope.cancel()
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds that has no event; asks on the event loop, again and again."""
+    with anyio.fail_after(10):
+        while not holds():  # noqa: ASYNC110
+            await anyio.sleep(0.002)
+
+
 class Heard:
     """Listens to an upstream."""
 
-    def __init__(self, upstream: StdioUpstream) -> None:
+    def __init__(self, upstream: Upstream) -> None:
         self.changes: list[Change] = []
         self._more = anyio.Event()
         self.stop = upstream.listen(self._hear)

@@ -8,8 +8,9 @@ async with Bridge() as bridge:
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -27,8 +28,11 @@ from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.http import HttpEndpoint, make_app
 from gaia_bridge.inbound.server import Endpoint
 from gaia_bridge.inbound.stdio import ClaimedStdio, serve_stdio
-from gaia_bridge.model import NamingPolicy, ServerInfo, SourceKind, StdioServerSpec
-from gaia_bridge.outbound.upstream import StdioUpstream
+from gaia_bridge.model import NamingPolicy, ServerInfo, ServerSpec, SourceKind
+from gaia_bridge.outbound.catalog_cache import CatalogCache, default_cache_folder
+from gaia_bridge.outbound.reaching import Pace
+from gaia_bridge.outbound.transport import Transport
+from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings
 from gaia_bridge.version import __version__
 
@@ -61,11 +65,23 @@ class Bridge:
     Args:
         settings: Limits and deadlines.
         names: How tools are named on the endpoint that publishes everything.
+        cache: Where it is remembered what servers offer; in the user's own folder if `None`.
+        on_error_line: Told every line that a child writes to its error output, redacted: the server's name, the line.
     """
 
-    def __init__(self, settings: Settings | None = None, names: NamingPolicy = NamingPolicy.DEFAULT) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        names: NamingPolicy = NamingPolicy.DEFAULT,
+        *,
+        cache: CatalogCache | None = None,
+        on_error_line: Callable[[str, str], None] | None = None,
+    ) -> None:
         self.settings = settings or Settings()
         self._names = names
+        self._cache = cache or CatalogCache(default_cache_folder(), self.settings.upstream)
+        self._on_error_line = on_error_line
+        self._launches = Pace(self.settings.upstream.launch_interval)
         self._stack: AsyncExitStack
         self._tasks: TaskGroup
         self._everything: Catalog
@@ -136,15 +152,41 @@ class Bridge:
                 tasks.start_soon(add, name, agent, turn, next_turn)
         return {name: refused[name] for name in agents if name in refused}
 
-    async def add_upstream(self, spec: StdioServerSpec) -> str:
-        """Publish an upstream server. Returns at once: its tools appear when it is ready.
+    async def add_upstream(self, spec: ServerSpec, transport: Transport | None = None) -> str:
+        """Publish an upstream server. Returns at once: what it offers appears when it is known.
+
+        Args:
+            spec: Its entry in the configuration.
+            transport: How to reach it, if not in the way that the entry says.
 
         Raises:
             PublishError: The name is not allowed, or taken.
         """
-        source = StdioUpstream(spec, self.settings.upstream)
-        await self._add(source)
-        return source.name
+        heard = None if self._on_error_line is None else partial(self._on_error_line, spec.name)
+        cache = self._cache if transport is None else None  # which remembers what the entry leads to
+        await self._add(
+            Upstream(
+                spec,
+                self.settings.upstream,
+                transport=transport,
+                cache=cache,
+                on_error_line=heard,
+                launches=self._launches,
+            )
+        )
+        return spec.name
+
+    def retry(self, name: str) -> None:
+        """Try an upstream server again that failed; nothing to do while it works.
+
+        Raises:
+            PublishError: No server is published under that name.
+        """
+        for source in self.sources:
+            if source.name == name and isinstance(source, Upstream):
+                source.retry()
+                return
+        raise PublishError(name, "no server is published under that name")
 
     async def remove(self, name: str) -> None:
         """Stop publishing an agent or server; clients that are connected are told.
@@ -255,6 +297,7 @@ class Bridge:
         await endpoint.run(task_status=task_status)
 
     def _readiness(self) -> JSON:
+        """The bridge itself is ready when it answers at all, whatever its servers do (F-006)."""
         return {"status": "ready", "sources": {source.name: source.status.state.value for source in self.sources}}
 
     def _status(self) -> JSON:
@@ -276,6 +319,7 @@ class Bridge:
                     "leftOut": [
                         {"kind": item.kind, "name": item.name, "reason": item.reason} for item in source.offer.left_out
                     ],
+                    **({"connection": source.details} if isinstance(source, Upstream) else {}),
                 }
                 for source in self.sources
             ],

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice
-from typing import Any
+from typing import Any, Final
+from urllib.parse import unquote
 
 import jsonschema_rs
 
-__all__ = ["SchemaError", "SchemaValidator", "json_pointer", "preview"]
+from gaia_bridge.jsontypes import is_array, is_object
+
+__all__ = ["SchemaError", "SchemaValidator", "json_pointer", "preview", "reference_problem", "shape_problem"]
 
 _SHOWN_ERRORS = 5
 _SHOWN_VALUE = 80
+
+MAX_DEPTH: Final = 64
+"""Levels of a definition: 32 schemas, one inside the other (S-30), each two levels of JSON. More breaks what reads
+JSON recursively, in us and in clients."""
+
+MAX_PARTS: Final = 5_000
+"""Objects and arrays of one definition (S-30)."""
+
+MAX_REACH: Final = 100_000
+"""Schemas that one schema stands for when each reference is replaced by what it leads to. A few hundred bytes can
+double that with every line, and there are clients that do replace references (F-037)."""
+
+_DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
+"""Keywords that hold values, in which `$ref` is a name like any other."""
+
+_NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+"""Keywords that hold schemas by names, which may be any."""
+
+_REFERENCES: Final = ("$ref", "$dynamicRef")
 
 
 class SchemaError(ValueError):
@@ -72,3 +94,117 @@ def preview(value: Any) -> str:
 def _problem(error: jsonschema_rs.ValidationError) -> str:
     problem = f"at {json_pointer(error.instance_path)}: got {preview(error.instance)}; {error.message}"
     return " ".join(problem.splitlines())  # names of properties can hold line ends
+
+
+def shape_problem(value: Any) -> str | None:
+    """Why a JSON value is too deep or too large to be handed around, or `None` if it is not. Costs no recursion."""
+    parts = 0
+    waiting: list[tuple[Any, int]] = [(value, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        inner: list[Any] = list(item.values()) if is_object(item) else item if is_array(item) else []
+        if not inner:
+            continue
+        parts += 1
+        if depth > MAX_DEPTH:
+            return f"it is nested deeper than {MAX_DEPTH} levels"
+        if parts > MAX_PARTS:
+            return f"it has more than {MAX_PARTS:,} objects and arrays"
+        waiting.extend((child, depth + 1) for child in inner)
+    return None
+
+
+def reference_problem(schema: Any) -> str | None:
+    """Why a schema cannot be understood by itself, or is a bomb; `None` if neither (S-30, F-037).
+
+    Nothing is fetched: a reference leads to a part of the same schema.
+
+    Args:
+        schema: A JSON Schema that has no `shape_problem`.
+    """
+    parts = list(_schemas(schema))
+    names = {part[key] for part in parts for key in ("$id", "$anchor", "$dynamicAnchor") if _is_text(part, key)}
+    targets: dict[int, list[Any]] = {}
+    for part in parts:
+        for keyword in _REFERENCES:
+            if not _is_text(part, keyword):
+                continue
+            try:
+                targets.setdefault(id(part), []).append(_target(schema, part[keyword], names))
+            except SchemaError as problem:
+                return f"{keyword} {problem}: {preview(part[keyword])}"
+    try:
+        reach = _reach(schema, targets, {})
+    except RecursionError:
+        return "its references lead to references, and so on, without an end in reach"
+    return f"with its references replaced, it has more than {MAX_REACH:,} parts" if reach > MAX_REACH else None
+
+
+def _is_text(part: Mapping[str, Any], key: str) -> bool:
+    return isinstance(part.get(key), str)
+
+
+def _inner(part: Any) -> list[Any]:
+    """What is directly inside of a schema, or of a list of schemas, and may be a schema itself."""
+    if is_array(part):
+        return part
+    found: list[Any] = []
+    if is_object(part):
+        for key, value in part.items():
+            if key in _NAMED and is_object(value):
+                found.extend(value.values())
+            elif key not in _DATA:
+                found.append(value)
+    return found
+
+
+def _schemas(part: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object in a schema that may be a schema itself."""
+    if is_object(part):
+        yield part
+    for item in _inner(part):
+        yield from _schemas(item)
+
+
+def _target(schema: Any, reference: str, names: Set[str]) -> Any:
+    """What a reference leads to; an empty schema where it goes by a name that is there.
+
+    Raises:
+        SchemaError: It leads to nothing that we know.
+    """
+    base, _, fragment = reference.partition("#")
+    if base and base not in names:
+        raise SchemaError("leads outside of the schema")
+    by_name = bool(fragment) and not fragment.startswith("/")
+    if by_name and fragment not in names:
+        raise SchemaError("leads nowhere")
+    target: Any = {} if base or by_name else _at(schema, fragment)
+    if target is None:
+        raise SchemaError("leads nowhere")
+    return target
+
+
+def _at(schema: Any, pointer: str) -> Any:
+    """What a JSON pointer (RFC 6901, in a URI fragment) leads to, or `None`."""
+    found = schema
+    for step in pointer.split("/")[1:]:
+        key = unquote(step).replace("~1", "/").replace("~0", "~")
+        if is_object(found):
+            found = found.get(key)
+        elif is_array(found) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        else:
+            return None
+    return found
+
+
+def _reach(part: Any, targets: Mapping[int, Sequence[Any]], known: dict[int, int]) -> int:
+    """How many schemas a part stands for. One that leads back to itself counts as one where it does."""
+    if not (is_object(part) or is_array(part)):
+        return 0
+    if (count := known.get(id(part))) is not None:
+        return count
+    known[id(part)] = 1  # until it is known; whoever comes here meanwhile was led back
+    count = 1 + sum(_reach(item, targets, known) for item in [*_inner(part), *targets.get(id(part), ())])
+    known[id(part)] = count
+    return count

@@ -29,7 +29,7 @@ from gaia_bridge.inbound.access import AccessPolicy, check_exposure
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.inbound.stdio import claim_stdio
 from gaia_bridge.inbound.token import load_or_create_token
-from gaia_bridge.model import NamingPolicy, StdioServerSpec
+from gaia_bridge.model import NamingPolicy, ServerSpec
 from gaia_bridge.settings import Settings
 
 __all__ = ["ServeOptions", "run"]
@@ -60,7 +60,7 @@ class _Content:
     """What is published."""
 
     agents: Sequence[LoadedAgent]
-    servers: Sequence[StdioServerSpec]
+    servers: Sequence[ServerSpec]
 
 
 def run(options: ServeOptions) -> int:
@@ -161,7 +161,7 @@ def _load(options: ServeOptions) -> _Content:
     return _Content([agent for entry in found for agent in entry.agents], servers)
 
 
-def _servers(config: Path | None) -> Sequence[StdioServerSpec]:
+def _servers(config: Path | None) -> Sequence[ServerSpec]:
     """The upstream servers of the user's own file, or of the one that was named.
 
     A file that lies in the project may come from a stranger, and its command lines would be run: it must be named.
@@ -174,6 +174,8 @@ def _servers(config: Path | None) -> Sequence[StdioServerSpec]:
     found = load_servers(path)
     if not found.servers and not found.skipped:
         logger.warning('%s names no servers; expected {"mcpServers": {NAME: {"command": ...}}}', found.path)
+    for warning in found.warnings:
+        logger.warning("%s", warning)
     for skipped in found.skipped:
         logger.warning("%s: server %s is left out: %s", found.path, skipped.name, skipped.reason)
     return found.servers

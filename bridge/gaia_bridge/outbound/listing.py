@@ -9,13 +9,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mcp_types import InitializeResult
+from pydantic_core import to_json
 
-from gaia_bridge.jsontypes import JSON, is_object
-from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, ServerInfo
-from gaia_bridge.wire import definition_problem, normalised_tool
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, ServerInfo, ServerOptions
+from gaia_bridge.outbound.client import Greeting
+from gaia_bridge.schema import reference_problem, shape_problem
+from gaia_bridge.wire import definition_problem, info_problem, normalised_tool
 
-__all__ = ["LISTS", "ListedKind", "changes", "empty_offer", "with_list"]
+__all__ = [
+    "CAPABILITIES",
+    "LISTS",
+    "ListedKind",
+    "changes",
+    "empty_offer",
+    "introduced",
+    "is_permitted",
+    "permitted",
+    "with_list",
+    "with_lists_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +54,80 @@ LISTS: Final = (
 )
 """Every list that a server may have."""
 
-_CAPABILITIES = ("tools", "prompts", "resources", "completions", "logging")
+_DEFINITION_BYTES: Final = 256 * 1024
+"""One definition (S-30)."""
+
+CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging")
+"""What an offer says of a server's capabilities."""
 
 
-def empty_offer(name: str, greeting: InitializeResult | None = None) -> Offer:
-    """The offer of a server whose lists were not read.
+def empty_offer(name: str) -> Offer:
+    """The offer of a server that nothing is known of.
 
     Args:
         name: What the server is called here.
-        greeting: How it introduced itself, if it did.
     """
-    if greeting is None:
-        return Offer(info=ServerInfo(name=name, version=""))
-    told = greeting.server_info
-    icons = tuple(icon.model_dump(mode="json", by_alias=True, exclude_none=True) for icon in told.icons or ())
-    return Offer(
-        info=ServerInfo(
-            name=told.name,
-            version=told.version,
-            title=told.title,
-            description=told.description,
-            instructions=greeting.instructions,
-            website_url=told.website_url,
-            icons=icons,
-        ),
-        capabilities=frozenset(name for name in _CAPABILITIES if getattr(greeting.capabilities, name) is not None),
+    return Offer(info=ServerInfo(name=name, version=""))
+
+
+def introduced(name: str, greeting: Greeting) -> Offer:
+    """The offer of a server whose lists were not read.
+
+    Args:
+        name: What the server is called here; it counts where the server does not say who it is.
+        greeting: What it said, unchecked.
+    """
+    told = greeting.info
+
+    def text(key: str) -> str | None:
+        value = told.get(key)
+        return value if isinstance(value, str) else None
+
+    icons = told.get("icons")
+    info = ServerInfo(
+        name=text("name") or name,
+        version=text("version") or "",
+        title=text("title"),
+        description=text("description"),
+        instructions=greeting.instructions,
+        website_url=text("websiteUrl"),
+        icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
     )
+    if info_problem(info) is not None:
+        info = replace(info, icons=(), website_url=None)
+    declared = frozenset(item for item in CAPABILITIES if greeting.capabilities.get(item) is not None)
+    return Offer(info=info, capabilities=declared)
+
+
+def with_lists_of(offer: Offer, old: Offer) -> Offer:
+    """The offer with another's lists, where it may have such lists at all.
+
+    Args:
+        offer: Says what there is.
+        old: Has the lists.
+    """
+    kept: dict[str, Any] = {
+        listed.field: getattr(old, listed.field) for listed in LISTS if listed.capability in offer.capabilities
+    }
+    return replace(offer, left_out=old.left_out, **kept)
+
+
+def permitted(offer: Offer, options: ServerOptions) -> Offer:
+    """The offer with those tools only that the configuration allows (`allowed_tools`, `disabled_tools`).
+
+    Args:
+        offer: Everything that the server offers.
+        options: The server's own options.
+    """
+    if options.allowed_tools is None and not options.disabled_tools:
+        return offer
+    return replace(offer, tools=tuple(tool for tool in offer.tools if is_permitted(tool["name"], options)))
+
+
+def is_permitted(tool: str, options: ServerOptions) -> bool:
+    """Whether the configuration allows a tool, named as the server names it."""
+    allowed = options.allowed_tools
+    return (allowed is None or tool in allowed) and tool not in options.disabled_tools
 
 
 def with_list(offer: Offer, listed: ListedKind, items: Sequence[object]) -> Offer:
@@ -85,7 +146,7 @@ def with_list(offer: Offer, listed: ListedKind, items: Sequence[object]) -> Offe
             continue
         definition = normalised_tool(item) if listed.kind == "tool" else item
         key = str(item.get(listed.key, f"#{number}"))
-        problem = definition_problem(listed.kind, definition)
+        problem = _problem(listed.kind, definition)
         if problem is None and key in found:
             problem = f"another {listed.kind} has the same {listed.key}"
         if problem is None:
@@ -94,6 +155,18 @@ def with_list(offer: Offer, listed: ListedKind, items: Sequence[object]) -> Offe
             left_out.append(LeftOut(listed.kind, key, problem))
     lists: Mapping[str, Any] = {listed.field: tuple(found.values())}
     return replace(offer, left_out=tuple(left_out), **lists)
+
+
+def _problem(kind: str, definition: JSON) -> str | None:
+    """Why one definition is left out, or `None` (F-037). The shape comes first: it keeps the other checks cheap."""
+    problem = shape_problem(definition) or definition_problem(kind, definition)
+    if problem is None and (size := len(to_json(definition))) > _DEFINITION_BYTES:
+        problem = f"it has {size:,} bytes; at most {_DEFINITION_BYTES:,} are published"
+    if problem is None and kind == "tool":
+        schemas = ((field, definition.get(field)) for field in ("inputSchema", "outputSchema"))
+        found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
+        problem = next((f"{field}: {text}" for field, text in found if text is not None), None)
+    return problem
 
 
 def changes(old: Offer, new: Offer) -> tuple[Change, ...]:

@@ -1,86 +1,100 @@
-"""One upstream server as a source: a child process that speaks MCP on its standard streams.
+"""One upstream server as a source, whatever carries its messages: supervised, started when it is needed, cached.
 
-One task, `StdioUpstream.run`, owns the connection from open to close. Everything else only borrows it. When the
-connection ends, the calls in flight fail at once and are never repeated, and the offer becomes empty.
+One task, `Upstream.run`, owns the connections, one after the other. Everything else only borrows the one that is there.
+What the server offered last time is offered before it is started; its real lists replace it as soon as they are known.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
-from anyio.abc import TaskStatus
-from mcp import ClientSession, StdioServerParameters, stdio_client
-from mcp.client.session import IncomingMessage
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.transport_context import TransportContext
-from mcp_types import (
-    INTERNAL_ERROR,
-    METHOD_NOT_FOUND,
-    Implementation,
-    InitializeResult,
-    PromptListChangedNotification,
-    ResourceListChangedNotification,
-    ResourceUpdatedNotification,
-    ToolListChangedNotification,
-)
+from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
-from gaia_bridge.errors import ProtocolError, ResourceNotFoundError
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import Change, ChangeKind, Offer, SourceKind, SourceState, SourceStatus, StdioServerSpec
-from gaia_bridge.outbound.connection import Connection, WatchedStream
-from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, with_list
+from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.model import (
+    Change,
+    ChangeKind,
+    HttpServerSpec,
+    Offer,
+    ServerSpec,
+    SourceKind,
+    SourceState,
+    SourceStatus,
+    StdioServerSpec,
+)
+from gaia_bridge.outbound.catalog_cache import CatalogCache
+from gaia_bridge.outbound.client import ClientRole, Connection, Deadline, Era, connect
+from gaia_bridge.outbound.listing import is_permitted
+from gaia_bridge.outbound.offering import Offering
+from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.outbound.relay import Relays
-from gaia_bridge.outbound.stderr import ErrorOutput, error_output
-from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.outbound.restarts import Restarts
+from gaia_bridge.outbound.supervisor import Supervisor
+from gaia_bridge.outbound.transport import ConnectionLostError, SessionExpiredError, Transport, UpstreamError
+from gaia_bridge.redact import Redactor
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
-from gaia_bridge.version import __version__
+from gaia_bridge.wire import result_problem
 
-__all__ = ["StdioUpstream"]
+__all__ = ["Upstream"]
 
 logger = logging.getLogger(__name__)
-
-CLIENT_NAME: Final = "gaia-mcp-bridge"
-"""Who we say we are."""
 
 _RESOURCE_NOT_FOUND: Final = -32002
 """MCP up to 2025-11-25, server/resources; later revisions must not use it (S-8)."""
 
-_ANNOUNCED: Final[Mapping[type, ChangeKind]] = {
-    ToolListChangedNotification: ChangeKind.TOOLS,
-    PromptListChangedNotification: ChangeKind.PROMPTS,
-    ResourceListChangedNotification: ChangeKind.RESOURCES,
-}
 
-
-class StdioUpstream:
-    """A `Source` whose capabilities come from a child process.
+class Upstream:
+    """A `Source` whose capabilities come from a server: a child process, over HTTP, or whatever a transport reaches.
 
     Args:
-        spec: How to launch it.
-        limits: Deadlines.
+        spec: Its entry in the configuration.
+        limits: Deadlines and bounds of all servers; the entry may say otherwise for its own.
+        transport: How to reach it, if not in the way that the entry says.
+        cache: What is remembered of servers from one run to the next. Without it, the server is started at once to see
+            what it offers.
+        on_error_line: Told every line of a child's error output, redacted.
+        launches: When a child may be launched; shared by all who share an event loop.
     """
 
-    def __init__(self, spec: StdioServerSpec, limits: UpstreamLimits) -> None:
+    def __init__(
+        self,
+        spec: ServerSpec,
+        limits: UpstreamLimits,
+        *,
+        transport: Transport | None = None,
+        cache: CatalogCache | None = None,
+        on_error_line: Callable[[str], None] | None = None,
+        launches: Pace | None = None,
+    ) -> None:
         self._spec = spec
-        self._limits = limits
-        self._offer = empty_offer(spec.name)
-        self._status = SourceStatus(SourceState.STARTING, "it is still starting")
-        self._settled = anyio.Event()
+        self._limits = limits = limits_for(limits, spec.options)
+        launches_child = transport is None and isinstance(spec, StdioServerSpec)
+        self._transport = Watched(
+            transport or transport_for(spec, limits, self._note_error_line),
+            launches if launches is not None and launches_child else Pace(0),
+        )
+        self._redacted = Redactor(secrets_of(spec))
+        self._offering = Offering(spec, limits, cache)
+        self._on_error_line = on_error_line
+        self._role = _Role(self)
+        restarts = Restarts(limits, gives_up=not isinstance(spec, HttpServerSpec))
+        self._supervisor: Supervisor[Connection] = Supervisor(spec.name, self, limits, restarts, lazy=spec.options.lazy)
+        self._relays = Relays(spec.name, limits, self.shown)
+        self._turns = anyio.Semaphore(limits.max_concurrency)
+        self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
-        self._subscribable = False
-        self._noisy = False
-        self._listeners: dict[object, ChangeListener] = {}
-        self._relays = Relays(spec.name)
-        self._stale: set[ChangeKind] = set()
-        self._became_stale = anyio.Event()
+        self._era: Era | None = None
+        self._subscribed: set[str] = set()
+        self._error_lines = 0
+        self._last_line = ""
 
     @property
     def name(self) -> str:
@@ -94,28 +108,43 @@ class StdioUpstream:
 
     @property
     def offer(self) -> Offer:
-        """What it offers right now; nothing while it is not ready."""
-        return self._offer
+        """What it offers right now, or offered when it was last seen, unless it failed."""
+        return self._offering.offer
 
     @property
     def status(self) -> SourceStatus:
         """How it is."""
-        return self._status
+        return self._supervisor.status
+
+    @property
+    def details(self) -> JSON:
+        """What else is known of it, for people: nothing that is secret."""
+        supervisor, greeting = self._supervisor, self._connection and self._connection.greeting
+        garbage, lines = self._transport.garbage
+        return {
+            "transport": kind_of(self._spec),
+            "protocolVersion": greeting.revision if greeting else None,
+            "starts": supervisor.starts,
+            "retryIn": round(supervisor.pause, 1),
+            "requests": supervisor.requests,
+            "subscriptions": len(self._subscribed),
+            "errorLines": self._error_lines,
+            "garbageLines": garbage,
+            "firstGarbage": [self._redacted(line) for line in lines],
+        }
 
     async def wait_settled(self) -> SourceStatus:
-        """Wait until it is no longer starting. Bounded by the limits once `run` was started."""
-        await self._settled.wait()
-        return self._status
+        """Wait until it is known whether it works, or that nobody needs to know yet. Bounded once `run` was started."""
+        await self._supervisor.settled.wait()
+        return self.status
+
+    def retry(self) -> None:
+        """Try again now what failed; nothing to do while it works."""
+        self._supervisor.retry()
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
         """Call `listener` after every change; returns an idempotent function that stops it."""
-        token = object()
-        self._listeners[token] = listener
-
-        def stop() -> None:
-            self._listeners.pop(token, None)
-
-        return stop
+        return self._offering.listen(listener)
 
     async def refresh(self) -> None:
         """Do nothing: asking the server each time would let a slow one delay every list that it is merged into.
@@ -124,31 +153,34 @@ class StdioUpstream:
         """
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Launch the server and own its connection until it ends; cancel it to stop the server.
+        """Keep the server going until cancelled. Starts at once, whatever the server does.
 
-        Starts at once, whatever the server does. Failures end up in `status` and, in one line, in the log.
-        Returns, or ends its cancellation, when the child is gone: within seven seconds, the SDK's own bounds.
+        Failures end up in `status` and, in one line each, in the log. Ends its cancellation when everything that the
+        transport holds is released.
         """
+        if self._spec.options.disabled:
+            self._supervisor.close("its entry in the configuration disables it")
+            task_status.started()
+            await anyio.sleep_forever()
+        self._era = await self._offering.recall()
         task_status.started()
         try:
-            async with error_output(self.name) as stderr:
-                await self._live(stderr)
-        except Exception:
-            # Nothing here is expected: the last line of defence for the tasks beside this one.
-            logger.debug("upstream %r", self.name, exc_info=True)
-            self._fail("an unexpected error, of which the debug log has the details")
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                await self._supervisor.run(at_once=self._era is None or not self._spec.options.lazy)
         finally:
-            if self._status.state is not SourceState.FAILED:
-                # Listeners are not told: whoever stops it knows, and may be on the way out.
-                self._offer = empty_offer(self.name)
-                self._settle(SourceStatus(SourceState.STOPPED, "it was stopped"))
+            self._offering.end()
+
+    # Requests
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
         """Run a tool of the server; whatever goes wrong on the way there or back is an `isError` result.
 
         Raises:
-            ProtocolError: The server answered with a JSON-RPC error.
+            ProtocolError: The server answered with a JSON-RPC error, or the configuration does not permit the tool.
         """
+        if not is_permitted(name, self._spec.options):
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         try:
             return await self._relay("tools/call", {"name": name, "arguments": arguments}, request)
         except UpstreamError as error:
@@ -186,139 +218,28 @@ class StdioUpstream:
     async def subscribe(self, uri: str) -> None:
         """Ask the server to tell about updates of `uri`; nothing happens where it does not do that.
 
+        It is asked again with every new connection, and kept running meanwhile.
+
         Raises:
             ProtocolError: The server answered with a JSON-RPC error, or not at all.
         """
-        if self._connection is not None and self._subscribable:
+        with self._supervisor.using():
             try:
-                await self._connection.tell("resources/subscribe", {"uri": uri})
+                connection = await self._supervisor.connection(self._limits.call_timeout)
+                if _may_subscribe(connection):
+                    await connection.subscribe(uri)
+                    self._subscribed.add(uri)
             except UpstreamError as error:
                 raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
 
     async def unsubscribe(self, uri: str) -> None:
         """Tell the server that nobody listens any more. Never raises: nobody is left to care."""
-        if self._connection is not None and self._subscribable:
+        self._subscribed.discard(uri)
+        if self._connection is not None and _may_subscribe(self._connection):
             try:
-                await self._connection.tell("resources/unsubscribe", {"uri": uri})
+                await self._connection.unsubscribe(uri)
             except (ProtocolError, UpstreamError) as error:
                 logger.debug("upstream %r: unsubscribing: %s", self.name, error)
-
-    async def _live(self, stderr: ErrorOutput) -> None:
-        spec = self._spec
-        # One wrong byte must not end the connection, as it would with the SDK's default (F-011).
-        parameters = StdioServerParameters(
-            command=spec.command,
-            args=list(spec.args),
-            env=dict(spec.env),
-            cwd=spec.cwd,
-            encoding_error_handler="replace",
-        )
-        try:
-            # A launch that is cancelled half-way leaves the child behind (F-124); it is over in no time.
-            with anyio.CancelScope(shield=True) as launching:
-                async with stdio_client(parameters, errlog=stderr.writer) as (read, write):
-                    launching.shield = False
-                    stderr.writer.close()
-                    watched = WatchedStream(read, partial(self._lose, stderr))
-                    await self._talk(watched, JSONRPCDispatcher(watched, write), stderr)
-        except (OSError, ValueError) as error:
-            # Only a failed launch arrives bare; all else comes in the exception group of the SDK's tasks.
-            self._fail(_launch_problem(spec, error))
-
-    async def _talk(
-        self, watched: WatchedStream, dispatcher: JSONRPCDispatcher[TransportContext], stderr: ErrorOutput
-    ) -> None:
-        """Use the connection until it ends; the state is right before the child is waited for."""
-        # No capabilities are declared: what the server asks of the client is refused (S-32).
-        async with ClientSession(
-            dispatcher=dispatcher,
-            client_info=Implementation(name=CLIENT_NAME, version=__version__),
-            logging_callback=self._relays.log,
-            message_handler=self._on_message,
-        ) as session:
-            connection = Connection(session, dispatcher, self._limits)
-            try:
-                await self._become_ready(connection, await connection.initialize())
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._follow_changes, connection)
-                    await watched.ended.wait()
-                    tasks.cancel_scope.cancel()
-                self._lose(stderr)
-            except ConnectionLostError:
-                self._fail("it closed the connection while its lists were read", stderr.last_words())
-            except UpstreamError as error:
-                self._fail(f"it {error}", stderr.last_words())
-
-    async def _become_ready(self, connection: Connection, greeting: InitializeResult) -> None:
-        resources = greeting.capabilities.resources
-        self._subscribable = resources is not None and bool(resources.subscribe)
-        offer = await self._read_lists(connection, empty_offer(self.name, greeting), frozenset(ChangeKind))
-        self._settle(SourceStatus(SourceState.READY), connection)
-        logger.info("upstream %r is ready: %s %s", self.name, printable(offer.info.name), printable(offer.info.version))
-        self._publish(offer)
-
-    async def _follow_changes(self, connection: Connection) -> None:
-        """Read lists again after they changed; however many announcements came meanwhile, once (F-035)."""
-        while True:
-            await self._became_stale.wait()
-            self._became_stale = anyio.Event()
-            stale, self._stale = self._stale, set()
-            try:
-                offer = await self._read_lists(connection, self._offer, stale)
-            except ConnectionLostError:
-                return
-            if self._connection is connection:  # else it failed while the last answer was on its way here
-                self._publish(offer)
-
-    async def _read_lists(self, connection: Connection, offer: Offer, stale: Collection[ChangeKind]) -> Offer:
-        """The offer with the stale lists read again; a list that cannot be read stays as it was.
-
-        Raises:
-            ConnectionLostError: The connection ended.
-        """
-        for listed in LISTS:
-            if listed.change not in stale or listed.capability not in offer.capabilities:
-                continue
-            try:
-                offer = with_list(offer, listed, await connection.list_all(listed.kind))
-            except ConnectionLostError:
-                raise
-            except (ProtocolError, UpstreamError) as error:
-                # Many servers have resources but no list of templates.
-                expected = isinstance(error, ProtocolError) and error.code == METHOD_NOT_FOUND
-                level = logging.DEBUG if expected else logging.WARNING
-                logger.log(level, "upstream %r: its %ss: %s", self.name, listed.kind, printable(str(error)))
-        return offer
-
-    def _publish(self, offer: Offer) -> None:
-        old, self._offer = self._offer, offer
-        for left_out in offer.left_out:
-            if left_out not in old.left_out:
-                text = printable(f"{left_out.kind} {left_out.name!r} is left out: {left_out.reason}")
-                logger.warning("upstream %r: %s", self.name, text)
-        for change in changes(old, offer):
-            self._announce(change)
-
-    def _announce(self, change: Change) -> None:
-        for listener in tuple(self._listeners.values()):
-            listener(change)
-
-    def _lose(self, stderr: ErrorOutput) -> None:
-        """Fail if ready, before the calls in flight wake up and can ask."""
-        if self._connection is not None:
-            self._fail("it closed the connection", stderr.last_words())
-
-    def _fail(self, reason: str, last_words: str = "") -> None:
-        """Tell the log, and be without offer. What the child said last stays local: it may hold secrets."""
-        said = f"; its last line of error output: {last_words}" if last_words else ""
-        logger.warning("upstream %r failed: %s%s", self.name, reason, said)
-        self._settle(SourceStatus(SourceState.FAILED, reason))
-        self._publish(empty_offer(self.name))
-
-    def _settle(self, status: SourceStatus, connection: Connection | None = None) -> None:
-        self._status = status
-        self._connection = connection
-        self._settled.set()
 
     def _described(self, error: UpstreamError) -> str:
         return f"upstream {self.name!r} {error}"
@@ -330,26 +251,153 @@ class StdioUpstream:
             raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
 
     async def _relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        if self._connection is None:
-            raise UpstreamError(f"is not running: {self._status.reason}")
-        return await self._relays.call(self._connection, method, params, request)
+        began = anyio.current_time()
+        with self._supervisor.using():
+            async with self._turn():
+                connection = await self._supervisor.connection(self._limits.call_timeout)
+                try:
+                    return await self._send(connection, method, params, request, began)
+                except SessionExpiredError:
+                    # The one case in which it is known that nothing was done (F-053).
+                    self._supervisor.expired(connection)
+                connection = await self._supervisor.connection(self._limits.call_timeout)
+                return await self._send(connection, method, params, request, began)
 
-    async def _on_message(self, message: IncomingMessage) -> None:
-        if isinstance(message, ResourceUpdatedNotification):
-            self._announce(Change(ChangeKind.RESOURCE_UPDATED, message.params.uri))
-        elif isinstance(message, Exception):
-            level = logging.DEBUG if self._noisy else logging.WARNING
-            self._noisy = True
-            logger.log(level, "upstream %r: a line of its standard output is no MCP message; skipped", self.name)
-        elif (kind := _ANNOUNCED.get(type(message))) is not None:
-            self._stale.add(kind)
-            self._became_stale.set()
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        with anyio.move_on_after(self._limits.call_timeout) as patience:
+            await self._turns.acquire()
+        if patience.cancelled_caught:
+            running = self._limits.max_concurrency
+            raise UpstreamError(f"works on {running} requests, which is all it may; try again later")
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    async def _send(
+        self, connection: Connection, method: str, params: JSON, request: ClientRequest, began: float
+    ) -> JSON:
+        assert self._tasks is not None  # there is no connection otherwise
+        waited = anyio.current_time() - began
+        deadline = Deadline(self._limits.call_timeout, max(0.0, self._limits.call_cap - waited))
+        try:
+            result = await self._relays.call(self._tasks, connection, method, params, request, deadline)
+        except ConnectionLostError:
+            raise
+        except UpstreamError:
+            self._supervisor.unanswered(connection)
+            raise
+        except ProtocolError:
+            self._supervisor.answered()
+            raise
+        self._supervisor.answered()
+        if problem := result_problem(method, result):
+            raise UpstreamError(f"answered {method} with a result that MCP does not allow: {problem}")
+        return result
+
+    # What the supervisor wants: see `supervisor.Life`
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[Connection]:
+        """Open a connection."""
+        self._last_line = ""
+        era, self._era = self._era, None  # forgotten unless it proves right
+        try:
+            async with connect(self._transport, self._role, self._limits, era=era) as connection:
+                self._connection, self._era = connection, connection.greeting.era
+                try:
+                    yield connection
+                finally:
+                    self._connection = None
+        except ConnectionLostError as error:
+            if self._era is not None:
+                raise
+            # Which request of the handshake it was does not matter, and none of them does any work.
+            ending = str(error).partition(" before it answered")[0]
+            raise UpstreamError(f"{ending} before it completed the handshake") from None
+
+    async def prepare(self, connection: Connection) -> None:
+        """Read its lists, and subscribe again to what was subscribed to."""
+        with anyio.move_on_after(self._limits.connect_timeout) as patience:
+            await self._offering.read(connection)
+            for uri in tuple(self._subscribed):
+                try:
+                    await connection.subscribe(uri)
+                except ConnectionLostError:
+                    raise
+                except (ProtocolError, UpstreamError) as error:
+                    self._subscribed.discard(uri)
+                    logger.warning("upstream %r: no updates of %s any more: %s", self.name, printable(uri), error)
+        if patience.cancelled_caught:
+            raise UpstreamError(f"did not say within {self._limits.connect_timeout:g} s what it offers")
+
+    async def attend(self, connection: Connection) -> None:
+        """Follow what it offers."""
+        await self._offering.follow(connection)
+
+    @property
+    def needed(self) -> bool:
+        """Whether somebody waits for updates of a resource."""
+        return bool(self._subscribed)
+
+    @property
+    def last_words(self) -> str:
+        """The last line of its error output, redacted."""
+        return (self._connection is not None and self._connection.last_words) or self._last_line
+
+    def shown(self, text: str) -> str:
+        """Text of the server, for a log or a status: without what it may have repeated of its environment (S-36)."""
+        return printable(self._redacted(text))
+
+    def changed(self, status: SourceStatus) -> None:
+        """Publish what goes with the state."""
+        if status.state is SourceState.FAILED:
+            self._offering.withdraw()
+        elif status.state is SourceState.READY:
+            self._offering.connected()
+            for uri in tuple(self._subscribed):
+                self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile
+
+    # What the server says
+
+    def notified(self, method: str, params: JSON) -> None:
+        """A notification came."""
+        if method == "notifications/message":
+            self._relays.log(params)
+        elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
+            self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
+        else:
+            self._offering.notified(method)
+
+    def ended(self, reason: str) -> None:
+        """The connection is over."""
+        # A link has only words to say so.
+        self._supervisor.lost(reason, blameless=reason == str(SessionExpiredError()))
+
+    def _note_error_line(self, line: str) -> None:
+        self._error_lines += 1
+        self._last_line = line
+        if self._on_error_line is not None:
+            self._on_error_line(line)
 
 
-def _launch_problem(spec: StdioServerSpec, error: OSError | ValueError) -> str:
-    """Why a child could not be launched, without its arguments and environment, which may hold secrets (F-043)."""
-    if spec.cwd is not None and not Path(spec.cwd).is_dir():
-        return f"its working directory {spec.cwd!r} is not a directory"
-    if isinstance(error, OSError):
-        return f"cannot start {spec.command!r}: {error.strerror or type(error).__name__}"
-    return "cannot start it: its launch line has characters that cannot be passed to a program"
+class _Role(ClientRole):
+    """Who the bridge is to one server: nobody that could be asked anything (S-32)."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        self.server = f"upstream {upstream.name!r}"
+
+    def notified(self, method: str, params: JSON) -> None:
+        """Pass a notification on."""
+        self._upstream.notified(method, params)
+
+    def ended(self, reason: str) -> None:
+        """Pass the end on."""
+        self._upstream.ended(reason)
+
+
+def _may_subscribe(connection: Connection) -> bool:
+    declared = connection.greeting.capabilities.get("resources")
+    return is_object(declared) and declared.get("subscribe") is True

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,19 @@ def crash(number: Any, params: JSON) -> None:
     sys.stderr.write("reading the key\nboom: \x1b[31mthese are my last words\n")
     sys.stderr.flush()
     os._exit(5)
+
+
+def leave(number: Any, params: JSON) -> None:
+    """Answer, and then end as if all was well."""
+    text(number, "bye")
+    sys.exit(0)
+
+
+def fall_silent(number: Any, params: JSON) -> None:
+    """Close the standard output, and stay."""
+    sys.stderr.write("I have said enough\n")
+    sys.stderr.flush()
+    os.close(1)
 
 
 def hang(number: Any, params: JSON) -> None:
@@ -138,6 +152,8 @@ CALLS: dict[str, Callable[[Any, JSON], None]] = {
     ),
     "crash": crash,
     "hang": hang,
+    "leave": leave,
+    "fall silent": fall_silent,
     "reverse": reverse,
     "grow": grow,
     "progress": progress,
@@ -241,6 +257,30 @@ def handle(message: JSON) -> None:
         send({"id": number, "error": {"code": -32601, "message": f"no {method}"}})
 
 
+def hostile_tools() -> list[Any]:
+    """Tools with schemas that harm whoever believes in them, and two that only look like it."""
+    deep: JSON = {}
+    for _ in range(200):
+        deep = {"properties": {"a": deep}}
+    twice: JSON = {
+        f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}, {"$ref": f"#/$defs/a{n + 1}"}]} for n in range(21)
+    }
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+    schemas: dict[str, Any] = {
+        "remote": {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema"}}},
+        "file": {"type": "object", "$ref": "file:///etc/passwd"},
+        "nowhere": {"type": "object", "properties": {"a": {"$ref": "#/$defs/gone"}}},
+        "deep": {"type": "object", **deep},
+        "bomb": {"type": "object", "$ref": "#/$defs/a0", "$defs": {**twice, "a21": {}}},
+        "large": {"type": "object", "description": "x" * 300_000},
+        "list": [],
+        "boolean": True,
+        "recursive": {"type": "object", "$ref": "#/$defs/node", "$defs": {"node": node}},
+        "slow-pattern": {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}},
+    }
+    return [{"name": name, "inputSchema": schema} for name, schema in schemas.items()]
+
+
 def main() -> None:
     if mode == "bad tools":
         tools[1:] = [
@@ -256,6 +296,10 @@ def main() -> None:
                 "_meta": {"a": 1},
             },
         ]
+    if mode == "hostile tools":
+        tools[1:] = hostile_tools()
+    if mode == "slow":
+        time.sleep(float(os.environ["SLOW"]))
     if mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for line in sys.stdin.buffer:

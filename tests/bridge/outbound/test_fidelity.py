@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import SourceKind
-from gaia_bridge.outbound.upstream import StdioUpstream
+from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
 from tests.outbound_helpers import FakeRequest, sdk_server, text_of
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Pair:
-    ours: StdioUpstream
+    ours: Upstream
     direct: Client
 
 
@@ -35,10 +35,10 @@ async def pair() -> AsyncGenerator[Pair]:
     spec = sdk_server()
     parameters = StdioServerParameters(command=spec.command, args=list(spec.args))
     async with AsyncExitStack() as stack:
-        ours = StdioUpstream(spec, UpstreamLimits())
+        ours = Upstream(spec, UpstreamLimits())
         tasks = await stack.enter_async_context(anyio.create_task_group())
         await tasks.start(ours.run)
-        direct = await stack.enter_async_context(Client(stdio_client(parameters), mode="legacy", cache=None))
+        direct = await stack.enter_async_context(Client(stdio_client(parameters), mode="auto", cache=None))
         await ours.wait_settled()
         yield Pair(ours, direct)
         tasks.cancel_scope.cancel()
@@ -49,10 +49,11 @@ def wire(model: BaseModel) -> JSON:
     return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def without_type(result: JSON) -> JSON:
-    """A relayed result without the word that only the modern revision has."""
-    assert result["resultType"] == "complete"
-    return {key: value for key, value in result.items() if key != "resultType"}
+def result_of(model: BaseModel) -> JSON:
+    """A result as it should come out: without who the server is, which belongs to its own connection."""
+    result = wire(model)
+    assert result["_meta"].pop("io.modelcontextprotocol/serverInfo")["name"] == "sdk-upstream"
+    return result if result["_meta"] else {key: value for key, value in result.items() if key != "_meta"}
 
 
 async def test_the_offer_is_what_the_server_declares(pair: Pair) -> None:
@@ -71,8 +72,8 @@ async def test_the_offer_is_what_the_server_declares(pair: Pair) -> None:
 
 @pytest.mark.requirement("P-11")
 async def test_every_kind_of_content_arrives_unflattened(pair: Pair) -> None:
-    result = without_type(await pair.ours.call_tool("mix", {}, FakeRequest()))
-    assert result == wire(await pair.direct.call_tool("mix", {}))
+    result = await pair.ours.call_tool("mix", {}, FakeRequest())
+    assert result == result_of(await pair.direct.call_tool("mix", {}))
     kinds = [block["type"] for block in result["content"]]
     assert kinds == ["text", "image", "audio", "resource_link", "resource", "resource"]
     assert result["structuredContent"] == {"kinds": 6, "none": None}
@@ -80,7 +81,7 @@ async def test_every_kind_of_content_arrives_unflattened(pair: Pair) -> None:
 
 async def test_arguments_and_structured_content_arrive(pair: Pair) -> None:
     result = await pair.ours.call_tool("add", {"a": 1, "b": 2.5}, FakeRequest())
-    assert without_type(result) == wire(await pair.direct.call_tool("add", {"a": 1, "b": 2.5}))
+    assert result == result_of(await pair.direct.call_tool("add", {"a": 1, "b": 2.5}))
     assert result["structuredContent"] == {"sum": 3.5}
 
 
@@ -88,7 +89,10 @@ async def test_null_arguments_and_meta_arrive(pair: Pair) -> None:
     meta = {"example.com/tenant": {"id": None}, "traceparent": "00-" + "a" * 32 + "-" + "b" * 16 + "-01"}
     result = await pair.ours.call_tool("echo", {"none": None, "list": [None]}, FakeRequest(meta))
     assert result["structuredContent"] == {"arguments": {"none": None, "list": [None]}}
-    assert result["_meta"]["received"] == meta
+    received = result["_meta"]["received"]
+    ours = {key for key in received if key.startswith("io.modelcontextprotocol/")}
+    assert {key: value for key, value in received.items() if key not in ours} == meta
+    assert received["io.modelcontextprotocol/clientInfo"]["name"] == "gaia-mcp-bridge"
 
 
 async def test_a_failure_stays_a_failure(pair: Pair) -> None:
@@ -110,12 +114,12 @@ async def test_an_unknown_tool_is_the_servers_own_error(pair: Pair) -> None:
 
 async def test_prompts_arrive(pair: Pair) -> None:
     result = await pair.ours.get_prompt("greet", {"who": "Ada"}, FakeRequest())
-    assert without_type(result) == wire(await pair.direct.get_prompt("greet", {"who": "Ada"}))
+    assert result == result_of(await pair.direct.get_prompt("greet", {"who": "Ada"}))
 
 
 async def test_resources_arrive(pair: Pair) -> None:
     result = await pair.ours.read_resource("demo://note", FakeRequest())
-    assert without_type(result) == wire(await pair.direct.read_resource("demo://note"))
+    assert result == result_of(await pair.direct.read_resource("demo://note"))
 
 
 async def test_suggestions_arrive(pair: Pair) -> None:

@@ -1,0 +1,187 @@
+"""What upstream servers offered last time, on disk, so that a bridge can list it before any of them has been started.
+
+One file for each launch line, named by its fingerprint, readable by its owner alone. It is a cache: whatever is wrong
+with a file or the folder means that nothing is known. What comes from it is checked again as if the server had sent it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio.to_thread
+
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.model import Offer
+from gaia_bridge.outbound.client import Era, Greeting
+from gaia_bridge.outbound.listing import CAPABILITIES, LISTS, introduced, with_list
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.version import __version__
+
+__all__ = ["CatalogCache", "Remembered", "default_cache_folder"]
+
+logger = logging.getLogger(__name__)
+
+_SUFFIX: Final = ".json"
+
+
+def default_cache_folder() -> Path | None:
+    """Where it lies: `~/.gaia/cache`; nowhere if this user has no home folder."""
+    try:
+        return Path.home() / ".gaia" / "cache"
+    except RuntimeError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What is known of a server from last time."""
+
+    offer: Offer
+    """What it offered, all of it, whatever the configuration permits."""
+    era: Era
+    """Which family of revisions it spoke."""
+
+
+class CatalogCache:
+    """The offers of all servers.
+
+    Args:
+        folder: Where they are kept; made when the first is stored. Nothing is kept if `None`.
+        limits: How large one may be, and how many are kept.
+    """
+
+    def __init__(self, folder: Path | None, limits: UpstreamLimits | None = None) -> None:
+        self._folder = folder
+        self._limits = limits or UpstreamLimits()
+
+    async def load(self, fingerprint: str, name: str) -> Remembered | None:
+        """What is remembered of a launch line.
+
+        Args:
+            fingerprint: Of the launch line; letters and digits.
+            name: What the server is called here.
+        """
+        if self._folder is None:
+            return None
+        document = await anyio.to_thread.run_sync(self._read, self._folder / (fingerprint + _SUFFIX))
+        return None if document is None else _remembered(name, document)
+
+    async def store(self, fingerprint: str, remembered: Remembered, secrets: tuple[str, ...] = ()) -> None:
+        """Remember what a launch line led to; instead of what was known of it before. Never raises.
+
+        Args:
+            fingerprint: Of the launch line.
+            remembered: What to remember.
+            secrets: Texts that must not reach the disk. An offer that repeats one of them is not kept.
+        """
+        if self._folder is None:
+            return
+        content = json.dumps(_document(remembered), ensure_ascii=False)
+        # A server may say in a description what it was given in its environment (S-36).
+        if len(content) > self._limits.cache_bytes or any(_quoted(secret) in content for secret in secrets):
+            await self.forget(fingerprint)
+            return
+        data = content.encode(errors="surrogatepass")
+        await anyio.to_thread.run_sync(self._write, self._folder / (fingerprint + _SUFFIX), data)
+
+    async def forget(self, fingerprint: str) -> None:
+        """Remember nothing of a launch line."""
+        if self._folder is not None:
+            await anyio.to_thread.run_sync(_remove, self._folder / (fingerprint + _SUFFIX))
+
+    def _read(self, path: Path) -> JSON | None:
+        try:
+            with path.open("rb") as file:
+                data = file.read(4 * self._limits.cache_bytes + 1)
+            if len(data) > 4 * self._limits.cache_bytes:
+                return None
+            document: object = json.loads(data)
+            os.utime(path)  # used now: it is not among those that make room for others
+        except (OSError, ValueError, RecursionError) as error:
+            if not isinstance(error, FileNotFoundError):
+                logger.debug("%s is no use: %s", path, error)
+            return None
+        return document if is_object(document) and document.get("version") == __version__ else None
+
+    def _write(self, path: Path, data: bytes) -> None:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                os.replace(temporary, path)
+            except BaseException:
+                _remove(Path(temporary))
+                raise
+            self._make_room(path.parent)
+        except OSError as error:
+            logger.debug("%s cannot be written: %s", path, error)
+
+    def _make_room(self, folder: Path) -> None:
+        """Keep what was used last. Also clears away what a process left behind that was killed while it wrote."""
+        found: list[tuple[float, Path]] = []
+        for entry in os.scandir(folder):
+            with suppress(OSError):  # another process may be faster
+                found.append((entry.stat().st_mtime, Path(entry.path)))
+        for _, path in sorted(found)[: -self._limits.cache_entries]:
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _quoted(text: str) -> str:
+    """Text as it looks inside of a file."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _document(remembered: Remembered) -> JSON:
+    offer, info = remembered.offer, remembered.offer.info
+    told = {
+        "name": info.name,
+        "version": info.version,
+        "title": info.title,
+        "description": info.description,
+        "websiteUrl": info.website_url,
+        "icons": list(info.icons),
+    }
+    return {
+        "version": __version__,
+        "era": remembered.era.value,
+        "serverInfo": {key: value for key, value in told.items() if value},
+        "instructions": info.instructions,
+        "capabilities": sorted(offer.capabilities),
+        **{listed.field: list(getattr(offer, listed.field)) for listed in LISTS},
+    }
+
+
+def _remembered(name: str, document: JSON) -> Remembered | None:
+    info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
+    lists: list[Any] = [document.get(listed.field) for listed in LISTS]
+    if not (is_object(info) and is_array(capabilities) and all(is_array(items) for items in lists)):
+        return None
+    try:
+        era = Era(document.get("era"))
+    except ValueError:
+        return None
+    greeting = Greeting(
+        revision="",
+        modern=era is Era.MODERN,
+        info=info,
+        capabilities={item: {} for item in CAPABILITIES if item in capabilities},
+        instructions=instructions if isinstance(instructions, str) else None,
+    )
+    offer = introduced(name, greeting)
+    for listed, items in zip(LISTS, lists, strict=True):
+        offer = with_list(offer, listed, items)
+    return Remembered(offer, era)

@@ -1,0 +1,1 @@
+"""Authorisation at upstream HTTP servers (MCP basic/authorization), on the SDK's OAuth client."""

@@ -1,0 +1,194 @@
+"""What one upstream server offers: as it was last time, as it is, and word of every change.
+
+Its lists are read when it is connected and when it says that they changed. Clients are told at a bounded rate, whatever
+the server does (F-035, F-071).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection
+from typing import Any, Final, Protocol
+
+import anyio
+from mcp_types import METHOD_NOT_FOUND
+
+from gaia_bridge.config import fingerprint
+from gaia_bridge.contract import ChangeListener
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.model import Change, ChangeKind, Offer, ServerSpec
+from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
+from gaia_bridge.outbound.client import Era, Greeting
+from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, introduced, permitted, with_list, with_lists_of
+from gaia_bridge.outbound.reaching import secrets_of
+from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text import printable
+
+__all__ = ["HasLists", "Offering"]
+
+logger = logging.getLogger(__name__)
+
+_ANNOUNCED: Final = {
+    "notifications/tools/list_changed": ChangeKind.TOOLS,
+    "notifications/prompts/list_changed": ChangeKind.PROMPTS,
+    "notifications/resources/list_changed": ChangeKind.RESOURCES,
+}
+
+
+class HasLists(Protocol):
+    """What is needed of a connection."""
+
+    greeting: Greeting
+
+    async def list_all(self, kind: str) -> list[Any]:
+        """Read a list to its end."""
+        ...
+
+
+class Offering:
+    """The lists of one server, and those who want to know of changes.
+
+    Args:
+        spec: Its entry in the configuration.
+        limits: How often it is read and announced.
+        cache: Where it is remembered, if anywhere.
+    """
+
+    def __init__(self, spec: ServerSpec, limits: UpstreamLimits, cache: CatalogCache | None) -> None:
+        self._spec = spec
+        self._limits = limits
+        self._cache = cache
+        self._fingerprint = fingerprint(spec)
+        self._everything = empty_offer(spec.name)  # whatever the configuration permits
+        self.offer = self._everything
+        """What is offered right now."""
+        self._fetched: Offer | None = None  # read, but not published yet
+        self._announced_at = -math.inf
+        self._remembered: Remembered | None = None
+        self._stale: set[ChangeKind] = set()
+        self._became_stale = anyio.Event()
+        self._listeners: dict[object, ChangeListener] = {}
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change; returns an idempotent function that stops it."""
+        token = object()
+        self._listeners[token] = listener
+
+        def stop() -> None:
+            self._listeners.pop(token, None)
+
+        return stop
+
+    def announce(self, change: Change) -> None:
+        """Tell those who listen."""
+        for listener in tuple(self._listeners.values()):
+            listener(change)
+
+    async def recall(self) -> Era | None:
+        """Offer what was offered last time; returns the era of last time, `None` if nothing is remembered."""
+        if self._cache is None:
+            return None
+        self._remembered = await self._cache.load(self._fingerprint, self._spec.name)
+        if self._remembered is None:
+            return None
+        self._publish(self._remembered.offer)
+        return self._remembered.era
+
+    async def read(self, connection: HasLists) -> None:
+        """Read everything from a new connection, to be published once the server is ready.
+
+        Raises:
+            ConnectionLostError: The connection ended.
+        """
+        self._stale.clear()
+        known = with_lists_of(introduced(self._spec.name, connection.greeting), self._everything)
+        self._fetched = await self._read_lists(connection, known, frozenset(ChangeKind))
+
+    def connected(self) -> None:
+        """The server is ready: publish what was read, unless that would be too often."""
+        if self._fetched is not None and anyio.current_time() >= self._announced_at + self._limits.announce_interval:
+            self._publish_fetched()
+
+    async def follow(self, connection: HasLists) -> None:
+        """Publish what could not be published yet, and every change from then on; however many announcements of the
+        server come meanwhile, its lists are read once. Returns when the connection is lost.
+        """
+        if self._fetched is not None:
+            await anyio.sleep_until(self._announced_at + self._limits.announce_interval)
+            self._publish_fetched()
+        await self._remember(connection)
+        while True:
+            await self._became_stale.wait()
+            self._became_stale = anyio.Event()
+            stale, self._stale = self._stale, set()
+            try:
+                offer = await self._read_lists(connection, self._everything, stale)
+            except ConnectionLostError:
+                return
+            self._publish(offer)
+            await self._remember(connection)
+            await anyio.sleep(self._limits.refresh_interval)
+
+    def notified(self, method: str) -> None:
+        """The server sent a notification that may be about its lists."""
+        if (kind := _ANNOUNCED.get(method)) is not None:
+            self._stale.add(kind)
+            self._became_stale.set()
+
+    def withdraw(self) -> None:
+        """Offer nothing."""
+        self._fetched = None
+        self._publish(empty_offer(self._spec.name))
+        self._announced_at = -math.inf  # if it ever works again, that is because somebody asked for it
+
+    def end(self) -> None:
+        """Offer nothing, and tell nobody: whoever ends it knows, and may be on the way out."""
+        self.offer = self._everything = empty_offer(self._spec.name)
+
+    async def _read_lists(self, connection: HasLists, offer: Offer, stale: Collection[ChangeKind]) -> Offer:
+        """The offer with the stale lists read again; a list that cannot be read stays as it was.
+
+        Raises:
+            ConnectionLostError: The connection ended.
+        """
+        for listed in LISTS:
+            if listed.change not in stale or listed.capability not in offer.capabilities:
+                continue
+            try:
+                offer = with_list(offer, listed, await connection.list_all(listed.kind))
+            except ConnectionLostError:
+                raise
+            except (ProtocolError, UpstreamError) as error:
+                # Many servers have resources but no list of templates.
+                expected = isinstance(error, ProtocolError) and error.code == METHOD_NOT_FOUND
+                level = logging.DEBUG if expected else logging.WARNING
+                logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
+        return offer
+
+    async def _remember(self, connection: HasLists) -> None:
+        remembered = Remembered(self._everything, connection.greeting.era)
+        if self._cache is not None and remembered != self._remembered:
+            self._remembered = remembered
+            await self._cache.store(self._fingerprint, remembered, secrets_of(self._spec))
+
+    def _publish_fetched(self) -> None:
+        assert self._fetched is not None
+        offer, self._fetched = self._fetched, None
+        if self._publish(offer):
+            self._announced_at = anyio.current_time()
+
+    def _publish(self, everything: Offer) -> bool:
+        """Offer this from now on; whether that is a change."""
+        name, options = self._spec.name, self._spec.options
+        for left_out in everything.left_out:
+            if left_out not in self._everything.left_out:
+                text = printable(f"{left_out.kind} {left_out.name!r} is left out: {left_out.reason}")
+                logger.warning("upstream %r: %s", name, text)
+        self._everything = everything
+        old, self.offer = self.offer, permitted(everything, options)
+        news = changes(old, self.offer)
+        for change in news:
+            self.announce(change)
+        return bool(news)

@@ -1,0 +1,140 @@
+"""Which transport reaches a server, by its entry in the configuration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit
+
+import anyio
+
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.outbound.transport import Link, Receiver, Transport
+from gaia_bridge.outbound.transports.sse import SseTransport
+from gaia_bridge.outbound.transports.stdio import StdioLink, StdioTransport
+from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["Pace", "Watched", "kind_of", "limits_for", "secrets_of", "transport_for"]
+
+_SECRET: Final = 8
+"""Characters from which on a value may be a secret; shorter ones are in every text."""
+
+_SECRET_ARGUMENT: Final = 16
+"""The same for an argument: shorter ones are names and options."""
+
+
+def transport_for(spec: ServerSpec, limits: UpstreamLimits, on_error_line: Callable[[str], None]) -> Transport:
+    """How to reach a server.
+
+    Args:
+        spec: Its entry.
+        limits: Bounds.
+        on_error_line: Told every line of a child's error output, redacted.
+    """
+    match spec:
+        case StdioServerSpec():
+            return StdioTransport(spec, limits, on_error_line)
+        case HttpServerSpec(sse=True):
+            return SseTransport(spec, limits)
+        case HttpServerSpec():
+            return StreamableHttpTransport(spec, limits)
+
+
+def kind_of(spec: ServerSpec) -> str:
+    """What the configuration calls this way to reach a server."""
+    match spec:
+        case StdioServerSpec():
+            return "stdio"
+        case HttpServerSpec(sse=True):
+            return "sse"
+        case HttpServerSpec():
+            return "http"
+
+
+def limits_for(limits: UpstreamLimits, options: ServerOptions) -> UpstreamLimits:
+    """The limits of one server: those of all, unless its entry says otherwise."""
+
+    def chosen(own: float | None, general: float) -> float:
+        return general if own is None else own
+
+    timeout = chosen(options.timeout, limits.call_timeout)
+    return replace(
+        limits,
+        call_timeout=timeout,
+        call_cap=max(timeout, limits.call_cap),
+        connect_timeout=chosen(options.startup_timeout, limits.connect_timeout),
+        idle_timeout=chosen(options.idle_timeout, limits.idle_timeout),
+        max_concurrency=limits.max_concurrency if options.max_concurrency is None else options.max_concurrency,
+    )
+
+
+def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
+    """The values of an entry that may be secrets, and must not be repeated to anybody.
+
+    Everything in its environment or headers; of a URL, what identifies a user; and long arguments that are no paths.
+    """
+    if isinstance(spec, StdioServerSpec):
+        values = [*spec.env.values(), *(arg for arg in spec.args if len(arg) >= _SECRET_ARGUMENT and "/" not in arg)]
+    else:
+        url = urlsplit(spec.url)
+        values = [*spec.headers.values(), url.query, url.netloc.rpartition("@")[0]]
+    return tuple(value for value in values if len(value) >= _SECRET)
+
+
+class Pace:
+    """Spreads out what many want to do at once.
+
+    A launch stops the event loop for some milliseconds; fifty in a row would keep everybody waiting (F-072).
+
+    Args:
+        interval: Seconds from one turn to the next.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._next = -math.inf
+
+    async def turn(self) -> None:
+        """Wait for a turn; whoever comes alone has it at once."""
+        turn = max(self._next, anyio.current_time())
+        self._next = turn + self._interval
+        if turn > anyio.current_time():
+            await anyio.sleep_until(turn)
+
+
+class Watched:
+    """A transport that knows which link is open, for what only its wire can tell.
+
+    Args:
+        transport: Does the work.
+        pace: When a connection may be opened.
+    """
+
+    def __init__(self, transport: Transport, pace: Pace) -> None:
+        self._transport = transport
+        self._pace = pace
+        self.link: Link | None = None
+        """The link that is open, if any."""
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link; see `Transport.connect`."""
+        await self._pace.turn()
+        # A launch that is cancelled half-way may leave the child behind (F-124); it is over in no time.
+        with anyio.CancelScope(shield=isinstance(self._transport, StdioTransport)) as opening:
+            async with self._transport.connect(receiver) as link:
+                opening.shield = False
+                self.link = link
+                try:
+                    yield link
+                finally:
+                    self.link = None
+
+    @property
+    def garbage(self) -> tuple[int, list[str]]:
+        """How many lines the child wrote that are no messages, and the first of them as they came (F-008)."""
+        return (self.link.garbage.count, self.link.garbage.first) if isinstance(self.link, StdioLink) else (0, [])

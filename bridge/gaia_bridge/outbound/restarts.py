@@ -1,0 +1,68 @@
+"""When a server that failed is tried again. Pure."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["Restarts"]
+
+_EXPONENT: Final = 30
+"""Doublings after which every pause is at its cap, whatever the limits; more would only overflow."""
+
+
+class Restarts:
+    """Counts the failures of one server and says how long to wait after each. It is told the time.
+
+    Args:
+        limits: Pauses and counts.
+        gives_up: Whether there is an end to it. A child that crashes again and again will not mend itself; a server on
+            the network that is away may well come back.
+        uniform: Draws a number between two.
+    """
+
+    def __init__(
+        self, limits: UpstreamLimits, *, gives_up: bool, uniform: Callable[[float, float], float] = random.uniform
+    ) -> None:
+        self._limits = limits
+        self._gives_up = gives_up
+        self._uniform = uniform
+        self._in_a_row = 0
+        self._crashes: deque[float] = deque(maxlen=limits.crashes)
+        self._ready_since = math.inf
+
+    def ready(self, now: float) -> None:
+        """It works, as of now."""
+        self._ready_since = now
+
+    def failed(self, now: float, at_least: float = 0) -> float | None:
+        """It failed.
+
+        Args:
+            now: Seconds, on a clock that never goes back.
+            at_least: Seconds that it asked for (HTTP `Retry-After`).
+
+        Returns:
+            Seconds until it is tried again, or `None` if that has no point. Full jitter, so that many clients of a
+            server that recovers do not come back at the same moment.
+        """
+        limits = self._limits
+        if now - self._ready_since >= limits.healthy:
+            self.forget()
+        self._ready_since = math.inf
+        self._crashes.append(now)
+        if self._gives_up and len(self._crashes) == limits.crashes and now - self._crashes[0] < limits.crash_window:
+            return None
+        ceiling = min(limits.backoff_cap, limits.backoff_start * 2 ** min(self._in_a_row, _EXPONENT))
+        self._in_a_row += 1
+        return max(self._uniform(0, ceiling), min(at_least, limits.retry_after_cap))
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._in_a_row = 0
+        self._crashes.clear()

@@ -1,0 +1,214 @@
+"""What comes back for a request before its answer, on its way to the client. In virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
+from gaia_bridge.outbound.relay import Relays
+from gaia_bridge.settings import UpstreamLimits
+from tests.outbound_helpers import FakeRequest
+from tests.virtual_time import VIRTUAL_TIME
+
+pytestmark = pytest.mark.anyio
+
+LIMITS = UpstreamLimits(progress_rate=10, notes=50)
+PATIENT = Deadline(600, 600)
+WANTS_PROGRESS = {"progressToken": 7}
+
+Work = Callable[[OnProgress], Awaitable[None]]
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    return VIRTUAL_TIME
+
+
+class Connection:
+    """A connection to a server that does one thing."""
+
+    def __init__(self, work: Work | None = None, *, modern: bool = False, result: JSON | None = None) -> None:
+        self.greeting = Greeting("2026-07-28" if modern else "2025-11-25", modern, {}, {}, None)
+        self.params: JSON = {}
+        self._work = work
+        self._result = result or {"content": []}
+
+    async def request(
+        self,
+        method: str,
+        params: JSON | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+        deadline: Deadline | None = None,
+        rounds: bool = True,
+    ) -> JSON:
+        self.params = params or {}
+        if self._work is not None:
+            assert on_progress is not None
+            await self._work(on_progress)
+        return self._result
+
+
+class Client(FakeRequest):
+    """A client that may take its time for each message."""
+
+    def __init__(self, meta: JSON | None = None, seconds: float = 0) -> None:
+        super().__init__(WANTS_PROGRESS if meta is None else meta)
+        self._seconds = seconds
+        self.times: list[float] = []
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        await anyio.sleep(self._seconds)
+        self.times.append(anyio.current_time())
+        await super().report_progress(progress, total, message)
+
+
+async def relayed(connection: Connection, client: FakeRequest, relays: Relays | None = None) -> JSON:
+    async with anyio.create_task_group() as tasks:
+        return await (relays or Relays("up", LIMITS)).call(
+            tasks, connection, "tools/call", {"name": "x"}, client, PATIENT
+        )
+    raise AssertionError
+
+
+@pytest.mark.requirement("S-14")
+async def test_a_flood_of_progress_reaches_the_client_ten_times_a_second_and_its_end_always() -> None:
+    async def flood(report: OnProgress) -> None:
+        for step in range(20_000):
+            await report(step, None, None)
+            if step % 20 == 0:
+                await anyio.sleep(0.01)
+
+    client = Client()
+    await relayed(Connection(flood), client)
+    assert len(client.times) == pytest.approx(100, abs=3)
+    windows = zip(client.times, client.times[10:-1], strict=False)  # the last waits for nothing: the answer is there
+    assert all(late - early >= 0.999 for early, late in windows)
+    assert (client.progress[0], client.progress[-1]) == ((0, None, None), (19_999, None, None))
+    assert client.progress == sorted(client.progress)
+
+
+async def test_a_few_messages_at_once_all_go_on_at_once() -> None:
+    async def work(report: OnProgress) -> None:
+        for step in range(10):
+            await report(step, 9, "so far")
+        await anyio.sleep(30)
+
+    client = Client()
+    began = anyio.current_time()
+    await relayed(Connection(work), client)
+    assert client.progress == [(step, 9, "so far") for step in range(10)]
+    assert [at - began for at in client.times] == pytest.approx([0] * 10, abs=0.01)
+
+
+async def test_the_last_progress_before_a_long_silence_is_not_held_back_for_long() -> None:
+    async def work(report: OnProgress) -> None:
+        for step in range(100):
+            await report(step, None, None)
+            await anyio.lowlevel.checkpoint()
+        await anyio.sleep(30)
+
+    client = Client()
+    began = anyio.current_time()
+    await relayed(Connection(work), client)
+    assert [step for step, _, _ in client.progress] == [*range(10), 99]
+    assert client.times[-1] - began == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.requirement("S-14")
+async def test_a_slow_client_neither_holds_the_server_up_nor_fills_the_memory() -> None:
+    relays = Relays("up", LIMITS)
+
+    async def flood(report: OnProgress) -> None:
+        began = anyio.current_time()
+        for step in range(1_000):
+            await report(step, None, None)
+            relays.log({"level": "info", "data": step})
+            await anyio.sleep(0.01)
+        assert anyio.current_time() - began == pytest.approx(10)
+
+    client = Client(seconds=60)
+    await relayed(Connection(flood), client, relays)
+    assert len(client.progress) <= 12
+    assert client.progress[-1] == (999, None, None)
+    assert [data for _, data, _ in client.logs] == [0, *range(950, 1_000)]
+
+
+async def test_log_messages_keep_their_order_and_come_before_the_answer() -> None:
+    relays = Relays("up", LIMITS)
+
+    async def work(report: OnProgress) -> None:
+        for number in range(5):
+            relays.log({"level": "info", "data": number, "logger": "part"})
+        relays.log({"level": "warning", "data": None, "logger": 5})
+        relays.log({"level": "loud", "data": "no such level"})
+
+    client = Client()
+    await relayed(Connection(work), client, relays)
+    assert client.logs == [("info", number, "part") for number in range(5)] + [("warning", None, None)]
+    relays.log({"level": "info", "data": "too late"})
+    assert len(client.logs) == 6
+
+
+async def test_what_cannot_be_sent_to_the_client_harms_nobody() -> None:
+    class Gone(Client):
+        async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+            raise anyio.BrokenResourceError
+
+    async def work(report: OnProgress) -> None:
+        for step in range(3):
+            await report(step, None, None)
+            await anyio.sleep(1)
+
+    assert (await relayed(Connection(work), Gone()))["content"] == []
+
+
+async def test_a_request_that_is_given_up_sends_nothing_more() -> None:
+    async def work(report: OnProgress) -> None:
+        await report(1, None, None)
+        await anyio.sleep_forever()
+
+    client = Client(seconds=1)
+    with anyio.move_on_after(0.5):
+        await relayed(Connection(work), client)
+    await anyio.sleep(10)
+    assert client.progress == []
+
+
+async def test_a_log_level_crosses_to_a_server_whose_era_has_it_and_nothing_else_of_our_own_connection() -> None:
+    meta: JSON = {
+        "io.modelcontextprotocol/logLevel": "debug",
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {},
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "vendor/key": 1,
+    }
+    for modern, expected in (
+        (True, {"io.modelcontextprotocol/logLevel": "debug", "vendor/key": 1}),
+        (False, {"vendor/key": 1}),
+    ):
+        connection = Connection(modern=modern)
+        await relayed(connection, FakeRequest(meta))
+        assert connection.params == {"name": "x", "_meta": expected}
+
+
+async def test_who_the_server_is_stays_with_us() -> None:
+    key = "io.modelcontextprotocol/serverInfo"
+    cases: list[tuple[JSON, JSON | None]] = [({key: {}, "a": 1}, {"a": 1}), ({key: {}}, None), ({}, {})]
+    for meta, expected in cases:
+        result: JSON = {"content": [], "_meta": meta}
+        answer = await relayed(Connection(modern=True, result=result), FakeRequest())
+        assert answer.get("_meta") == expected
+
+
+async def test_every_answer_says_what_kind_of_result_it_is() -> None:
+    told: JSON = {"content": [], "resultType": "x-other"}
+    assert (await relayed(Connection(modern=True), FakeRequest()))["resultType"] == "complete"
+    assert (await relayed(Connection(modern=True, result=told), FakeRequest()))["resultType"] == "x-other"
+    assert (await relayed(Connection(result=told), FakeRequest()))["resultType"] == "complete"

@@ -1,0 +1,199 @@
+"""Upstream servers on a bridge, as its clients see them: they come, change and fail, and nobody else is delayed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+from mcp import MCPError
+from mcp.client.subscriptions import ToolsListChanged
+from mcp_types import ToolListChangedNotification
+
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.errors import PublishError
+from gaia_bridge.inbound.agent_source import AgentSource
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec
+from gaia_bridge.outbound.transports.local import LocalTransport
+from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.settings import Settings, UpstreamLimits
+from tests.helpers import RunningBridge, both_eras, one_tool, running_bridge, text_of
+from tests.interaction.connecting import serving
+from tests.outbound_helpers import FakeRequest, raw_server, until
+
+pytestmark = pytest.mark.anyio
+
+QUICK = Settings(upstream=UpstreamLimits(backoff_start=0.02, stop_grace=0.1, announce_interval=0))
+
+
+def named(name: str, mode: str = "", **options: Any) -> StdioServerSpec:
+    return replace(raw_server(mode), name=name, options=ServerOptions(**options))
+
+
+def upstream(bridge: Bridge, name: str) -> Upstream:
+    [found] = [source for source in bridge.sources if source.name == name]
+    assert isinstance(found, Upstream)
+    return found
+
+
+async def in_state(bridge: Bridge, name: str, state: SourceState) -> None:
+    await until(lambda: upstream(bridge, name).status.state is state)
+
+
+async def tool_names(running: RunningBridge) -> set[str]:
+    async with running.client() as client:
+        return {tool.name for tool in (await client.list_tools()).tools}
+
+
+async def say(running: RunningBridge, tool: str) -> str:
+    async with running.client() as client:
+        return text_of(await client.call_tool(tool, {}))
+
+
+@pytest.mark.requirement("S-27")
+async def test_two_servers_that_call_themselves_and_their_tools_the_same_are_told_apart_by_their_entries() -> None:
+    async with running_bridge(one_tool(lambda _: "ours", "pid"), settings=QUICK) as running:
+        for name in ("one", "two"):
+            await running.bridge.add_upstream(named(name))
+            await upstream(running.bridge, name).wait_settled()
+        assert {"pid", "one__pid", "two__pid"} <= await tool_names(running)
+        assert {upstream(running.bridge, name).offer.info.name for name in ("one", "two")} == {"raw"}
+        answers = [await say(running, tool) for tool in ("pid", "one__pid", "two__pid")]
+        assert (answers[0], len(set(answers))) == ("ours", 3)
+
+
+@both_eras
+@pytest.mark.requirement("P-5")
+async def test_a_server_that_changes_its_tools_changes_them_for_connected_clients(mode: str) -> None:
+    told = anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    async with running_bridge(settings=QUICK) as running:
+        await running.bridge.add_upstream(named("up"))
+        await in_state(running.bridge, "up", SourceState.READY)
+        async with running.client(mode, message_handler=hear) as client:
+            assert "up__new-0" not in {tool.name for tool in (await client.list_tools()).tools}
+            if mode == "legacy":
+                await client.call_tool("up__grow", {})
+                await told.wait()
+            else:
+                async with client.listen(tools_list_changed=True) as subscription:
+                    await client.call_tool("up__grow", {})
+                    assert await anext(aiter(subscription)) == ToolsListChanged()
+            assert "up__new-0" in {tool.name for tool in (await client.list_tools()).tools}
+
+
+@pytest.mark.requirement("F-006", "F-072")
+async def test_fifty_servers_that_are_not_there_or_hang_delay_nobody() -> None:
+    specs: list[ServerSpec] = [named(f"hanging{number}", "silent") for number in range(5)]
+    specs += [StdioServerSpec(f"missing{number}", "no-such-program") for number in range(22)]
+    specs += [HttpServerSpec(f"away{number}", "http://127.0.0.1:9/mcp") for number in range(22)]
+    async with running_bridge(settings=QUICK) as running:
+        with anyio.fail_after(5):
+            for spec in (*specs, named("good")):
+                await running.bridge.add_upstream(spec)
+            assert running.bridge._readiness()["status"] == "ready"  # pyright: ignore[reportPrivateUsage]
+            assert len(await tool_names(running)) <= 11
+            await in_state(running.bridge, "good", SourceState.READY)
+            assert int(await say(running, "good__pid")) > 0
+        for number in range(22):
+            await in_state(running.bridge, f"missing{number}", SourceState.FAILED)
+        states = {source.status.state for source in running.bridge.sources if source.name.startswith("away")}
+        assert states <= {SourceState.BACKOFF, SourceState.STARTING}
+
+
+async def test_what_a_server_offers_is_known_before_it_is_started_again() -> None:
+    for started in (1, 0):
+        async with running_bridge(settings=QUICK) as running:
+            await running.bridge.add_upstream(named("up"))
+            source = upstream(running.bridge, "up")
+            await source.wait_settled()
+            assert "up__pid" in await tool_names(running)
+            assert source.details["starts"] == started
+            assert int(await say(running, "up__pid")) > 0
+            assert source.details["starts"] == 1
+
+
+async def test_a_server_that_failed_is_tried_again_when_somebody_asks() -> None:
+    async with running_bridge(one_tool(lambda _: "ours"), settings=QUICK) as running:
+        await running.bridge.add_upstream(StdioServerSpec("up", "no-such-program"))
+        await in_state(running.bridge, "up", SourceState.FAILED)
+        running.bridge.retry("up")
+        assert upstream(running.bridge, "up").status.state is SourceState.STARTING
+        await until(lambda: upstream(running.bridge, "up").details["starts"] == 2)
+        for name in ("a0", "nobody"):
+            with pytest.raises(PublishError, match="no server is published under that name"):
+                running.bridge.retry(name)
+
+
+async def test_a_client_that_asks_for_a_tool_of_a_failed_server_learns_why_there_is_none() -> None:
+    async with running_bridge(settings=QUICK) as running:
+        await running.bridge.add_upstream(StdioServerSpec("up", "no-such-program"))
+        await in_state(running.bridge, "up", SourceState.FAILED)
+        async with running.client() as client:
+            with pytest.raises(MCPError, match="server 'up' is not ready: it cannot be started: 'no-such-program'"):
+                await client.call_tool("up__pid", {})
+
+
+@pytest.mark.requirement("S-36")
+async def test_the_status_says_how_a_server_is_and_nothing_that_is_secret() -> None:
+    secret = "s3cr3t-canary-value"
+    async with running_bridge(settings=QUICK) as running:
+        await running.bridge.add_upstream(
+            replace(named("up"), env={"TOKEN": secret}, args=(*raw_server().args, secret))
+        )
+        await in_state(running.bridge, "up", SourceState.READY)
+        await upstream(running.bridge, "up").call_tool("noise", {}, FakeRequest())
+        report = running.bridge._status()  # pyright: ignore[reportPrivateUsage]
+        [source] = report["sources"]
+        assert (source["state"], source["reason"]) == ("ready", "")
+        assert source["connection"] == {
+            "transport": "stdio",
+            "protocolVersion": "2025-11-25",
+            "starts": 1,
+            "retryIn": 0,
+            "requests": 0,
+            "subscriptions": 0,
+            "errorLines": 2,
+            "garbageLines": 5,
+            "firstGarbage": source["connection"]["firstGarbage"],
+        }
+        assert secret not in json.dumps(report)
+        assert running.bridge._readiness()["sources"] == {"up": "ready"}  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_what_children_write_to_their_error_output_is_passed_on_with_their_names() -> None:
+    lines: list[tuple[str, str]] = []
+    async with Bridge(QUICK, on_error_line=lambda server, line: lines.append((server, line))) as bridge:
+        await bridge.add_upstream(named("up", "exit"))
+        await until(lambda: bool(lines))
+    assert lines[0] == ("up", "ModuleNotFoundError: No module named 'x'")
+
+
+@pytest.mark.parametrize("sse", [False, True])
+async def test_a_bridge_can_be_the_upstream_of_another_over_http(sse: bool) -> None:
+    agent = one_tool(lambda arguments: f"hello {arguments['who']}")
+    async with serving({"inner": agent}) as (url, _), running_bridge(settings=QUICK) as running:
+        await running.bridge.add_upstream(HttpServerSpec("up", f"{url}/{'sse' if sse else 'mcp'}", sse=sse))
+        await in_state(running.bridge, "up", SourceState.READY)
+        async with running.client() as client:
+            assert text_of(await client.call_tool("up__work", {"who": "you"})) == "hello you"
+        assert upstream(running.bridge, "up").details["transport"] == ("sse" if sse else "http")
+        await running.bridge.remove("up")
+
+
+async def test_an_agent_of_this_process_can_be_an_upstream() -> None:
+    agent = AgentSource(one_tool(lambda arguments: f"hello {arguments['who']}"), "inner", QUICK.agent)
+    async with running_bridge(settings=QUICK) as running, anyio.create_task_group() as tasks:
+        await tasks.start(agent.run)
+        await running.bridge.add_upstream(StdioServerSpec("up", "in process"), LocalTransport(agent))
+        await in_state(running.bridge, "up", SourceState.READY)
+        async with running.client() as client:
+            assert text_of(await client.call_tool("up__work", {"who": "you"})) == "hello you"
+        await running.bridge.remove("up")
+        tasks.cancel_scope.cancel()
