@@ -191,14 +191,20 @@ class Bridge:
     async def remove(self, name: str) -> None:
         """Stop publishing an agent or server; clients that are connected are told.
 
+        The name is free at once. A server that is working on requests is given some seconds to answer them.
+
         Raises:
             PublishError: Nothing is published under that name.
         """
         scope = self._scopes.get(name)
         if scope is None:
             raise PublishError(name, "nothing is published under that name")
+        source = next((source for source in self.sources if source.name == name), None)
         self._forget(name, scope)
-        scope.cancel()
+        if isinstance(source, Upstream):
+            self._tasks.start_soon(self._drain, source, scope)
+        else:
+            scope.cancel()
 
     async def serve_stdio(self, claimed: ClaimedStdio | None = None) -> None:
         """Serve everything on standard input and output, until the client closes our input.
@@ -277,6 +283,11 @@ class Bridge:
                 logger.exception("%s %s broke and is no longer published", source.kind.value, source.name)
             finally:
                 self._forget(source.name, scope)
+
+    async def _drain(self, source: Upstream, scope: anyio.CancelScope) -> None:
+        with anyio.move_on_after(self.settings.upstream.drain_timeout):
+            await source.wait_drained()
+        scope.cancel()
 
     def _forget(self, name: str, scope: anyio.CancelScope) -> None:
         """Publish a source no longer; nothing to do if that was done, whatever has the name now."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskStatus
 from watchfiles import Change, awatch  # pyright: ignore[reportUnknownVariableType] - trio is not installed
 
@@ -108,7 +109,7 @@ class Reloader:
         """
         self._seen = self._signature()
         try:
-            wanted = self._read()
+            wanted = await anyio.to_thread.run_sync(self._read)  # it may have to ask a keyring
         except ConfigError as error:
             logger.error("the servers stay as they are: %s", error)
             return False

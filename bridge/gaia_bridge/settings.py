@@ -162,6 +162,8 @@ class UpstreamLimits:
     """Servers whose lists are kept on disk; of more, those that were used last."""
     idle_timeout: float = 600.0
     """Seconds without a request after which a lazily started server is stopped."""
+    drain_timeout: float = 10.0
+    """Seconds for the requests in flight of a server that is no longer configured; then it is stopped (F-117)."""
     max_concurrency: int = 64
     """Requests at once; more wait their turn, within their own deadline."""
     refresh_interval: float = 1.0

@@ -57,16 +57,12 @@ class ServerLogs:
     """The log files of all servers.
 
     Args:
-        folder: Where they lie; made when the first line comes.
+        folder: Where they lie, made when the first line comes; `None` keeps nothing.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._files: dict[str, _PrivateFile | None] = {}
-
-    def path(self, server: str) -> Path:
-        """Where a server's lines are kept."""
-        return self._folder / f"{server}.log"
 
     def write(self, server: str, line: str) -> None:
         """Keep one line; a file that cannot be written is reported once, and then done without."""
@@ -82,7 +78,9 @@ class ServerLogs:
             ConfigError: The file cannot be read.
         """
         found: deque[str] = deque(maxlen=lines)
-        newest = self.path(server)
+        if self._folder is None:
+            return []
+        newest = _path(self._folder, server)
         for path in (newest.with_name(f"{newest.name}.1"), newest):
             try:
                 with path.open(encoding="utf-8", errors="replace") as file:
@@ -102,11 +100,18 @@ class ServerLogs:
                     file.close()
 
     def _opened(self, server: str) -> _PrivateFile | None:
+        if self._folder is None:
+            return None
+        path = _path(self._folder, server)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = _PrivateFile(self.path(server), maxBytes=MAX_BYTES, backupCount=1)
+            file = _PrivateFile(path, maxBytes=MAX_BYTES, backupCount=1)
         except OSError as error:
-            logger.warning("%s is not kept: %s", self.path(server), error.strerror)
+            logger.warning("%s is not kept: %s", path, error.strerror)
             return None
         file.setFormatter(logging.Formatter(_FORMAT))
         return file
+
+
+def _path(folder: Path, server: str) -> Path:
+    return folder / f"{server}.log"

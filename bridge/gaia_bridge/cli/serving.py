@@ -8,35 +8,37 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import os
+import signal
+import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import click
+from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli.banner import Access, banner
+from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.logs import keep_log
+from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge.cli.shutdown import Deadline, Shutdown, ended_by_interrupt
-from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import LoadedAgent, find_agents
-from gaia_bridge.errors import ConfigError, PublishError
+from gaia_bridge.errors import ConfigError
 from gaia_bridge.inbound.access import AccessPolicy, check_exposure
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.inbound.stdio import claim_stdio
 from gaia_bridge.inbound.token import load_or_create_token
-from gaia_bridge.model import NamingPolicy, ServerSpec
+from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
+from gaia_bridge.reloading import Reloader
 from gaia_bridge.settings import Settings
 
 __all__ = ["ServeOptions", "run"]
 
 logger = logging.getLogger(__name__)
-
-_PROJECT_SERVERS = Path("mcp_servers.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,9 @@ class _Content:
 
     agents: Sequence[LoadedAgent]
     servers: Sequence[ServerSpec]
+    """At the start."""
+    configured: ConfiguredServers
+    """And later."""
 
 
 def run(options: ServeOptions) -> int:
@@ -121,36 +126,60 @@ def _run(
     deadline = Deadline()
 
     async def main() -> None:
-        shutdown = Shutdown(deadline, grace, children=bool(content.servers))
+        shutdown = Shutdown(deadline, grace, has_children=lambda: _has_servers(bridge))
         async with anyio.create_task_group() as tasks:
             await tasks.start(shutdown.watch)
-            async with Bridge(options.settings, options.names) as bridge:
+            async with bridge:
                 with shutdown.scope:
-                    await _publish(bridge, content)
+                    await _publish(bridge, content, tasks)
                     await serve(bridge, shutdown)
                 shutdown.begin()
             tasks.cancel_scope.cancel()
 
     use_uvloop = importlib.util.find_spec("uvloop") is not None
-    try:
-        anyio.run(main, backend_options={"use_uvloop": use_uvloop})
-    finally:
-        deadline.finish()
+    with closing(_server_logs()) as logs:
+        bridge = Bridge(options.settings, options.names, on_error_line=logs.write)
+        try:
+            anyio.run(main, backend_options={"use_uvloop": use_uvloop})
+        finally:
+            deadline.finish()
 
 
-async def _publish(bridge: Bridge, content: _Content) -> None:
+async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
     refused = await bridge.add_agents({loaded.name: loaded.agent for loaded in content.agents})
     for error in refused.values():
         raise error
-    for spec in content.servers:
-        try:
-            await bridge.add_upstream(spec)
-        except PublishError as error:
-            logger.error("server %s is left out: %s", spec.name, error)
+    reloader = Reloader(bridge, content.configured.again, content.configured.files)
+    await reloader.apply(content.servers)
+    await tasks.start(reloader.watch)
+    await tasks.start(_reload_when_asked, reloader)
+
+
+async def _reload_when_asked(reloader: Reloader, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    """Reload on SIGHUP, as servers do (F-117). In a terminal that signal means that the terminal is gone."""
+    if sys.stderr.isatty():
+        task_status.started()
+        return
+    with anyio.open_signal_receiver(signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            await reloader.reload()
+
+
+def _has_servers(bridge: Bridge) -> bool:
+    return any(source.kind is SourceKind.SERVER for source in bridge.sources)
+
+
+def _server_logs() -> ServerLogs:
+    try:
+        return ServerLogs(default_log_folder())
+    except ConfigError:  # no home folder: their lines are in our own log
+        return ServerLogs(None)
 
 
 def _load(options: ServeOptions) -> _Content:
-    servers = _servers(options.config)
+    configured = ConfiguredServers(options.config)
+    servers = configured.first()
     with keep_log():
         found = find_agents(options.agents)
     for entry in found:
@@ -158,31 +187,4 @@ def _load(options: ServeOptions) -> _Content:
             raise entry.failures[0]
         for failure in entry.failures:
             logger.warning("left out: %s", failure)
-    return _Content([agent for entry in found for agent in entry.agents], servers)
-
-
-def _servers(config: Path | None) -> Sequence[ServerSpec]:
-    """The upstream servers of the user's own file, or of the one that was named.
-
-    A file that lies in the project may come from a stranger, and its command lines would be run: it must be named.
-    """
-    path = config or _user_servers()
-    if config is None and _PROJECT_SERVERS.is_file() and not (path and path.samefile(_PROJECT_SERVERS)):
-        logger.warning("./%s is not used; with --config ./%s it is", _PROJECT_SERVERS, _PROJECT_SERVERS)
-    if path is None:
-        return ()
-    found = load_servers(path)
-    if not found.servers and not found.skipped:
-        logger.warning('%s names no servers; expected {"mcpServers": {NAME: {"command": ...}}}', found.path)
-    for warning in found.warnings:
-        logger.warning("%s", warning)
-    for skipped in found.skipped:
-        logger.warning("%s: server %s is left out: %s", found.path, skipped.name, skipped.reason)
-    return found.servers
-
-
-def _user_servers() -> Path | None:
-    with suppress(ConfigError):  # no home folder
-        path = default_servers_path()
-        return path if os.path.exists(path) else None  # also false where we may not look; Path.exists would raise
-    return None
+    return _Content([agent for entry in found for agent in entry.agents], servers, configured)

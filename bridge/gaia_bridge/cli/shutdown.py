@@ -60,19 +60,19 @@ class Shutdown:
     Args:
         deadline: Bounds what comes after the end.
         grace: Seconds that open requests have to finish.
-        children: Whether upstream servers run.
+        has_children: Whether upstream servers run, asked when it matters.
 
     Attributes:
         scope: What runs until the end; cancelled by the first signal.
         stop: What the first signal calls instead, once there is something gentler.
     """
 
-    def __init__(self, deadline: Deadline, grace: float, *, children: bool) -> None:
+    def __init__(self, deadline: Deadline, grace: float, *, has_children: Callable[[], bool]) -> None:
         self.scope = anyio.CancelScope()
         self.stop: Callable[[], None] = self.scope.cancel
         self._deadline = deadline
         self._grace = grace
-        self._teardown = _TEARDOWN + (_CHILDREN if children else 0)
+        self._has_children = has_children
 
     async def watch(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Act on SIGINT and SIGTERM until cancelled."""
@@ -84,12 +84,15 @@ class Shutdown:
                     os._exit(128 + number)
                 signalled = True
                 logger.info("%s: ending; once more ends at once", signal.Signals(number).name)
-                self._deadline.begin(self._grace + self._teardown)
+                self._deadline.begin(self._grace + self._teardown())
                 self.stop()
 
     def begin(self) -> None:
         """Serving has ended by itself: what remains is to put things away."""
-        self._deadline.begin(self._teardown)
+        self._deadline.begin(self._teardown())
+
+    def _teardown(self) -> float:
+        return _TEARDOWN + (_CHILDREN if self._has_children() else 0)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -10,15 +11,21 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
+import httpx2
 
+from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
-from gaia_bridge.outbound.transport import Link, Receiver, Transport
+from gaia_bridge.outbound.oauth.interaction import UserInteraction
+from gaia_bridge.outbound.oauth.provider import oauth_for
+from gaia_bridge.outbound.transport import Link, Receiver, Transport, UpstreamError
 from gaia_bridge.outbound.transports.sse import SseTransport
 from gaia_bridge.outbound.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["Pace", "Watched", "kind_of", "limits_for", "secrets_of", "transport_for"]
+
+logger = logging.getLogger(__name__)
 
 _SECRET: Final = 8
 """Characters from which on a value may be a secret; shorter ones are in every text."""
@@ -27,21 +34,41 @@ _SECRET_ARGUMENT: Final = 16
 """The same for an argument: shorter ones are names and options."""
 
 
-def transport_for(spec: ServerSpec, limits: UpstreamLimits, on_error_line: Callable[[str], None]) -> Transport:
+def transport_for(
+    spec: ServerSpec,
+    limits: UpstreamLimits,
+    on_error_line: Callable[[str], None] | None = None,
+    interaction: UserInteraction | None = None,
+) -> Transport:
     """How to reach a server.
 
     Args:
         spec: Its entry.
         limits: Bounds.
         on_error_line: Told every line of a child's error output, redacted.
+        interaction: How the user is asked to log in, where a server on the network wants that; without, a request
+            that needs a login fails and says what to run.
     """
     match spec:
         case StdioServerSpec():
             return StdioTransport(spec, limits, on_error_line)
         case HttpServerSpec(sse=True):
-            return SseTransport(spec, limits)
+            return SseTransport(spec, limits, auth=_authorisation(spec, limits, interaction))
         case HttpServerSpec():
-            return StreamableHttpTransport(spec, limits)
+            return StreamableHttpTransport(spec, limits, auth=_authorisation(spec, limits, interaction))
+
+
+def _authorisation(
+    spec: HttpServerSpec, limits: UpstreamLimits, interaction: UserInteraction | None
+) -> httpx2.Auth | None:
+    """What logs in where the server asks for it. An entry that says itself who we are is taken at its word."""
+    if any(name.lower() == "authorization" for name in spec.headers):
+        return None
+    try:
+        return oauth_for(spec, limits, interaction=interaction)
+    except (ConfigError, UpstreamError) as error:  # the transport says for itself what is wrong with a URL
+        logger.debug("server %r cannot be logged in to: %s", spec.name, error)
+        return None
 
 
 def kind_of(spec: ServerSpec) -> str:

@@ -119,6 +119,9 @@ class Supervisor(Generic[C]):
         """How often a connection was tried."""
         self.requests = 0
         """How many requests wait or are worked on."""
+        self.drained = anyio.Event()
+        """Set when there is none."""
+        self.drained.set()
         self._connection: C | None = None
         self._attempt = _Attempt()
         self._over = anyio.Event()
@@ -160,11 +163,15 @@ class Supervisor(Generic[C]):
     @contextmanager
     def using(self) -> Generator[None]:
         """A request that needs the server, from its first wish to its end."""
+        if not self.requests:
+            self.drained = anyio.Event()
         self.requests += 1
         try:
             yield
         finally:
             self.requests -= 1
+            if not self.requests:
+                self.drained.set()
             self._used_at = anyio.current_time()
 
     async def connection(self, patience: float) -> C:

@@ -138,6 +138,10 @@ class Upstream:
         await self._supervisor.settled.wait()
         return self.status
 
+    async def wait_drained(self) -> None:
+        """Wait until none of its requests is in flight. Bounded by their own deadlines."""
+        await self._supervisor.drained.wait()
+
     def retry(self) -> None:
         """Try again now what failed; nothing to do while it works."""
         self._supervisor.retry()

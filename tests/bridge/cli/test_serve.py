@@ -82,13 +82,16 @@ def test_a_broken_configuration_is_located(tmp_path: Path, capsys: pytest.Captur
     assert "servers.json:2" in error_of(capsys, "--port", "0", "--config", "servers.json", code=78)
 
 
-def test_a_broken_configuration_of_the_user_is_not_passed_over(
+@pytest.mark.requirement("S3-21")
+def test_a_broken_configuration_of_the_user_is_told_and_keeps_nothing_else_from_being_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".gaia").mkdir()
     (tmp_path / ".gaia/mcp_servers.json").write_text("[]", encoding="utf-8")
-    assert "mcp_servers.json" in error_of(capsys, "--port", "0", code=78)
+    assert main(["serve", "--port", "0", "missing.py"]) == 66  # it got as far as the agents
+    assert "its servers are left out: " in (said := capsys.readouterr().err)
+    assert "mcp_servers.json: the file holds a list" in said
 
 
 def test_a_home_that_cannot_be_looked_into_is_no_obstacle(
@@ -115,10 +118,14 @@ def test_a_failure_leaves_no_socket_and_no_signal_handler_behind(capsys: pytest.
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_config_of_the_project_is_only_pointed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.requirement("S-25", "C-19")
+def test_a_server_of_the_project_is_not_started_before_it_was_approved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     touched = tmp_path / "touched"
     server = {"command": sys.executable, "args": ["-c", f"open({str(touched)!r}, 'w')"]}
     (tmp_path / "mcp_servers.json").write_text(json.dumps({"mcpServers": {"evil": server}}), encoding="utf-8")
     assert main(["serve", "--port", "0", "missing.py"]) == 66
-    assert "./mcp_servers.json is not used; with --config ./mcp_servers.json it is" in capsys.readouterr().err
+    assert "server evil is left out: a file of this project lists it" in (said := capsys.readouterr().err)
+    assert "run: gaia-bridge trust evil" in said
     assert not touched.exists()

@@ -32,6 +32,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.client.exchange import Exchange
 from gaia_bridge.outbound.client.facts import ClientRole, Deadline, Era, Greeting
+from gaia_bridge.outbound.oauth.errors import AuthorizationError
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
@@ -118,7 +119,8 @@ async def _race(exchange: Exchange, role: ClientRole, limits: UpstreamLimits, pa
     exchange.tasks.start_soon(discovering.run)
     with anyio.move_on_after(patience):
         await news.wait()
-    if isinstance(discovering.error, _DisjointError | ConnectionLostError):
+    # Who cannot be authorised for one cannot for the other; but the user would be asked to log in a second time.
+    if isinstance(discovering.error, _DisjointError | ConnectionLostError | AuthorizationError):
         raise discovering.error
     greeting = discovering.greeting
     if greeting is None:

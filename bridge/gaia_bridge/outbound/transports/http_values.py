@@ -13,7 +13,7 @@ from typing import Final
 
 import httpx2
 
-from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.outbound.transport import LaunchError
 from gaia_bridge.text import one_line
 
 __all__ = ["checked_headers", "named_status", "origin", "reason_of", "retry_after", "shown", "usable_url"]
@@ -54,16 +54,16 @@ def usable_url(url: str) -> httpx2.URL:
     """The URL of a server, parsed.
 
     Raises:
-        UpstreamError: It is none. The text does not repeat it.
+        LaunchError: It is none. The text does not repeat it.
     """
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, TypeError, ValueError):
-        raise UpstreamError("has a URL that cannot be read") from None
+        raise LaunchError("has a URL that cannot be read") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise UpstreamError("has a URL that does not begin with http:// or https:// and a host")
+        raise LaunchError("has a URL that does not begin with http:// or https:// and a host")
     if parsed.port is not None and not 0 < parsed.port <= _LAST_PORT:
-        raise UpstreamError(f"has a URL with the port {parsed.port}; ports are 1 to {_LAST_PORT}")
+        raise LaunchError(f"has a URL with the port {parsed.port}; ports are 1 to {_LAST_PORT}")
     return parsed
 
 
@@ -71,14 +71,14 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers, names in lower case; nothing in them can end a line (S-6).
 
     Raises:
-        UpstreamError: A header cannot be sent; names it, and keeps its value to itself.
+        LaunchError: A header cannot be sent; names it, and keeps its value to itself.
     """
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise UpstreamError(f"cannot be sent the header {one_line(name, 60)!r}: only visible ASCII can")
+            raise LaunchError(f"cannot be sent the header {one_line(name, 60)!r}: only visible ASCII can")
     checked = {name.lower(): value for name, value in headers.items()}
     if refused := _OURS & checked.keys():
-        raise UpstreamError(f"cannot be sent a header {min(refused)!r} of your own: it belongs to the connection")
+        raise LaunchError(f"cannot be sent a header {min(refused)!r} of your own: it belongs to the connection")
     return checked
 
 

@@ -19,6 +19,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import ClientRole, Era, connect
+from gaia_bridge.outbound.oauth.errors import AuthorizationError
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import (
@@ -266,6 +267,17 @@ async def test_a_request_that_fails_on_the_way_is_no_verdict_about_the_era() -> 
 
     async with connected(fails) as (connection, _):
         assert not connection.greeting.modern
+
+
+async def test_who_cannot_be_authorised_for_the_probe_is_not_asked_to_log_in_again_for_the_handshake() -> None:
+    async def fails(wire: Wire) -> None:
+        wire.fail(await wire.next("server/discover"), AuthorizationError("the login was refused"))
+
+    transport = ScriptedTransport(fails)
+    with pytest.raises(AuthorizationError, match="the login was refused"), anyio.fail_after(5):
+        async with connect(transport, Role(), QUICK):
+            pass
+    assert [methods(wire) for wire in transport.wires] == [["server/discover"]]
 
 
 @pytest.mark.requirement("F-041")

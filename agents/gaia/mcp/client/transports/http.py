@@ -53,11 +53,6 @@ class HTTPTransport(ConnectionTransport):
         return transport
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
-        spec = HttpServerSpec(self.name, self.url, self.headers, self.sse)
-        if self.sse:
-            from gaia_bridge.outbound.transports.sse import SseTransport
+        from gaia_bridge.outbound.reaching import transport_for
 
-            return SseTransport(spec, limits)
-        from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
-
-        return StreamableHttpTransport(spec, limits)
+        return transport_for(HttpServerSpec(self.name, self.url, self.headers, self.sse), limits)

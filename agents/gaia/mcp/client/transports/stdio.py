@@ -41,15 +41,16 @@ class StdioTransport(ConnectionTransport):
         timeout: float = 30,
         debug: bool = False,
         args: Sequence[str] | None = None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__("the server", timeout, debug)
         self.command = command
         self.args = list(args or ())
         self.env = dict(env or {})
         program, *arguments = split_command(command) if args is None else [command, *args]
+        values = {name: str(value) for name, value in self.env.items() if value is not None}  # a common slip (C9)
         # The specification wants the environment inherited (S0-61); the bridge itself passes on much less.
-        self._spec = StdioServerSpec(self.name, program, tuple(arguments), self.env, inherit_env=True)
+        self._spec = StdioServerSpec(self.name, program, tuple(arguments), values, inherit_env=True)
         self._understood: object = None
 
     @classmethod

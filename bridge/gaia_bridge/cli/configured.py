@@ -1,0 +1,83 @@
+"""The upstream servers that `serve` starts: those of the user, and those of the project that the user has approved."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from gaia_bridge.config import LayerState, LoadReport, ServersConfig, TrustStore
+from gaia_bridge.config.servers_file import is_disabled
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.model import ServerSpec
+
+__all__ = ["ConfiguredServers"]
+
+logger = logging.getLogger(__name__)
+
+
+class ConfiguredServers:
+    """Reads the configuration, once at the start and again whenever a file changes.
+
+    Args:
+        path: The one file that counts, approved by being named; if `None`, the user's file and the project's.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._config = ServersConfig(path)
+        self._path = path
+        self._told: frozenset[str] = frozenset()
+
+    @property
+    def files(self) -> list[Path]:
+        """What decides about the servers: an approval does as well."""
+        files = [layer.path for layer in self._config.layers]
+        return files if self._path else [*files, TrustStore().path]
+
+    def first(self) -> Sequence[ServerSpec]:
+        """The servers at the start. A broken file that was not named leaves its servers out.
+
+        Raises:
+            ConfigError: The file that was named cannot be used, or what was approved cannot be looked up.
+        """
+        report = self._report()
+        if self._path is not None and all(layer.state is LayerState.ABSENT for layer in self._config.layers):
+            raise ConfigError(str(self._path), "cannot be read: No such file or directory")
+        for error in report.errors:
+            if self._path is not None:
+                raise error
+            logger.error("its servers are left out: %s", error)
+        self._tell(report)
+        if self._path is not None and not report.servers and not report.skipped:
+            logger.warning('%s names no servers; expected {"mcpServers": {NAME: {"command": ...}}}', self._path)
+        return report.servers
+
+    def again(self) -> Sequence[ServerSpec]:
+        """The servers after a change.
+
+        Raises:
+            ConfigError: A file cannot be used; whatever runs should stay as it is.
+        """
+        self._config.reload()
+        report = self._report()
+        for error in report.errors:
+            raise error
+        self._tell(report)
+        return report.servers
+
+    def _report(self) -> LoadReport:
+        return self._config.resolve(trust=None if self._path else TrustStore())
+
+    def _tell(self, report: LoadReport) -> None:
+        """Say what is left out, and what is odd; not again what was said before."""
+        lines = list(report.warnings)
+        for layer in report.layers:
+            lines += [
+                f"{layer.layer.path}: server {skipped.name} is left out: {skipped.reason}"
+                for skipped in layer.skipped
+                if not is_disabled(layer.layer.entries[skipped.name])
+            ]
+        for line in lines:
+            if line not in self._told:
+                logger.warning("%s", line)
+        self._told = frozenset(lines)

@@ -1,0 +1,97 @@
+"""Programs of other hands that tests need: installed on first use and kept, for all runs of this user.
+
+They are kept under the user's cache folder, by what exactly was installed, so that test processes that run at once, and
+other checkouts, share them. Where they cannot be had the tests are skipped, unless `CI` is set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from filelock import FileLock
+
+from tests.conformance.runner import CannotRunError, install_packages
+
+__all__ = ["node_modules", "python_with", "required"]
+
+CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "gaia-mcp-bridge-tests"
+"""Found out when this module is imported: tests have homes of their own."""
+INSTALL_SECONDS = 300
+
+
+def python_with(*requirements: str) -> str:
+    """The Python of a virtual environment that has what is required.
+
+    Args:
+        requirements: As for pip, with the versions that will do.
+
+    Raises:
+        CannotRunError: pip could not install them.
+    """
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    place = CACHE / f"python{version}-{_digest('\n'.join(requirements))}"
+    interpreter, stamp = place / "bin" / "python", place / "installed"
+    with _locked(place):
+        if not (interpreter.exists() and stamp.exists()):
+            venv.create(place, clear=True, symlinks=True)
+            pip = [sys.executable, "-m", "pip", "--python", str(interpreter), "install", "--quiet", "--retries", "1"]
+            done = subprocess.run(
+                [*pip, *requirements], capture_output=True, encoding="utf-8", timeout=INSTALL_SECONDS, check=False
+            )
+            if done.returncode != 0:
+                raise CannotRunError(f"pip could not install {' '.join(requirements)}:\n{done.stderr}")
+            stamp.touch()
+    return str(interpreter)
+
+
+def node_modules(folder: Path) -> Path:
+    """The packages that a folder pins.
+
+    Args:
+        folder: Has `package.json`, `package-lock.json` and `.npmrc`.
+
+    Raises:
+        CannotRunError: npm could not install them.
+    """
+    place = CACHE / f"node-{_digest((folder / 'package-lock.json').read_text('utf-8'))}"
+    with _locked(place):
+        place.mkdir(exist_ok=True)
+        for name in ("package.json", "package-lock.json", ".npmrc"):
+            shutil.copyfile(folder / name, place / name)
+        install_packages(place)
+    return place / "node_modules"
+
+
+@contextmanager
+def required(what: str) -> Generator[None]:
+    """Skip the test if something cannot be installed here; on a CI machine it has to be.
+
+    Args:
+        what: Names it.
+    """
+    try:
+        yield
+    except (CannotRunError, OSError, subprocess.SubprocessError) as error:
+        if os.environ.get("CI"):
+            raise
+        reason = str(error).partition("\n")[0]
+        pytest.skip(f"{what} cannot be installed here: {reason}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _locked(place: Path) -> FileLock:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(place.with_name(f"{place.name}.lock"), timeout=INSTALL_SECONDS * 2)
