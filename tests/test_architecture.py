@@ -93,11 +93,13 @@ OWNERS = {
         "gaia_bridge.outbound.*",
     ),
     "click": ("gaia_bridge.cli*", "gaia.cli"),
+    "filelock": ("gaia_bridge.config.writing", "gaia_bridge.outbound.oauth.store"),
     "h11": ("gaia_bridge.inbound.listener",),
+    "httpx2": ("gaia_bridge.outbound.*",),
     "jsonschema_rs": ("gaia_bridge.schema",),
     "mcp": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
     "mcp_types": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
-    "rich": ("gaia.agents.base.console",),
+    "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.naming"),
     "sse_starlette": ("gaia_bridge.inbound.listener",),
     "starlette": (
         "gaia_bridge.bridge",
@@ -107,6 +109,7 @@ OWNERS = {
     ),
     "uvicorn": ("gaia_bridge.inbound.listener",),
     "uvloop": (),  # anyio loads it
+    "watchfiles": ("gaia_bridge.reloading",),
 }
 """The only modules that may import each of these libraries, as patterns."""
 

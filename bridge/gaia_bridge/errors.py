@@ -5,6 +5,7 @@
     ├── AgentLoadError           an agent that could not be found or built: fix the reference or the class
     ├── PublishError             a name that is taken or not allowed: choose another
     ├── ListenError              an address that cannot be served: choose another, or allow it explicitly
+    ├── ServerUnavailableError   a configured server that cannot be reached: see what it says, or mend its entry
     └── RequestError             one request failed; the connection and everything else go on
         ├── ToolError            anticipated by the agent: its text is meant for the model
         ├── ProtocolError        becomes a JSON-RPC error with the code and data given
@@ -38,6 +39,7 @@ __all__ = [
     "RequestCancelledError",
     "RequestError",
     "ResourceNotFoundError",
+    "ServerUnavailableError",
     "ToolError",
 ]
 
@@ -104,6 +106,20 @@ class ListenError(BridgeError):
         self.address = address
         self.problem = problem
         self.hint = hint
+
+
+class ServerUnavailableError(BridgeError):
+    """A configured server that cannot be reached, or does not do its part.
+
+    Args:
+        name: The server.
+        problem: What it did.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"server {name!r}: {problem}")
+        self.name = name
+        self.problem = problem
 
 
 class RequestError(BridgeError):

@@ -22,7 +22,7 @@ from gaia_bridge.model import StdioServerSpec
 from tests.helpers import running_bridge
 
 ROOT = Path(__file__).parents[2]
-README, GUIDE = ROOT / "README.md", ROOT / "docs" / "guide.md"
+README, GUIDE, SERVERS = ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "servers.md"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -125,7 +125,41 @@ def commands(page: Path) -> list[list[str]]:
     return [shlex.split(command)[1:] for command in found]
 
 
-@pytest.mark.parametrize("arguments", commands(README) + commands(GUIDE), ids=" ".join)
+@pytest.mark.requirement("S3-23")
+def test_the_configuration_of_the_page_about_servers_is_understood_and_its_stacking_order_described(
+    tmp_path: Path,
+) -> None:
+    [text] = blocks(SERVERS, "json")
+    file = tmp_path / "mcp_servers.json"
+    file.write_text(text, encoding="utf-8")
+    found = load_servers(file, {"ISSUES_TOKEN": "t"})
+    assert [spec.name for spec in found.servers] == ["time", "issues", "old"]
+    assert (found.skipped, found.warnings) == ((), ())
+    page = " ".join(SERVERS.read_text(encoding="utf-8").split())
+    assert "`~/.gaia/mcp_servers.json` (global), and over it `./mcp_servers.json` (local" in page
+
+
+def test_the_clients_of_the_page_about_servers_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a server of ours in the place of the one that they name."""
+    program = tmp_path / "uvx"
+    server = ROOT / "tests" / "servers" / "stdio_upstream.py"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{server}"\n', encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    exec(example(SERVERS, "MCPClient.from_config"), {})
+    assert len(capsys.readouterr().out.splitlines()) > 2
+    page: dict[str, Any] = {}
+    exec(example(SERVERS, "class TimeAgent"), page)
+    agent = page["TimeAgent"](silent_mode=True)
+    try:
+        assert agent.list_mcp_servers() == ["time"]
+    finally:
+        agent.disconnect_mcp_server("time")
+
+
+@pytest.mark.parametrize("arguments", commands(README) + commands(GUIDE) + commands(SERVERS), ids=" ".join)
 def test_a_command_of_the_pages_is_one_of_ours(arguments: list[str]) -> None:
     name, *rest = arguments
     command = program.get_command(click.Context(program), name)
@@ -135,7 +169,7 @@ def test_a_command_of_the_pages_is_one_of_ours(arguments: list[str]) -> None:
 
 
 def test_every_link_to_a_file_of_the_repository_leads_somewhere() -> None:
-    for page in (README, GUIDE, ROOT / "docs" / "architecture.md", ROOT / "vscode-config" / "README.md"):
+    for page in (README, GUIDE, SERVERS, ROOT / "docs" / "architecture.md", ROOT / "vscode-config" / "README.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 

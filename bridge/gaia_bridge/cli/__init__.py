@@ -1,9 +1,10 @@
 """The command line, `gaia-bridge COMMAND` or `gaia mcp COMMAND`. Exit codes, after sysexits.h:
 
     0    done; also after a server was ended by one SIGINT or SIGTERM, or by its client
+    1    the tool that was called says that it failed
     64   the command line is wrong
     66   an agent cannot be loaded or published
-    69   the address cannot be listened on
+    69   the address cannot be listened on, or the server cannot be reached
     70   an error of the bridge itself; `--debug` shows where
     78   a configuration file or option cannot be used
     130, 143   ended at once, by a second SIGINT or SIGTERM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from gaia_bridge.errors import AgentLoadError, ConfigError, ListenError, PublishError
+from gaia_bridge.errors import AgentLoadError, ConfigError, ListenError, PublishError, ServerUnavailableError
 
 __all__ = ["ExitCode", "exit_code_of"]
 
@@ -13,6 +13,7 @@ class ExitCode(IntEnum):
     """What the process ends with; names and numbers after sysexits.h."""
 
     OK = 0
+    TOOL_FAILED = 1
     USAGE = 64
     NO_AGENT = 66
     UNAVAILABLE = 69
@@ -25,6 +26,7 @@ _CODES: tuple[tuple[type[BaseException], ExitCode], ...] = (
     (AgentLoadError, ExitCode.NO_AGENT),
     (PublishError, ExitCode.NO_AGENT),
     (ListenError, ExitCode.UNAVAILABLE),
+    (ServerUnavailableError, ExitCode.UNAVAILABLE),
     (ConfigError, ExitCode.CONFIG),
 )
 

@@ -13,6 +13,11 @@ from gaia_bridge.cli.agents import agents
 from gaia_bridge.cli.exits import ExitCode, exit_code_of
 from gaia_bridge.cli.options import is_debug
 from gaia_bridge.cli.serve import serve
+from gaia_bridge.cli.servers.asking import call, test_client, tools
+from gaia_bridge.cli.servers.editing import add, disable, enable, remove
+from gaia_bridge.cli.servers.listing import list_servers, logs
+from gaia_bridge.cli.servers.trusting import login, trust
+from gaia_bridge.cli.servers.watching import completion, status
 from gaia_bridge.errors import BridgeError
 
 __all__ = ["main", "program"]
@@ -52,20 +57,28 @@ class _Program(click.Group):
 
 
 _EPILOG = """\b
-Exit codes: 0 done, 64 wrong command line, 66 agent cannot be loaded,
-69 address cannot be listened on, 70 error of the bridge itself,
-78 configuration cannot be used, 130 or 143 ended by a second signal."""
+Exit codes: 0 done, 1 tool failed, 64 wrong command line,
+66 agent cannot be loaded, 69 address cannot be listened on or server not
+reached, 70 error of the bridge itself, 78 configuration cannot be used,
+130 or 143 ended by a second signal."""
+
+
+_COMMANDS = [
+    *(serve, agents, status),
+    *(add, list_servers, tools, call, test_client, remove, enable, disable, trust, login, logs),
+    completion,
+]
 
 
 @click.group(
     cls=_Program,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands=[serve, agents],
+    commands=_COMMANDS,
 )
 @click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
 def program() -> None:
-    """Publish Python agents as MCP servers to editors."""
+    """Publish Python agents and MCP servers to editors, and use MCP servers."""
 
 
 def _report(ctx: click.Context, error: BaseException) -> ExitCode:

@@ -1,0 +1,176 @@
+"""`gaia-bridge tools`, `call`, `test-client`: what a server says when it is really asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.servers.naming import complete_server, config_option, json_option, print_json, usable_spec
+from gaia_bridge.jsontypes import is_array, is_object
+from gaia_bridge.text import one_line
+
+if TYPE_CHECKING:
+    from gaia_bridge.cli.servers.probing import Probe
+    from gaia_bridge.jsontypes import JSON
+    from gaia_bridge.model import ServerSpec
+    from gaia_bridge.outbound.transport import Transport
+    from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["call", "test_client", "tools"]
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_server)
+@json_option
+@config_option
+def tools(name: str, as_json: bool, config: Path | None) -> int:
+    """Show the tools of a server."""
+    found = _probed(_spec(name, config)).definitions.get("tool", [])
+    if as_json:
+        print_json({"tools": found})
+        return ExitCode.OK
+    for tool in found:
+        click.echo(click.style(one_line(str(tool.get("name"))), bold=True))
+        if description := one_line(str(tool.get("description") or "")):
+            click.echo(f"  {description}")
+        for line in _parameters(tool.get("inputSchema")):
+            click.echo(f"    {line}")
+    if not found:
+        click.echo(f"{name} has no tools", err=True)
+    return ExitCode.OK
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name", shell_complete=complete_server)
+@click.argument("tool")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JSON | KEY=VALUE...]")
+@json_option
+@config_option
+def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config: Path | None) -> int:
+    """Call a tool of a server.
+
+    Its arguments are one JSON object, or KEY=VALUE words, read as the tool's schema wants them; KEY:=JSON says it
+    exactly.
+    """
+    from gaia_bridge.cli.servers.arguments import ArgumentsError, tool_arguments
+    from gaia_bridge.cli.servers.naming import unknown_hint
+    from gaia_bridge.cli.servers.probing import UnknownToolError
+    from gaia_bridge.cli.servers.probing import call as call_tool
+    from gaia_bridge.cli.servers.reaching import reach
+
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        reached = f"{progress:g}" + ("" if total is None else f"/{total:g}")
+        click.echo(one_line(f"{reached} {message or ''}"), err=True)
+
+    async def ask(transport: Transport, limits: UpstreamLimits) -> Any:
+        return await call_tool(transport, limits, tool, lambda schema: tool_arguments(arguments, schema), show)
+
+    try:
+        answer = reach(_spec(name, config), ask)
+    except UnknownToolError as error:
+        raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
+    except ArgumentsError as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        print_json(answer.result)
+    else:
+        content = answer.result.get("content")
+        for block in content if is_array(content) else []:
+            click.echo(_shown(block), err=answer.failed)
+    return ExitCode.TOOL_FAILED if answer.failed else ExitCode.OK
+
+
+@click.command("test-client")
+@click.argument("name", shell_complete=complete_server)
+@json_option
+@config_option
+def test_client(name: str, as_json: bool, config: Path | None) -> int:
+    """Test a server: connect, list, ping; with timings."""
+    found = _probed(_spec(name, config))
+    greeting = found.greeting
+    facts: JSON = {
+        "server": greeting.info,
+        "protocolVersion": greeting.revision,
+        "era": greeting.era.value,
+        "capabilities": greeting.capabilities,
+        "connectSeconds": round(found.connected, 4),
+        "listSeconds": round(found.listed, 4),
+        "pingSeconds": None if found.ping is None else round(found.ping, 5),
+        "definitions": {kind: len(items) for kind, items in found.definitions.items()},
+        "problems": found.problems,
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        _print_test(name, found)
+    return ExitCode.UNAVAILABLE if found.problems else ExitCode.OK
+
+
+def _print_test(name: str, found: Probe) -> None:
+    greeting = found.greeting
+    who = (
+        one_line(" ".join(str(greeting.info.get(key, "")) for key in ("name", "version"))) or "a server without a name"
+    )
+    counts = ", ".join(
+        f"{len(items)} {kind}{'' if len(items) == 1 else 's'}" for kind, items in found.definitions.items()
+    )
+    lines = [
+        ("server", who),
+        ("protocol", f"{greeting.revision} ({greeting.era.value})"),
+        ("capabilities", one_line(", ".join(greeting.capabilities)) or "none"),
+        ("connected", f"in {found.connected * 1000:.0f} ms"),
+        ("listed", f"{counts or 'nothing'}, in {found.listed * 1000:.0f} ms"),
+        ("ping", "not answered" if found.ping is None else f"{found.ping * 1000:.1f} ms"),
+    ]
+    for label, text in lines:
+        click.echo(f"{label:<13} {text}")
+    for problem in found.problems:
+        click.echo(f"{click.style('problem', fg='red'):<13} {one_line(problem)}")
+    if not found.problems:
+        click.echo(f"{name} works")
+
+
+def _spec(name: str, config: Path | None) -> ServerSpec:
+    from gaia_bridge.config import ServersConfig
+
+    return usable_spec(ServersConfig(config), name)
+
+
+def _probed(spec: ServerSpec) -> Probe:
+    from gaia_bridge.cli.servers.probing import probe
+    from gaia_bridge.cli.servers.reaching import reach
+
+    return reach(spec, probe)
+
+
+def _parameters(schema: object) -> list[str]:
+    properties = schema.get("properties") if is_object(schema) else None
+    if not is_object(schema) or not is_object(properties):
+        return []
+    required = schema.get("required")
+    needed = required if is_array(required) else []
+    lines: list[str] = []
+    for key, found in properties.items():
+        about: JSON = found if is_object(found) else {}
+        kind = about.get("type") or ("one of several" if "anyOf" in about or "oneOf" in about else "any")
+        optional = "" if key in needed else " (optional)"
+        lines.append(one_line(f"{key}: {kind}{optional}  {about.get('description') or ''}", 160))
+    return lines
+
+
+def _shown(block: Any) -> str:
+    """One content block for people; texts as they are, because they are what was asked for."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "resource_link", "uri": str(uri)}:
+            return f"[resource {one_line(uri)}]"
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            return text
+        case {"type": str(kind), "mimeType": str(mime), "data": str(data)}:
+            return f"[{one_line(kind)} {one_line(mime)}, {len(data) * 3 // 4:,} bytes]"
+        case _:
+            return f"[{one_line(str(block), 200)}]"

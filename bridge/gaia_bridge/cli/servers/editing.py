@@ -1,0 +1,164 @@
+"""`gaia-bridge add`, `remove`, `enable`, `disable`: the entries of the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.servers.naming import complete_server, config_option, entry_of_server
+
+if TYPE_CHECKING:
+    from gaia_bridge.config import ServersConfig
+    from gaia_bridge.jsontypes import JSON
+
+__all__ = ["add", "disable", "enable", "remove"]
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...|URL")
+@click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable that the program sees; repeatable.")
+@click.option("--header", multiple=True, metavar="NAME:VALUE", help="A header of every request to URL; repeatable.")
+@click.option("--sse", is_flag=True, help="URL speaks HTTP+SSE (MCP 2024-11-05).")
+@click.option("--cwd", help="Where the program is started.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds for one request.")
+@click.option("--local/--global", "local", default=None, help="Into ./mcp_servers.json, or ~/.gaia/mcp_servers.json.")
+@click.option("--no-connect", is_flag=True, help="Save it without trying it.")
+@click.option("--force", is_flag=True, help="Replace the entry of that name.")
+@config_option
+def add(
+    name: str,
+    command: tuple[str, ...],
+    env: tuple[str, ...],
+    header: tuple[str, ...],
+    sse: bool,
+    cwd: str | None,
+    timeout: float | None,
+    local: bool | None,
+    no_connect: bool,
+    force: bool,
+    config: Path | None,
+) -> int:
+    """Try a server, and keep it in the configuration if it works.
+
+    COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell.
+    Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
+    """
+    from gaia_bridge.config import EntryError, LayerKind, ServersConfig, parse_entry
+    from gaia_bridge.errors import ConfigError
+
+    entry = _entry(command, _pairs("--env", "=", env), _pairs("--header", ":", header), sse, cwd)
+    if timeout is not None:
+        entry["timeout"] = timeout
+    servers = ServersConfig(config)
+    to = None if local is None or config else (LayerKind.LOCAL if local else LayerKind.GLOBAL)
+    if not force and (owner := servers.owner(name)) is not None:
+        raise ConfigError(str(owner.path), f"there is a server {name!r} already", "--force replaces it")
+    try:
+        parsed = parse_entry(name, entry, Path.cwd())
+    except EntryError as error:
+        raise ConfigError(f"server {name!r}", str(error)) from None
+    for warning in parsed.warnings:
+        click.echo(f"note: {warning}", err=True)
+    if not no_connect:
+        from gaia_bridge.cli.servers.probing import probe
+        from gaia_bridge.cli.servers.reaching import reach
+
+        click.echo(f"connecting to {name}...", err=True)
+        found = reach(parsed.spec, probe)
+        number = len(found.definitions.get("tool", []))
+        introduced = (
+            " ".join(str(found.greeting.info.get(key, "")) for key in ("name", "version")).strip() or "a server"
+        )
+        click.echo(f"{introduced}, MCP {found.greeting.revision}: {number} tool{'' if number == 1 else 's'}")
+    path = servers.add(name, entry, to=to, replace=force)
+    _approve(servers, name)
+    click.echo(f"added {name} to {path}")
+    return ExitCode.OK
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_server)
+@config_option
+def remove(name: str, config: Path | None) -> int:
+    """Take a server out of the configuration."""
+    from gaia_bridge.config import ServersConfig
+
+    servers = ServersConfig(config)
+    if servers.owner(name) is None:
+        entry_of_server(servers, name)
+    for path in servers.remove(name):
+        click.echo(f"removed {name} from {path}")
+    return ExitCode.OK
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_server)
+@config_option
+def enable(name: str, config: Path | None) -> int:
+    """Use a server again that was disabled."""
+    return _set_disabled(name, config, False)
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_server)
+@config_option
+def disable(name: str, config: Path | None) -> int:
+    """Keep a server in the configuration, and do not use it."""
+    return _set_disabled(name, config, True)
+
+
+def _set_disabled(name: str, config: Path | None, disabled: bool) -> int:
+    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore
+
+    servers = ServersConfig(config)
+    layer, entry = entry_of_server(servers, name)
+    approved = layer.kind is not LayerKind.LOCAL or TrustStore().is_approved(layer.path, name, entry)
+    path = servers.set_disabled(name, disabled)
+    if approved:
+        _approve(servers, name)
+    click.echo(f"{'disabled' if disabled else 'enabled'} {name} in {path}")
+    return ExitCode.OK
+
+
+def _approve(servers: ServersConfig, name: str) -> None:
+    """What the user typed need not be shown to the user again (S-25)."""
+    from gaia_bridge.config import LayerKind, TrustStore
+
+    servers.reload()
+    layer, entry = entry_of_server(servers, name)
+    if layer.kind is LayerKind.LOCAL:
+        TrustStore().approve(layer.path, name, entry)
+
+
+def _entry(command: tuple[str, ...], env: dict[str, str], headers: dict[str, str], sse: bool, cwd: str | None) -> JSON:
+    from gaia_bridge.config import entry_of
+
+    first = command[0]
+    if len(command) == 1 and first.startswith(("http://", "https://")):
+        if env or cwd:
+            raise click.UsageError("--env and --cwd are for a COMMAND, and this is a URL")
+        entry: JSON = {"url": first}
+        if headers:
+            entry["headers"] = headers
+        return entry | ({"type": "sse"} if sse else {})
+    if headers or sse:
+        raise click.UsageError("--header and --sse are for a URL, and this is a COMMAND")
+    try:
+        made: dict[str, Any] = entry_of(first if len(command) == 1 else command, env or None, cwd)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return made
+
+
+def _pairs(option: str, sign: str, words: tuple[str, ...]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for word in words:
+        key, found, value = word.partition(sign)
+        if not found or not key.strip():
+            raise click.UsageError(f"{option} {word!r}: expected NAME{sign}VALUE")
+        pairs[key.strip()] = value.strip() if sign == ":" else value
+    return pairs

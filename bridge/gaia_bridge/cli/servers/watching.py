@@ -1,0 +1,82 @@
+"""`gaia-bridge status`, `completion`: what a running bridge says of its servers; help for shells."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+import click
+
+from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.servers.naming import json_option, print_json, print_rows
+from gaia_bridge.errors import ServerUnavailableError
+from gaia_bridge.text import one_line
+
+if TYPE_CHECKING:
+    from gaia_bridge.jsontypes import JSON
+
+__all__ = ["completion", "status"]
+
+_PATIENCE = 5.0
+"""Seconds for the bridge to answer: it answers from memory."""
+
+_TOKEN_FILE = Path("~/.gaia/bridge-token")
+
+
+@click.command()
+@click.option("--url", default="http://127.0.0.1:8765", show_default=True, help="Where the bridge runs.")
+@json_option
+def status(url: str, as_json: bool) -> int:
+    """Show how the agents and servers of a running bridge are."""
+    found = _status(url)
+    if as_json:
+        print_json(found)
+        return ExitCode.OK
+    rows: list[tuple[str, ...]] = []
+    for source in found.get("sources", []):
+        tools = f"{source['tools']} tool{'' if source['tools'] == 1 else 's'}"
+        rows.append((source["name"], source["kind"], source["state"], tools, one_line(source["reason"])))
+    print_rows(("name", "kind", "state", "offers", "why"), rows)
+    return ExitCode.OK
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> int:
+    """Print what makes a shell complete commands and names of servers.
+
+    For bash: eval "$(gaia-bridge completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    root = ctx.find_root()
+    name = root.info_name or "gaia-bridge"
+    variable = f"_{name.replace('-', '_').replace('.', '_').replace(' ', '_')}_COMPLETE".upper()
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(root.command, {}, name, variable).source())
+    return ExitCode.OK
+
+
+def _status(url: str) -> JSON:
+    headers = {"Accept": "application/json"}
+    token = _TOKEN_FILE.expanduser()
+    if token.is_file():
+        headers["Authorization"] = f"Bearer {token.read_text('ascii').strip()}"
+    try:
+        request = Request(f"{url.rstrip('/')}/status", headers=headers)
+        with build_opener(ProxyHandler({})).open(request, timeout=_PATIENCE) as response:
+            found: JSON = json.load(response)
+            return found
+    except HTTPError as error:
+        raise ServerUnavailableError(url, f"it answered {error.code} {error.reason}") from None
+    except (URLError, OSError, HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ServerUnavailableError(
+            url, f"no bridge answers there: {reason}; is `gaia-bridge serve` running?"
+        ) from None

@@ -1,0 +1,271 @@
+"""The commands that manage servers, as they are typed: what they print, what they change, what they end with."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gaia_bridge.cli import main
+from tests.bridge.cli.running import running
+from tests.client_helpers import eventually
+
+SERVER = Path(__file__).parents[2] / "outbound" / "raw_server.py"
+COMMAND = f"{sys.executable} -S {SERVER}"
+GLOBAL = ".gaia/mcp_servers.json"
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; returns its exit code, what it printed and what it said."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        captured = capfd.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return run
+
+
+def entries(file: str = GLOBAL) -> Any:
+    return json.loads(Path(file).read_text(encoding="utf-8"))["mcpServers"]
+
+
+def project(**servers: Any) -> Path:
+    file = Path("mcp_servers.json")
+    file.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    return file
+
+
+@pytest.mark.requirement("S0-62", "S3-16", "S0-53")
+def test_an_added_server_was_tried_and_is_kept_as_program_and_arguments(run: Run) -> None:
+    code, out, _ = run("add", "raw", f"{COMMAND} '' ", "--env", "KEY=${env:HOME}")
+    assert (code, out.splitlines()[0]) == (0, "raw 9.1, MCP 2025-11-25: 11 tools")
+    assert entries() == {
+        "raw": {"command": sys.executable, "args": ["-S", str(SERVER), ""], "env": {"KEY": "${env:HOME}"}}
+    }
+
+
+def test_a_command_can_be_typed_as_words(run: Run) -> None:
+    assert run("add", "raw", "--", *shlex.split(COMMAND))[0] == 0
+    assert entries()["raw"]["args"] == ["-S", str(SERVER)]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "complaint"),
+    [
+        ("no-such-program", 69, "server 'bad': it cannot be started: 'no-such-program': No such file or directory"),
+        (f"{sys.executable} -c 'raise SystemExit(3)'", 69, "server 'bad': it exited with code 3"),
+        ("echo a | cat", 64, "the command needs a shell because of its '|'"),
+        ("http://", 78, "server 'bad'"),
+        ("http://127.0.0.1:9/mcp", 69, "server 'bad': it"),
+    ],
+)
+@pytest.mark.requirement("S0-63")
+def test_a_server_that_does_not_work_is_not_kept(run: Run, command: str, code: int, complaint: str) -> None:
+    ended, out, err = run("add", "bad", command)
+    assert (ended, out) == (code, "")
+    assert complaint in err
+    assert not Path(GLOBAL).exists()
+
+
+def test_what_cannot_be_tried_now_can_be_kept_all_the_same(run: Run) -> None:
+    arguments = (
+        "add",
+        "net",
+        "https://mcp.example.com/mcp",
+        "--header",
+        "Authorization: Bearer ${T:-x}",
+        "--no-connect",
+    )
+    assert run(*arguments, "--timeout", "5")[0] == 0
+    headers = {"Authorization": "Bearer ${T:-x}"}
+    assert entries() == {"net": {"url": "https://mcp.example.com/mcp", "headers": headers, "timeout": 5.0}}
+    assert run(*arguments)[0] == 78
+    assert run(*arguments, "--force")[0] == 0
+    assert "timeout" not in entries()["net"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["prog", "--header", "A: b"], "--header and --sse are for a URL"),
+        (["http://x.example", "--env", "A=b"], "--env and --cwd are for a COMMAND"),
+        (["prog", "--env", "A"], "expected NAME=VALUE"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(run: Run, arguments: list[str], complaint: str) -> None:
+    code, _, err = run("add", "x", *arguments)
+    assert code == 64
+    assert complaint in err
+
+
+@pytest.mark.requirement("S3-6", "S3-7", "S3-8", "S3-16")
+def test_an_entry_goes_where_it_belongs_and_is_removed_where_it_is(run: Run) -> None:
+    assert run("add", "one", "prog", "--no-connect")[0] == 0
+    project()
+    assert run("add", "two", "prog", "--no-connect")[0] == 0
+    assert run("add", "three", "prog", "--no-connect", "--global")[0] == 0
+    assert run("add", "four", "prog", "--no-connect", "--config", "other.json")[0] == 0
+    assert (list(entries()), list(entries("mcp_servers.json")), list(entries("other.json"))) == (
+        ["one", "three"],
+        ["two"],
+        ["four"],
+    )
+    assert run("remove", "one")[1] == f"removed one from {Path(GLOBAL).absolute()}\n"
+    assert (list(entries()), list(entries("mcp_servers.json"))) == (["three"], ["two"])
+
+
+@pytest.mark.requirement("S0-63")
+def test_the_list_says_where_each_server_comes_from_and_whether_it_is_used(run: Run) -> None:
+    run("add", "good", "prog --token sk-abcdefghijklmnop1234", "--no-connect")
+    run("add", "off", "prog", "--no-connect")
+    run("disable", "off")
+    project(strange={"command": "other"})
+    code, out, _ = run("list", "--json")
+    rows = {row["name"]: row for row in json.loads(out)["servers"]}
+    assert code == 0
+    assert {name: (row["from"], row["used"]) for name, row in rows.items()} == {
+        "good": ("global", True),
+        "off": ("global", False),
+        "strange": ("local", False),
+    }
+    assert "sk-abc" not in out
+    plain = run("list")[1]
+    assert "run: gaia-bridge trust strange" in plain
+    assert "sk-abc" not in plain
+
+
+@pytest.mark.requirement("S3-21")
+def test_a_broken_file_is_told_and_the_other_one_is_listed(run: Run) -> None:
+    run("add", "good", "prog", "--no-connect")
+    Path("mcp_servers.json").write_text("{", encoding="utf-8")
+    code, out, err = run("list")
+    assert code == 78
+    assert "good" in out
+    assert "mcp_servers.json:1:2" in err
+
+
+@pytest.mark.requirement("S0-63")
+@pytest.mark.parametrize("command", ["tools", "test-client", "remove", "enable", "disable", "logs", "call", "login"])
+def test_a_server_that_is_not_there_is_an_error_that_helps(run: Run, command: str) -> None:
+    run("add", "weather", "prog", "--no-connect")
+    code, out, err = run(command, "wether", *(["x"] if command == "call" else []))
+    assert (code, out) == (78, "")
+    assert "did you mean 'weather'?" in err
+
+
+@pytest.mark.requirement("S0-63")
+def test_the_tools_of_a_server_are_shown_with_their_parameters(run: Run) -> None:
+    run("add", "raw", COMMAND, "--no-connect")
+    assert [tool["name"] for tool in json.loads(run("tools", "raw", "--json")[1])["tools"]][:2] == ["pid", "env"]
+    assert "pid" in run("tools", "raw")[1].splitlines()
+
+
+def test_a_tool_is_called_and_what_it_says_is_printed(run: Run) -> None:
+    run("add", "raw", COMMAND, "--no-connect")
+    code, out, _ = run("call", "raw", "pid")
+    assert (code, out.strip().isdecimal()) == (0, True)
+    assert json.loads(run("call", "raw", "odd", "--json")[1])["structuredContent"]["nested"] == {
+        "deep": [1, 2.5, True, None]
+    }
+    assert "[image image/png, 3 bytes]" in run("call", "raw", "odd")[1]
+    code, _, err = run("call", "raw", "pdi")
+    assert code == 64
+    assert "did you mean 'pid'?" in err
+    assert run("call", "raw", "pid", "nonsense")[0] == 64
+    code, _, err = run("call", "raw", "refuse")
+    assert code == 69
+    assert "not today (-31999)" in err
+
+
+@pytest.mark.requirement("S0-63")
+def test_a_server_is_really_tested(run: Run) -> None:
+    run("add", "raw", COMMAND, "--no-connect")
+    code, out, _ = run("test-client", "raw", "--json")
+    found = json.loads(out)
+    assert (code, found["era"], found["problems"]) == (0, "legacy", [])
+    assert found["definitions"]["tool"] == 11
+    assert found["pingSeconds"] < found["connectSeconds"]
+    assert run("test-client", "raw")[1].endswith("raw works\n")
+    run("add", "dead", "no-such-program", "--no-connect")
+    assert run("test-client", "dead")[0] == 69
+
+
+@pytest.mark.requirement("S-25", "C-18")
+def test_a_server_of_the_project_is_used_once_its_launch_line_was_approved_and_as_long_as_it_stays(run: Run) -> None:
+    project(raw={"command": sys.executable, "args": ["-S", str(SERVER)]})
+    assert run("tools", "raw")[0] == 78
+    assert run("trust")[0] == 64  # there is nobody to ask
+    code, out, _ = run("trust", "--yes")
+    assert code == 0
+    assert f"-S {SERVER}" in out
+    assert run("tools", "raw")[0] == 0
+    assert run("trust", "--list")[1] == "raw: approved\n"
+    assert run("trust")[1] == "nothing is waiting for approval\n"
+    project(raw={"command": sys.executable, "args": ["-S", str(SERVER), "--more"]})
+    assert run("tools", "raw")[0] == 78
+    assert (
+        run("trust", "--json")[1]
+        == '{\n  "servers": [\n    {\n      "name": "raw",\n      "approved": false\n    }\n  ]\n}\n'
+    )
+
+
+@pytest.mark.requirement("S-25")
+def test_an_approval_can_be_taken_back_and_what_the_user_added_needs_none(run: Run) -> None:
+    project()
+    assert run("add", "raw", COMMAND, "--local")[0] == 0
+    assert run("tools", "raw")[0] == 0
+    assert run("disable", "raw")[0] == run("enable", "raw")[0] == 0
+    assert run("tools", "raw")[0] == 0
+    assert run("trust", "--revoke", "raw")[1] == "raw is no longer approved\n"
+    assert run("tools", "raw")[0] == 78
+    code, _, err = run("trust", "other")
+    assert code == 78
+    assert "lists no server 'other' (it lists: raw)" in err
+
+
+def test_there_is_nothing_to_log_in_to_at_a_program(run: Run) -> None:
+    run("add", "raw", COMMAND, "--no-connect")
+    code, _, err = run("login", "raw")
+    assert code == 78
+    assert "is a program" in err
+
+
+def test_a_running_bridge_tells_how_it_is_and_keeps_what_its_servers_say(run: Run, tmp_path: Path) -> None:
+    code = "import sys; sys.stderr.write('I am here\\n'); " + f"sys.argv=['x']; exec(open({str(SERVER)!r}).read())"
+    file = tmp_path / "servers.json"
+    entry = {"command": sys.executable, "args": ["-c", code], "lazy": False}
+    file.write_text(json.dumps({"mcpServers": {"raw": entry}}), encoding="utf-8")
+    with running("serve", "--port", "0", "--config", str(file), cwd=Path.cwd()) as bridge:
+        url = next(word for word in bridge.until_error("http://127.0.0.1:").split() if word.startswith("http://127"))
+        base = "/".join(url.split("/")[:3])
+
+        def is_ready() -> bool:
+            code, out, _ = run("status", "--url", base)
+            assert code == 0
+            return any(line.split()[:4] == ["raw", "server", "ready", "11"] for line in out.splitlines())
+
+        eventually(is_ready)
+        assert {source["name"] for source in json.loads(run("status", "--url", base, "--json")[1])["sources"]} >= {
+            "raw"
+        }
+        assert run("logs", "raw", "--config", str(file))[1].endswith("I am here\n")
+    code_, _, err = run("status", "--url", base)
+    assert code_ == 69
+    assert "is `gaia-bridge serve` running?" in err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_told_how_to_complete(run: Run, shell: str) -> None:
+    code, out, _ = run("completion", shell)
+    assert code == 0
+    assert "_GAIA_BRIDGE_COMPLETE" in out
