@@ -22,10 +22,12 @@ from filelock import FileLock
 
 from tests.conformance.runner import CannotRunError, install_packages
 
-__all__ = ["node_modules", "python_with", "required"]
+__all__ = ["MCP1", "node_modules", "python_with", "required"]
 
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "gaia-mcp-bridge-tests"
 """Found out when this module is imported: tests have homes of their own."""
+MCP1: Final = "mcp==1.30.0"
+"""The first generation of the Python SDK: its last release."""
 INSTALL_SECONDS = 300
 
 
@@ -39,7 +41,8 @@ def python_with(*requirements: str) -> str:
         CannotRunError: pip could not install them.
     """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    place = CACHE / f"python{version}-{_digest('\n'.join(requirements))}"
+    digest = _digest(" ".join(requirements))
+    place = CACHE / f"python{version}-{digest}"
     interpreter, stamp = place / "bin" / "python", place / "installed"
     with _locked(place):
         if not (interpreter.exists() and stamp.exists()):
@@ -63,7 +66,8 @@ def node_modules(folder: Path) -> Path:
     Raises:
         CannotRunError: npm could not install them.
     """
-    place = CACHE / f"node-{_digest((folder / 'package-lock.json').read_text('utf-8'))}"
+    digest = _digest((folder / "package-lock.json").read_text("utf-8"))
+    place = CACHE / f"node-{digest}"
     with _locked(place):
         place.mkdir(exist_ok=True)
         for name in ("package.json", "package-lock.json", ".npmrc"):

@@ -40,6 +40,7 @@ __all__ = [
     "install_packages",
     "node_binary",
     "read_checks",
+    "script_of",
     "serving",
     "shortfalls",
 ]
@@ -297,7 +298,7 @@ def run_suite(node: str, run: Run, url: str, folder: Path, scenarios: Sequence[s
     log = folder / "suite.log"
     with log.open("wb") as output:
         for choice in choices:
-            command = [node, _script(run), "server", "--url", url, "--output-dir", str(folder), *version, *choice]
+            command = [node, script_of(run), "server", "--url", url, "--output-dir", str(folder), *version, *choice]
             try:
                 subprocess.run(command, stdout=output, stderr=output, timeout=SUITE_SECONDS, check=False)
             except subprocess.TimeoutExpired:
@@ -311,12 +312,13 @@ def run_suite(node: str, run: Run, url: str, folder: Path, scenarios: Sequence[s
 def scenarios_of(node: str, run: Run) -> set[str]:
     """The names of the scenarios of one run."""
     version = ["--spec-version", run.version] if run.version else []
-    command = [node, _script(run), "list", "--server", *version]
+    command = [node, script_of(run), "list", "--server", *version]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return set(re.findall(r"^  - (\S+)", listed, re.MULTILINE))
 
 
-def _script(run: Run) -> str:
+def script_of(run: Run) -> str:
+    """The program of a release of the suite."""
     return str(HERE / "node_modules" / run.package / "dist" / "index.js")
 
 

@@ -1,19 +1,16 @@
 """Clients of other hands, on the real command: every one of them is told the same.
 
-They are installed on first use and kept: npm packages in `node_modules`, the old Python SDK in pytest's cache. Where
-they cannot be had the tests are skipped, unless `CI` is set.
+They are installed on first use and kept: npm packages in `node_modules`, the old Python SDK as `tests/installing.py`
+does it. Where they cannot be had the tests are skipped, unless `CI` is set.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import venv
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from urllib.parse import urljoin
@@ -21,8 +18,9 @@ from urllib.parse import urljoin
 import pytest
 
 from gaia_bridge.jsontypes import JSON
-from tests.conformance.runner import CannotRunError, install_packages, node_binary, serving
+from tests.conformance.runner import install_packages, node_binary, serving
 from tests.foreign.smoke_agent import ANSWERS
+from tests.installing import MCP1, python_with, required
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs everything
 
@@ -33,9 +31,7 @@ HERE = Path(__file__).resolve().parent
 CONFORMANCE = HERE.parent / "conformance"
 AGENT = HERE / "smoke_agent.py"
 
-MCP1 = "mcp==1.30.0"
 ROUND_SECONDS = 40
-INSTALL_SECONDS = 300
 
 TRANSPORTS = ("stdio", "sse", "http")
 VERSIONS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
@@ -62,14 +58,14 @@ INSPECTIONS: dict[str, Sequence[str]] = {
 
 @pytest.fixture(scope="session")
 def node() -> str:
-    with _required("the Inspector, and a node for all TypeScript clients"):
+    with required("the Inspector, and a node for all TypeScript clients"):
         install_packages(CONFORMANCE)
         return node_binary(CONFORMANCE)
 
 
 @pytest.fixture(scope="session")
 def typescript(node: str) -> list[str]:
-    with _required("the TypeScript SDK of both generations"):
+    with required("the TypeScript SDK of both generations"):
         install_packages(HERE)
     return [node, str(HERE / "typescript_client.mjs")]
 
@@ -85,10 +81,9 @@ def typescript2(typescript: list[str]) -> Play:
 
 
 @pytest.fixture(scope="session")
-def python(request: pytest.FixtureRequest) -> Play:
-    cache: pytest.Cache = request.config.cache
-    with _required(f"the Python SDK {MCP1}"):
-        interpreter = _environment(cache.mkdir("mcp1"), MCP1)
+def python() -> Play:
+    with required(f"the Python SDK {MCP1}"):
+        interpreter = python_with(MCP1)
     return lambda transport, mode, target: _told([interpreter, str(HERE / "python_client.py"), transport, *target])
 
 
@@ -151,32 +146,3 @@ def _inspected(node: str, transport: str, era: str, server: Sequence[str]) -> JS
         "failed": called.get("isError", False),
     }
     return told
-
-
-def _environment(folder: Path, requirement: str) -> str:
-    """The Python of a virtual environment that has a distribution, made unless it is there; its pip is ours."""
-    place = folder / f"{requirement}-python{sys.version_info.major}.{sys.version_info.minor}"
-    interpreter, stamp = place / "bin" / "python", place / "installed"
-    if interpreter.exists() and stamp.exists():
-        return str(interpreter)
-    venv.create(place, clear=True, symlinks=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(interpreter), "install", "--quiet", "--retries", "1"]
-    done = subprocess.run(
-        [*pip, requirement], capture_output=True, encoding="utf-8", timeout=INSTALL_SECONDS, check=False
-    )
-    if done.returncode != 0:
-        raise CannotRunError(f"pip could not install {requirement}:\n{done.stderr}")
-    stamp.touch()
-    return str(interpreter)
-
-
-@contextmanager
-def _required(what: str) -> Generator[None]:
-    """Skip the test if something cannot be installed here; on a CI machine it has to be."""
-    try:
-        yield
-    except (CannotRunError, OSError, subprocess.SubprocessError) as error:
-        if os.environ.get("CI"):
-            raise
-        reason = str(error).partition("\n")[0]
-        pytest.skip(f"{what} cannot be installed here: {reason}")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -157,7 +157,7 @@ async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
 
 async def _reload_when_asked(reloader: Reloader, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
     """Reload on SIGHUP, as servers do (F-117). In a terminal that signal means that the terminal is gone."""
-    if sys.stderr.isatty():
+    if os.isatty(2):
         task_status.started()
         return
     with anyio.open_signal_receiver(signal.SIGHUP) as signals:

@@ -1,0 +1,140 @@
+"""The MCP servers of other hands, ready to be connected to: which there are, how they are started, and who has them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
+from tests.conformance import runner
+from tests.helpers import comes_true
+from tests.installing import MCP1, node_modules, python_with, required
+
+__all__ = ["EVERYTHING", "SERVERS", "SMALL", "Fixtures", "entry_of", "started"]
+
+HERE: Final = Path(__file__).resolve().parent
+
+PYTHON: Final = (
+    "mcp-server-fetch>=2026.10,<2027",
+    "mcp-server-git>=2026.10,<2027",
+    "mcp-server-time>=2026.10,<2027",
+    "fastmcp>=4.1,<5",
+)
+"""They agree on version 2 of the Python SDK, and so share an environment."""
+
+SMALL: Final = {
+    "mcp1": "mcp.server.fastmcp:FastMCP",
+    "mcp2": "mcp.server.mcpserver:MCPServer",
+    "fastmcp": "fastmcp:FastMCP",
+}
+"""What `small_server.py` is written with."""
+EVERYTHING: Final = ("everything", "everything-sse", "everything-http")
+"""One server, over each transport."""
+SERVERS: Final = ("time", "fetch", "git", "filesystem", "memory", *EVERYTHING, *SMALL)
+HOST: Final = "127.0.0.1"
+START_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Fixtures:
+    """All servers, and what they work on."""
+
+    specs: Mapping[str, ServerSpec]
+    """By the names in `SERVERS`."""
+    folder: Path
+    """A git repository with the file `README.md` committed and `new.txt` not; the filesystem server has it too."""
+
+
+@contextmanager
+def started(place: Path) -> Generator[Fixtures]:
+    """All servers, installed; those that speak HTTP run until the end.
+
+    Args:
+        place: An empty folder.
+    """
+    with required("MCP servers written in Python"):
+        python, python1 = python_with(*PYTHON), python_with(MCP1)
+    with required("MCP servers written in TypeScript"):
+        runner.install_packages(runner.HERE)
+        node, packages = runner.node_binary(runner.HERE), node_modules(HERE) / "@modelcontextprotocol"
+    folder = _repository(place / "project")
+
+    def script(package: str) -> str:
+        return str(packages / package / "dist" / "index.js")
+
+    everything = script("server-everything")
+    with ExitStack() as stack:
+        urls = {mode: stack.enter_context(_listening([node, everything, mode])) for mode in ("sse", "streamableHttp")}
+        memory = {"MEMORY_FILE_PATH": str(place / "memory.jsonl")}
+        specs: list[ServerSpec] = [
+            StdioServerSpec("time", python, ("-m", "mcp_server_time", "--local-timezone", "UTC")),
+            StdioServerSpec("fetch", python, ("-m", "mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips")),
+            StdioServerSpec("git", python, ("-m", "mcp_server_git", "--repository", str(folder))),
+            StdioServerSpec("filesystem", node, (script("server-filesystem"), str(folder))),
+            StdioServerSpec("memory", node, (script("server-memory"),), memory),
+            StdioServerSpec("everything", node, (everything, "stdio")),
+            HttpServerSpec("everything-sse", f"{urls['sse']}/sse", sse=True),
+            HttpServerSpec("everything-http", f"{urls['streamableHttp']}/mcp"),
+            *(
+                StdioServerSpec(name, python1 if name == "mcp1" else python, (str(HERE / "small_server.py"), framework))
+                for name, framework in SMALL.items()
+            ),
+        ]
+        yield Fixtures({spec.name: spec for spec in specs}, folder)
+
+
+def entry_of(spec: ServerSpec) -> JSON:
+    """The entry of `mcp_servers.json` for a server."""
+    if isinstance(spec, HttpServerSpec):
+        return {"url": spec.url, "type": "sse" if spec.sse else "http"}
+    return {"command": spec.command, "args": list(spec.args), "env": dict(spec.env)}
+
+
+def _repository(folder: Path) -> Path:
+    folder.mkdir()
+    git = shutil.which("git")
+    assert git is not None, "git is needed"
+    (folder / "README.md").write_text("# Milk\n", "utf-8")
+    author = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    for command in (["init", "--quiet"], ["add", "."], [*author, "commit", "--quiet", "--message", "Begin"]):
+        subprocess.run([git, *command], cwd=folder, check=True)
+    (folder / "new.txt").write_text("new\n", "utf-8")
+    return folder
+
+
+@contextmanager
+def _listening(command: list[str]) -> Generator[str]:
+    """Run a server that listens on the port in its environment; its URL."""
+    port = runner.free_port()
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "PORT": str(port)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        listens = comes_true(lambda: _accepts(port) or process.poll() is not None)(START_SECONDS)
+        assert listens and process.poll() is None, f"{command} does not listen on {port}"
+        yield f"http://{HOST}:{port}"
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0

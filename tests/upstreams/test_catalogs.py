@@ -1,0 +1,96 @@
+"""Nothing of what a server offers is lost, whoever wrote it: all lists are those that the official client reads."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client import ClientRequestContext
+from mcp_types import ErrorData, ListRootsResult, LoggingMessageNotificationParams
+
+from tests.interaction.connecting import ERAS, client_of
+from tests.upstreams.catalogs import Catalog, catalog_of, official_catalog, target_of
+from tests.upstreams.servers import EVERYTHING, SERVERS, SMALL, Fixtures
+from tests.upstreams.ways import ALL_CAPABILITIES, DEADLINE, Role, connected, published
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # the first run installs everything
+
+MODERN = {"time", "fetch", "git", "mcp2", "fastmcp"}
+"""Those that speak 2026-07-28."""
+SIZES = {
+    "time": [2, 0, 0, 0],
+    "fetch": [1, 1, 0, 0],
+    "git": [12, 0, 0, 0],
+    "filesystem": [14, 0, 0, 0],
+    "memory": [9, 0, 1, 0],
+    **dict.fromkeys(EVERYTHING, [13, 4, 7, 2]),
+    **dict.fromkeys(SMALL, [2, 1, 1, 1]),
+}
+"""How many tools, prompts, resources and templates each has at least."""
+
+
+@pytest.mark.parametrize("name", SERVERS)
+async def test_our_core_reads_what_the_official_client_reads(
+    name: str, servers: Fixtures, official: dict[str, Catalog]
+) -> None:
+    async with connected(servers.specs[name]) as connection:
+        assert connection.greeting.modern == (name in MODERN)
+        catalog = await catalog_of(connection)
+
+    assert catalog == official[name]
+    assert all(len(items) >= size for items, size in zip(catalog.values(), SIZES[name], strict=True))
+
+
+@pytest.mark.parametrize("name", SERVERS)
+async def test_the_bridge_publishes_what_the_official_client_reads_to_clients_of_both_eras(
+    name: str, bridge_url: str, official: dict[str, Catalog]
+) -> None:
+    with anyio.fail_after(DEADLINE):
+        for era in ERAS:
+            async with client_of(published(bridge_url, name).url, era) as client:
+                assert await official_catalog(client) == (official[name] if era == "legacy" else modern(official[name]))
+
+
+def modern(catalog: Catalog) -> Catalog:
+    """A catalog in the terms of 2026-07-28, whose tools do not say how they can be executed."""
+    tools = [{key: value for key, value in tool.items() if key != "execution"} for tool in catalog["tool"]]
+    return {**catalog, "tool": tools}
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+async def test_a_server_offers_us_all_that_it_offers_a_client_with_every_capability(
+    name: str, servers: Fixtures
+) -> None:
+    spec = servers.specs[name]
+    told = anyio.Event()
+
+    async def tell(params: LoggingMessageNotificationParams) -> None:
+        told.set()
+
+    with anyio.fail_after(DEADLINE):
+        client = Client(
+            target_of(spec),
+            cache=None,
+            elicitation_callback=unasked,
+            sampling_callback=unasked,
+            list_roots_callback=no_roots,
+            logging_callback=tell,
+        )
+        async with client:
+            expected = await official_catalog(client)
+            await told.wait()  # of the roots; before that it would not end
+    role = Role(ALL_CAPABILITIES, lambda method, params: {"roots": []})
+    async with connected(spec, role) as connection:
+        catalog = await catalog_of(connection)
+        await role.until("notifications/message")
+
+    assert catalog == expected
+    assert len(catalog["tool"]) >= 17
+
+
+async def no_roots(context: ClientRequestContext) -> ListRootsResult:
+    return ListRootsResult(roots=[])
+
+
+async def unasked(context: ClientRequestContext, params: object) -> ErrorData:
+    raise AssertionError("nobody asked for this")
