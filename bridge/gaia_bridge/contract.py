@@ -230,9 +230,13 @@ class Source(Protocol):
         ...
 
     async def subscribe(self, uri: str) -> None:
-        """A client wants to hear of updates of `uri`."""
+        """One more wants to hear of updates of `uri`, until as many called `unsubscribe`. Bounded.
+
+        Raises:
+            RequestError: The source refused, or did not answer; there is nothing to take back then.
+        """
         ...
 
     async def unsubscribe(self, uri: str) -> None:
-        """No client wants to hear of updates of `uri` any more."""
+        """One who called `subscribe` does not want to hear of them any more. Bounded, and never raises."""
         ...

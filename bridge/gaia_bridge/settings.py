@@ -11,6 +11,7 @@ __all__ = [
     "AgentLimits",
     "HttpLimits",
     "Settings",
+    "SubscriptionLimits",
     "UpstreamLimits",
 ]
 
@@ -84,8 +85,19 @@ class HttpLimits:
     """Milliseconds after which a client whose stream was closed should come back."""
     shutdown_grace: float = 5.0
     """Seconds for open requests to finish at shutdown."""
-    notification_timeout: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionLimits:
+    """What clients that want to hear of changes are given, on every transport."""
+
+    notify_timeout: float = 5.0
     """Seconds one client may take to accept one change notification; then it is dropped for that client."""
+    resources: int = 1_000
+    """Resources that one client, or one `subscriptions/listen` request, may want to hear of (S-14)."""
+    confirm_timeout: float = 2.0
+    """Seconds for the sources to be asked before a `subscriptions/listen` request is confirmed all the same: a server
+    that has to be started, or hangs, must not keep the client from hearing of everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +215,7 @@ class Settings:
     agent: AgentLimits = AgentLimits()
     http: HttpLimits = HttpLimits()
     upstream: UpstreamLimits = UpstreamLimits()
+    subscriptions: SubscriptionLimits = SubscriptionLimits()
     list_ttl: int = 5_000
     """Milliseconds a 2026-07-28 client may keep a list without asking again. Short, because a client need not listen
     for changes; not zero, because some list before every call."""

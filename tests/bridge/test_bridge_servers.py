@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import MCPError
-from mcp.client.subscriptions import ToolsListChanged
+from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
 from mcp_types import ToolListChangedNotification
 
 from gaia_bridge.bridge import Bridge
@@ -19,7 +19,8 @@ from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceS
 from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.helpers import RunningBridge, both_eras, one_tool, running_bridge, text_of
+from tests.bridge.outbound.servant import Servant
+from tests.helpers import RunningBridge, both_eras, one_tool, running_bridge, subscribe, text_of, unsubscribe
 from tests.interaction.connecting import serving
 from tests.outbound_helpers import FakeRequest, raw_server, until
 
@@ -185,6 +186,43 @@ async def test_a_bridge_can_be_the_upstream_of_another_over_http(sse: bool) -> N
             assert text_of(await client.call_tool("up__work", {"who": "you"})) == "hello you"
         assert upstream(running.bridge, "up").details["transport"] == ("sse" if sse else "http")
         await running.bridge.remove("up")
+
+
+async def publish_watched(running: RunningBridge) -> Servant:
+    servant = Servant()
+    servant.resources = [{"uri": "a:b", "name": "b"}]
+    await running.bridge.add_upstream(StdioServerSpec("up", "scripted"), servant)
+    await in_state(running.bridge, "up", SourceState.READY)
+    return servant
+
+
+@pytest.mark.requirement("P-5")
+async def test_a_server_tells_of_a_resource_as_long_as_a_legacy_client_is_subscribed_to_it() -> None:
+    async with running_bridge(settings=QUICK) as running:
+        servant = await publish_watched(running)
+        async with running.client("legacy") as first:
+            async with running.client("legacy", "servers/up") as second:
+                for client in (first, first, second):
+                    await subscribe(client, "a:b")
+                await unsubscribe(first, "a:b")
+                await unsubscribe(first, "a:b")
+                await anyio.wait_all_tasks_blocked()
+                assert "-a:b" not in servant.subscribed
+            await until(lambda: servant.subscribed[-1] == "-a:b")
+            await subscribe(first, "a:b")
+            assert servant.subscribed[-1] == "a:b"
+        await until(lambda: servant.subscribed[-1] == "-a:b")
+
+
+@pytest.mark.requirement("P-5")
+async def test_a_server_tells_of_a_resource_as_long_as_a_modern_client_listens_to_it() -> None:
+    async with running_bridge(settings=QUICK) as running, running.client() as client:
+        servant = await publish_watched(running)
+        async with client.listen(resource_subscriptions=["a:b", "nobody:has-it"]) as subscription:
+            assert servant.subscribed == ["a:b"]
+            servant.wire.notify("notifications/resources/updated", {"uri": "a:b"})
+            assert await anext(aiter(subscription)) == ResourceUpdated("a:b")
+        await until(lambda: servant.subscribed == ["a:b", "-a:b"])
 
 
 async def test_an_agent_of_this_process_can_be_an_upstream() -> None:

@@ -15,7 +15,7 @@ import pytest
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerSpec
-from gaia_bridge.outbound.client import Connection, Era
+from gaia_bridge.outbound.client import Connection
 from tests.upstreams.servers import EVERYTHING, SMALL, Fixtures
 from tests.upstreams.ways import ALL_CAPABILITIES, Role, call, connected, published, text_of
 
@@ -175,7 +175,7 @@ async def toggled(connection: Connection, tool: str) -> AsyncGenerator[None]:
 @pytest.mark.parametrize("name", EVERYTHING)
 async def test_subscribers_hear_of_updates(name: str, reach: Reach) -> None:
     role = Role()
-    async with connected(reach(name), role, Era.LEGACY) as connection:
+    async with connected(reach(name), role) as connection:
         [resource, *_] = await connection.list_all("resource")
         await connection.subscribe(resource["uri"])
         async with toggled(connection, "toggle-subscriber-updates"):

@@ -11,6 +11,7 @@ import logging
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from mcp import MCPError
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -21,8 +22,13 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
+from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
+from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.inbound.client_request import Context
+from gaia_bridge.inbound.interest import ResourceInterest
 from gaia_bridge.model import Change, ChangeKind
+from gaia_bridge.settings import SubscriptionLimits
 
 __all__ = ["ChangeFanout", "ChangeQueue"]
 
@@ -61,22 +67,24 @@ class ChangeFanout:
     """All clients of one endpoint that want to hear of changes.
 
     Args:
-        patience: Seconds one legacy client may take to accept one notification.
+        catalog: What changes.
+        limits: How much one client may want, and how long it may take to accept what it is told.
     """
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, catalog: Catalog, limits: SubscriptionLimits) -> None:
+        self._limits = limits
+        self._interest = ResourceInterest(catalog, self.publish)
         self._bus = InMemorySubscriptionBus()
         self._legacy: dict[Connection, _LegacyClient] = {}
         self._tasks: TaskGroup | None = None
         self._changes = ChangeQueue()
-        self.listen = ListenHandler(self._bus)
-        """Serves `subscriptions/listen`."""
+        self._streams = ListenHandler(self._bus)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Deliver until cancelled."""
         try:
             async with anyio.create_task_group() as self._tasks:
+                await self._tasks.start(self._interest.run)
                 task_status.started()
                 while True:
                     change = await self._changes.get()
@@ -92,32 +100,76 @@ class ChangeFanout:
 
     def close_streams(self) -> None:
         """End the open `subscriptions/listen` streams in good order; they would hold up a shutdown."""
-        self.listen.close()
+        self._streams.close()
+
+    async def listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        """Serve `subscriptions/listen`: confirmed when the sources were asked, or could not be in a short while.
+
+        Raises:
+            MCPError: It names more resources than one client may.
+        """
+        uris = tuple(dict.fromkeys(params.notifications.resource_subscriptions or ()))
+        if len(uris) > self._limits.resources:
+            raise MCPError(INVALID_PARAMS, self._too_many)
+        for uri in uris:
+            self._interest.add(uri)
+        try:
+            await self._interest.ask_all(uris, self._limits.confirm_timeout)
+            return await self._streams(ctx, params)
+        finally:
+            for uri in uris:
+                self._interest.discard(uri)
 
     def add_legacy(self, connection: Connection) -> None:
         """A legacy client finished its handshake. It is forgotten when its connection ends."""
         if self._tasks is None or connection in self._legacy:
             return
-        client = self._legacy[connection] = _LegacyClient(connection, self._patience)
+        client = self._legacy[connection] = _LegacyClient(connection, self._limits.notify_timeout)
         scope = anyio.CancelScope()
         self._tasks.start_soon(client.run, scope)
 
         def forget() -> None:
             self._legacy.pop(connection, None)
             scope.cancel()
+            for uri in tuple(client.subscriptions):
+                self._forget(client, uri)
 
         connection.exit_stack.callback(forget)
 
-    def subscribe(self, connection: Connection, uri: str) -> None:
-        """A legacy client wants to hear of updates of `uri`. Whoever asks has finished the handshake, said or not."""
+    async def subscribe(self, connection: Connection, uri: str) -> None:
+        """A legacy client wants to hear of updates of `uri`. Whoever asks has finished the handshake, said or not.
+
+        Raises:
+            RequestError: The source of the resource refused, or did not answer.
+            MCPError: The client hears of as many resources as one may.
+        """
         self.add_legacy(connection)
-        if (client := self._legacy.get(connection)) is not None:
-            client.subscriptions.add(uri)
+        client = self._legacy.get(connection)
+        if client is None or uri in client.subscriptions:
+            return
+        if len(client.subscriptions) >= self._limits.resources:
+            raise MCPError(INVALID_PARAMS, self._too_many)
+        client.subscriptions.add(uri)
+        self._interest.add(uri)
+        try:
+            await self._interest.ask(uri)
+        except BaseException:
+            self._forget(client, uri)
+            raise
 
     def unsubscribe(self, connection: Connection, uri: str) -> None:
         """A legacy client does not want to hear of updates of `uri` any more."""
         if (client := self._legacy.get(connection)) is not None:
-            client.subscriptions.discard(uri)
+            self._forget(client, uri)
+
+    def _forget(self, client: _LegacyClient, uri: str) -> None:
+        if uri in client.subscriptions:
+            client.subscriptions.remove(uri)
+            self._interest.discard(uri)
+
+    @property
+    def _too_many(self) -> str:
+        return f"A client may hear of updates of {self._limits.resources} resources; unsubscribe from some"
 
 
 class _LegacyClient:

@@ -183,7 +183,7 @@ class Endpoint:
     def __init__(self, catalog: Catalog, settings: Settings, audience: str) -> None:
         self.catalog = catalog
         self._settings = settings
-        self._changes = ChangeFanout(settings.http.notification_timeout)
+        self._changes = ChangeFanout(catalog, settings.subscriptions)
         self.server = self._make_server(audience)
         self._introduce()
         catalog.listen(self._on_change)
@@ -278,8 +278,8 @@ class Endpoint:
 
     async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> JSON:
         with _not_found_as_in_its_era(_request(ctx)):
-            await self.catalog.resource(params.uri).subscribe(params.uri)
-        self._changes.subscribe(connection_of(ctx), params.uri)
+            self.catalog.resource(params.uri)
+            await self._changes.subscribe(connection_of(ctx), params.uri)
         return {}
 
     async def _unsubscribe(self, ctx: Context, params: UnsubscribeRequestParams) -> JSON:

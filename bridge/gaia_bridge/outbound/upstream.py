@@ -7,6 +7,7 @@ What the server offered last time is offered before it is started; its real list
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -92,6 +93,7 @@ class Upstream:
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
         self._era: Era | None = None
+        self._interested = Counter[str]()
         self._subscribed: set[str] = set()
         self._error_lines = 0
         self._last_line = ""
@@ -227,23 +229,47 @@ class Upstream:
         Raises:
             ProtocolError: The server answered with a JSON-RPC error, or not at all.
         """
+        self._interested[uri] += 1
+        try:
+            await self._subscribe(uri)
+        except BaseException:
+            self._lose_interest(uri)
+            raise
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Tell the server when nobody listens any more. Never raises: nobody is left to care."""
+        if not self._lose_interest(uri) or self._connection is None or not _may_subscribe(self._connection):
+            return
+        try:
+            await self._connection.unsubscribe(uri)
+            if uri in self._interested:  # somebody came while the server was told that nobody listens
+                await self._subscribe(uri)
+        except (ProtocolError, UpstreamError) as error:
+            logger.debug("upstream %r: unsubscribing: %s", self.name, error)
+
+    async def _subscribe(self, uri: str) -> None:
         with self._supervisor.using():
             try:
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 if _may_subscribe(connection):
                     await connection.subscribe(uri)
-                    self._subscribed.add(uri)
+                    self._note_subscribed(uri)
             except UpstreamError as error:
                 raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
 
-    async def unsubscribe(self, uri: str) -> None:
-        """Tell the server that nobody listens any more. Never raises: nobody is left to care."""
+    def _note_subscribed(self, uri: str) -> None:
+        if uri in self._interested:
+            self._subscribed.add(uri)
+
+    def _lose_interest(self, uri: str) -> bool:
+        """One fewer listens to a resource; whether that was the last, and the server was asked to tell of it."""
+        self._interested[uri] -= 1
+        if self._interested[uri] > 0:
+            return False
+        del self._interested[uri]
+        asked = uri in self._subscribed
         self._subscribed.discard(uri)
-        if self._connection is not None and _may_subscribe(self._connection):
-            try:
-                await self._connection.unsubscribe(uri)
-            except (ProtocolError, UpstreamError) as error:
-                logger.debug("upstream %r: unsubscribing: %s", self.name, error)
+        return asked
 
     def _described(self, error: UpstreamError) -> str:
         return f"upstream {self.name!r} {error}"
@@ -322,12 +348,13 @@ class Upstream:
             raise UpstreamError(f"{ending} before it completed the handshake") from None
 
     async def prepare(self, connection: Connection) -> None:
-        """Read its lists, and subscribe again to what was subscribed to."""
+        """Read its lists, and subscribe again to what somebody listens to."""
         with anyio.move_on_after(self._limits.connect_timeout) as patience:
             await self._offering.read(connection)
-            for uri in tuple(self._subscribed):
+            for uri in tuple(self._interested) if _may_subscribe(connection) else ():
                 try:
                     await connection.subscribe(uri)
+                    self._note_subscribed(uri)
                 except ConnectionLostError:
                     raise
                 except (ProtocolError, UpstreamError) as error:

@@ -13,17 +13,19 @@ from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, R
 from mcp.server.connection import Connection
 from mcp_types import (
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
     ToolListChangedNotification,
 )
 
+from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout, ChangeQueue
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import Change, ChangeKind
+from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo
 from gaia_bridge.publishing import AnnouncesChanges
-from gaia_bridge.settings import HttpLimits, Settings
+from gaia_bridge.settings import Settings, SubscriptionLimits
 from tests.helpers import PATIENCE, ScriptedAgent, ping, running_bridge, subscribe, tool, unsubscribe
 
 TOOLS, PROMPTS, RESOURCES = (Change(kind) for kind in (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES))
@@ -262,8 +264,9 @@ def connection(outbound: Outbound) -> Connection:
 
 
 @asynccontextmanager
-async def fanout(patience: float = PATIENCE) -> AsyncGenerator[ChangeFanout]:
-    made = ChangeFanout(patience)
+async def fanout(patience: float = PATIENCE, resources: int = 1_000) -> AsyncGenerator[ChangeFanout]:
+    catalog = Catalog(ServerInfo("bridge", "1"), NamingPolicy.DEFAULT)
+    made = ChangeFanout(catalog, SubscriptionLimits(notify_timeout=patience, resources=resources))
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             await tasks.start(made.run)
@@ -328,9 +331,9 @@ async def test_subscriptions_of_a_legacy_client_are_its_own() -> None:
     async with fanout() as changes:
         first, second = connection(one), connection(two)
         changes.add_legacy(second)
-        changes.subscribe(first, "u:1")  # some clients never say that their handshake is over
-        changes.subscribe(second, "u:2")
-        changes.subscribe(second, "u:1")
+        await changes.subscribe(first, "u:1")  # some clients never say that their handshake is over
+        await changes.subscribe(second, "u:2")
+        await changes.subscribe(second, "u:1")
         changes.unsubscribe(second, "u:1")
         changes.publish(updated("u:1"))
         changes.publish(updated("u:2"))
@@ -341,12 +344,38 @@ async def test_subscriptions_of_a_legacy_client_are_its_own() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("S-14")
+async def test_a_legacy_client_may_subscribe_to_so_many_resources_and_no_more() -> None:
+    async with fanout(resources=2) as changes:
+        client = connection(Outbound(reads=True))
+        await changes.subscribe(client, "u:1")
+        await changes.subscribe(client, "u:2")
+        await changes.subscribe(client, "u:2")
+        with pytest.raises(MCPError, match="updates of 2 resources; unsubscribe from some") as caught:
+            await changes.subscribe(client, "u:3")
+        assert caught.value.code == INVALID_PARAMS
+        changes.unsubscribe(client, "u:1")
+        await changes.subscribe(client, "u:3")
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("S-14")
+async def test_a_modern_client_may_listen_to_so_many_resources_and_no_more() -> None:
+    settings = Settings(subscriptions=SubscriptionLimits(resources=2))
+    async with running_bridge(Announcer(), settings=settings) as running, running.client() as client:
+        with pytest.raises(MCPError, match="updates of 2 resources"):
+            async with client.listen(resource_subscriptions=["u:1", "u:2", "u:3"]):
+                raise AssertionError("it was confirmed")
+        async with client.listen(resource_subscriptions=["u:1", "u:2"]):
+            pass
+
+
+@pytest.mark.anyio
 async def test_a_handshake_that_ends_after_the_endpoint_did_is_harmless() -> None:
     async with fanout() as changes:
         pass
     changes.add_legacy(connection(Outbound(reads=True)))
     changes.publish(TOOLS)
-    ChangeFanout(1).add_legacy(connection(Outbound(reads=True)))
 
 
 @pytest.mark.anyio
@@ -359,7 +388,7 @@ async def test_a_deaf_legacy_client_of_a_bridge_delays_neither_calls_nor_others(
         stuck.set()
         await anyio.sleep_forever()
 
-    settings = Settings(http=HttpLimits(notification_timeout=0.05))
+    settings = Settings(subscriptions=SubscriptionLimits(notify_timeout=0.05))
     async with running_bridge(agent, settings=settings) as running:
         async with (
             running.client("legacy", message_handler=deaf) as first,

@@ -13,7 +13,7 @@ from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
 from gaia_bridge.outbound.transport import Link, Receiver, SessionExpiredError, UpstreamError
 from tests.bridge.outbound.client.scripted import ScriptedTransport, Wire, initialized
 
-__all__ = ["MemoryCache", "Servant", "tools_named"]
+__all__ = ["CAPABILITIES", "MemoryCache", "Servant", "tools_named"]
 
 CAPABILITIES: JSON = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
 
@@ -39,7 +39,9 @@ class Servant:
         """Seconds that it takes to start."""
         self.mute = False
         """Whether it answers nothing any more, not even a ping."""
+        self.resources: list[JSON] = []
         self.subscribed: list[str] = []
+        """Every URI that it was asked to tell of, and told not to any more, with a minus."""
         self.asked: list[str] = []
         """Every request that it was sent, and of tools their names."""
         self.wires: list[Wire] = []
@@ -76,13 +78,16 @@ class Servant:
             case "tools/list":
                 wire.answer(request, {"tools": self.tools})
             case "resources/list":
-                wire.answer(request, {"resources": []})
+                wire.answer(request, {"resources": self.resources})
             case "tools/call":
                 self._call(wire, request, params["name"])
             case "resources/subscribe":
                 self.subscribed.append(params["uri"])
                 wire.answer(request, {})
-            case "resources/unsubscribe" | "ping":
+            case "resources/unsubscribe":
+                self.subscribed.append(f"-{params['uri']}")
+                wire.answer(request, {})
+            case "ping":
                 wire.answer(request, {})
             case _:
                 wire.refuse(request)

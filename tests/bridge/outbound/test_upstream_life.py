@@ -21,7 +21,7 @@ from gaia_bridge.model import (
 from gaia_bridge.outbound.transport import LaunchError, UpstreamError
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
-from tests.bridge.outbound.servant import MemoryCache, Servant, tools_named
+from tests.bridge.outbound.servant import CAPABILITIES, MemoryCache, Servant, tools_named
 from tests.outbound_helpers import FakeRequest, Heard, running, text_of
 from tests.virtual_time import VIRTUAL_TIME
 
@@ -357,6 +357,32 @@ async def test_who_subscribed_is_subscribed_again_and_told_of_what_may_have_been
         await upstream.unsubscribe("a:b")
         await anyio.sleep(101)
         assert state(upstream) is SourceState.STOPPED
+
+
+async def test_the_server_tells_of_a_resource_until_the_last_of_those_who_asked_is_gone() -> None:
+    async with running(entry(), LIMITS, transport=(servant := Servant())) as upstream:
+        for _ in range(2):
+            await upstream.subscribe("a:b")
+        await upstream.unsubscribe("a:b")
+        servant.wire.end("exited")
+        await anyio.sleep(2)
+        assert servant.subscribed == ["a:b"] * 3
+        await upstream.unsubscribe("a:b")
+        assert servant.subscribed == [*["a:b"] * 3, "-a:b"]
+
+
+async def test_a_server_that_tells_of_resources_since_its_restart_is_asked_for_what_was_wanted_before() -> None:
+    servant = Servant()
+    servant.capabilities = {**CAPABILITIES, "resources": {}}
+    async with running(entry(), LIMITS, transport=servant) as upstream:
+        await upstream.subscribe("a:b")
+        assert (servant.subscribed, upstream.details["subscriptions"]) == ([], 0)
+        servant.capabilities = CAPABILITIES
+        servant.wire.end("exited")
+        await upstream.call_tool("echo", {}, FakeRequest())
+        assert (servant.subscribed, upstream.details["subscriptions"]) == (["a:b"], 1)
+        await upstream.unsubscribe("a:b")
+        assert servant.subscribed == ["a:b", "-a:b"]
 
 
 @pytest.mark.requirement("F-071")

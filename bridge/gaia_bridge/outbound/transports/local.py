@@ -51,7 +51,7 @@ class LocalTransport:
             yield link
         finally:
             stop()
-            link.close()
+            await link.close()
 
 
 class _LocalLink:
@@ -90,11 +90,12 @@ class _LocalLink:
     def agree(self, revision: str) -> None:
         """Nothing to do: each request says by itself what it is."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End what runs."""
         self._closed = True
         for scope in tuple(self._running):
             scope.cancel()
+        await self._server.close()
 
     def changed(self, change: Change) -> None:
         """The source changed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import anyio
@@ -217,27 +217,43 @@ class LocalServer:
 
     async def _subscribe(self, request: _LocalRequest, params: JSON) -> JSON:
         uri = _text(params, "uri")
-        await self._source.subscribe(uri)
-        self._subscribed.add(uri)
+        if uri not in self._subscribed:
+            await self._source.subscribe(uri)
+            self._subscribed.add(uri)
         return {}
 
     async def _unsubscribe(self, request: _LocalRequest, params: JSON) -> JSON:
-        # The source goes on telling: we are not its only listener, and do not know of the others.
-        self._subscribed.discard(_text(params, "uri"))
+        uri = _text(params, "uri")
+        if uri in self._subscribed:
+            self._subscribed.remove(uri)
+            await self._source.unsubscribe(uri)
         return {}
 
     async def _listen(self, request: _LocalRequest, params: JSON) -> JSON:
         wanted = _object(params, "notifications")
-        for uri in wanted.get("resourceSubscriptions") or ():
-            await self._source.subscribe(uri)
+        subscribed: list[str] = []
         self._streams[request.number] = wanted
         try:
+            for uri in wanted.get("resourceSubscriptions") or ():
+                await self._source.subscribe(uri)
+                subscribed.append(uri)
             acknowledged: JSON = {"notifications": wanted, "_meta": {SUBSCRIPTION_ID_META_KEY: request.number}}
             self._way.tell("notifications/subscriptions/acknowledged", acknowledged, request.number)
             await anyio.sleep_forever()
         finally:
             del self._streams[request.number]
+            await self._unsubscribed(subscribed)
         return {}
+
+    async def close(self) -> None:
+        """The client is gone."""
+        subscribed, self._subscribed = self._subscribed, set()
+        await self._unsubscribed(subscribed)
+
+    async def _unsubscribed(self, uris: Iterable[str]) -> None:
+        with anyio.CancelScope(shield=True):  # bounded by the source
+            for uri in uris:
+                await self._source.unsubscribe(uri)
 
     async def _in_rounds(self, ask: _Ask, request: _LocalRequest) -> JSON:
         """Bring a request to its end: a legacy client cannot play rounds, so each question is put to it."""

@@ -97,7 +97,7 @@ class StubSource:
         self.subscribed.append(uri)
 
     async def unsubscribe(self, uri: str) -> None:
-        raise AssertionError("others may still listen")
+        self.subscribed.remove(uri)
 
 
 @asynccontextmanager
@@ -254,7 +254,17 @@ async def test_only_the_changes_that_a_client_asked_for_are_told(era: Era) -> No
     prompts = [] if era is Era.MODERN else [("prompts/list_changed", None)]
     changed = [("tools/list_changed", None), *prompts, ("resources/list_changed", None)]
     assert told == [("resources/updated", "a:b"), *changed]
-    assert source.listeners == []
+    assert (source.listeners, source.subscribed) == ([], [])
+
+
+@both_eras
+async def test_the_source_learns_that_nobody_listens_when_the_connection_ends(era: Era) -> None:
+    source = StubSource()
+    async with connected(source, era) as connection:
+        await connection.subscribe("a:b")
+        await connection.subscribe("a:b")
+        assert source.subscribed == ["a:b"]
+    assert source.subscribed == []
 
 
 @both_eras

@@ -1,0 +1,81 @@
+"""Sources that only offer something, for tests of what is done with an offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gaia_bridge.contract import ChangeListener, ClientRequest, Source
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import Change, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
+from tests.helpers import tool
+
+__all__ = ["FixedSource"]
+
+
+class FixedSource:
+    """A source that only offers."""
+
+    def __init__(self, name: str, *tools: str, kind: SourceKind = SourceKind.AGENT, **offered: Any) -> None:
+        self.name = name
+        self.kind = kind
+        self.status = SourceStatus(SourceState.READY)
+        self.refreshed = 0
+        self.listeners: list[ChangeListener] = []
+        self.offer = self.offering(*tools, **offered)
+
+    def offering(
+        self,
+        *tools: str | JSON,
+        prompts: tuple[str, ...] = (),
+        resources: tuple[str, ...] = (),
+        templates: tuple[str, ...] = (),
+        instructions: str | None = None,
+        reads: bool = False,
+    ) -> Offer:
+        capabilities = {"tools"} if self.kind is SourceKind.AGENT or tools else set[str]()
+        if prompts:
+            capabilities.add("prompts")
+        if resources or templates or reads:
+            capabilities.add("resources")
+        return Offer(
+            ServerInfo(f"I am {self.name}", "1", instructions=instructions),
+            tools=tuple(tool(item) if isinstance(item, str) else item for item in tools),
+            prompts=tuple({"name": name} for name in prompts),
+            resources=tuple({"uri": uri, "name": f"{uri} of {self.name}"} for uri in resources),
+            templates=tuple({"uriTemplate": uri, "name": uri} for uri in templates),
+            capabilities=frozenset(capabilities),
+        )
+
+    def change(self, change: Change, offer: Offer | None = None) -> None:
+        self.offer = offer or self.offer
+        for listener in list(self.listeners):
+            listener(change)
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        self.listeners.append(listener)
+        return lambda: self.listeners.remove(listener) if listener in self.listeners else None
+
+    async def refresh(self) -> None:
+        self.refreshed += 1
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        raise AssertionError("only the view is under test")
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
+        raise AssertionError("only the view is under test")
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
+        raise AssertionError("only the view is under test")
+
+    async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
+        raise AssertionError("only the view is under test")
+
+    async def subscribe(self, uri: str) -> None:
+        raise AssertionError("only the view is under test")
+
+    async def unsubscribe(self, uri: str) -> None:
+        raise AssertionError("only the view is under test")
+
+
+_source: type[Source] = FixedSource
