@@ -205,7 +205,9 @@ class NoAgent:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    "candidate", [None, "module:Class", object(), ScriptedAgent, NoAgent(), lambda: None], ids=repr
+    "candidate",
+    [None, "module:Class", object(), ScriptedAgent, NoAgent(), lambda: None],
+    ids=["none", "text", "an object", "the class", "half an agent", "a function"],
 )
 async def test_what_is_no_agent_is_refused_with_what_was_expected(candidate: Any) -> None:
     async with running_bridge() as running:

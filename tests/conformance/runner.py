@@ -28,6 +28,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
+from filelock import FileLock
 
 __all__ = [
     "FIXTURE",
@@ -133,6 +134,11 @@ def install_packages(folder: Path) -> None:
     Raises:
         CannotRunError: There is no npm, or it failed.
     """
+    with FileLock(folder / ".npm-install.lock", timeout=INSTALL_SECONDS * 2):  # test processes may run side by side
+        _install_pinned(folder)
+
+
+def _install_pinned(folder: Path) -> None:
     lock = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
     stamp = folder / "node_modules" / ".installed-lock"
     if stamp.is_file() and stamp.read_text("utf-8") == lock:

@@ -10,7 +10,6 @@ command is never split here and never given to a shell; only `entry_of` splits, 
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from gaia_bridge.config.expansion import Expander
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.values import Values
 from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.loopback import is_loopback_host
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.names import is_source_name
 
@@ -208,16 +208,7 @@ def _value_warnings(spec: ServerSpec) -> Iterator[str]:
             yield f"{key!r} is {seconds:g} seconds; is it meant in milliseconds?"
     if isinstance(spec, HttpServerSpec):
         parts = _split_url(spec.url)
-        if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        if parts.scheme == "http" and not is_loopback_host(parts.hostname or ""):
             yield "'url' is plain http: what is sent, credentials too, can be read and changed on the way"
         if "@" in parts.netloc:
             yield "'url' has a user or password in it; a header with ${env:...} keeps it out of the file"
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

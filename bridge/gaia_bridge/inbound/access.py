@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gaia_bridge.errors import ConfigError, ListenError
+from gaia_bridge.loopback import is_loopback_address
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["AccessPolicy", "check_exposure", "shown", "split_authority"]
@@ -129,12 +130,8 @@ def shown(value: bytes | str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    # Not every *.localhost: to listen, the name is resolved, and resolvers do not all know what it stands for.
+    return host.lower() == "localhost" or is_loopback_address(host.strip("[]"))
 
 
 def _bracketed(host: str) -> str:

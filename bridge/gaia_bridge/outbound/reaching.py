@@ -151,15 +151,12 @@ class Watched:
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
         """Open a link; see `Transport.connect`."""
         await self._pace.turn()
-        # A launch that is cancelled half-way may leave the child behind (F-124); it is over in no time.
-        with anyio.CancelScope(shield=isinstance(self._transport, StdioTransport)) as opening:
-            async with self._transport.connect(receiver) as link:
-                opening.shield = False
-                self.link = link
-                try:
-                    yield link
-                finally:
-                    self.link = None
+        async with self._transport.connect(receiver) as link:
+            self.link = link
+            try:
+                yield link
+            finally:
+                self.link = None
 
     @property
     def garbage(self) -> tuple[int, list[str]]:

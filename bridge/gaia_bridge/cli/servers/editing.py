@@ -47,7 +47,7 @@ def add(
     COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell.
     Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
     """
-    from gaia_bridge.config import EntryError, LayerKind, ServersConfig, parse_entry
+    from gaia_bridge.config import EntryError, LayerKind, ServersConfig, current_folder, parse_entry
     from gaia_bridge.errors import ConfigError
 
     entry = _entry(command, _pairs("--env", "=", env), _pairs("--header", ":", header), sse, cwd)
@@ -58,7 +58,7 @@ def add(
     if not force and (owner := servers.owner(name)) is not None:
         raise ConfigError(str(owner.path), f"there is a server {name!r} already", "--force replaces it")
     try:
-        parsed = parse_entry(name, entry, Path.cwd())
+        parsed = parse_entry(name, entry, current_folder())
     except EntryError as error:
         raise ConfigError(f"server {name!r}", str(error)) from None
     for warning in parsed.warnings:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.error import HTTPError, URLError
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.parse import urlsplit
 
 import click
 
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.servers.naming import json_option, print_json, print_rows
 from gaia_bridge.errors import ServerUnavailableError
+from gaia_bridge.loopback import is_loopback_host
 from gaia_bridge.text import one_line
 
 if TYPE_CHECKING:
@@ -64,11 +63,13 @@ def completion(ctx: click.Context, shell: str) -> int:
 
 
 def _status(url: str) -> JSON:
-    headers = {"Accept": "application/json"}
-    token = _TOKEN_FILE.expanduser()
-    if token.is_file():
-        headers["Authorization"] = f"Bearer {token.read_text('ascii').strip()}"
+    # Needed here alone, and slow to load: every start of the program would pay for them.
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import ProxyHandler, Request, build_opener
+
     try:
+        headers = {"Accept": "application/json", **_credential(url)}
         request = Request(f"{url.rstrip('/')}/status", headers=headers)
         with build_opener(ProxyHandler({})).open(request, timeout=_PATIENCE) as response:
             found: JSON = json.load(response)
@@ -80,3 +81,11 @@ def _status(url: str) -> JSON:
         raise ServerUnavailableError(
             url, f"no bridge answers there: {reason}; is `gaia-bridge serve` running?"
         ) from None
+
+
+def _credential(url: str) -> dict[str, str]:
+    """The header that opens the bridges of this machine; it belongs to no other."""
+    token = _TOKEN_FILE.expanduser()
+    if not is_loopback_host(urlsplit(url).hostname or "") or not token.is_file():
+        return {}
+    return {"Authorization": f"Bearer {token.read_text('ascii').strip()}"}

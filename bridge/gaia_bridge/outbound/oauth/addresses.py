@@ -14,7 +14,7 @@ from typing import Final
 
 import httpx2
 
-__all__ = ["LONGEST_URL", "is_loopback", "is_loopback_host", "is_public", "url_problem"]
+__all__ = ["LONGEST_URL", "is_public", "url_problem"]
 
 LONGEST_URL: Final = 8_192
 """Characters; more than any server's metadata needs."""
@@ -66,25 +66,6 @@ def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
 
 def _low_half(address: IPv6Address) -> IPv4Address:
     return IPv4Address(int(address) & 0xFFFF_FFFF)
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address is this machine and nothing else.
-
-    Args:
-        address: An IPv4 or IPv6 address as `getaddrinfo` gives it.
-    """
-    parsed = ip_address(address)
-    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
-    return (mapped or parsed).is_loopback
-
-
-def is_loopback_host(host: str) -> bool:
-    """Whether the host of a URL is by its very name this machine (RFC 6761, section 6.3)."""
-    try:
-        return is_loopback(host)
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def url_problem(url: httpx2.URL, *, allow_http: bool) -> str:

@@ -15,7 +15,8 @@ from typing import Final
 import anyio
 import httpx2
 
-from gaia_bridge.outbound.oauth.addresses import is_loopback, is_loopback_host, is_public, url_problem
+from gaia_bridge.loopback import is_loopback_address, is_loopback_host
+from gaia_bridge.outbound.oauth.addresses import is_public, url_problem
 from gaia_bridge.outbound.oauth.errors import FetchError
 from gaia_bridge.outbound.transports.http_values import origin, reason_of, shown
 from gaia_bridge.settings import UpstreamLimits
@@ -140,7 +141,7 @@ class Fetcher:
         return addresses[:_ADDRESSES]
 
     def _may_reach(self, url: httpx2.URL, addresses: Sequence[str]) -> bool:
-        if self._local and all(map(is_loopback, addresses)):
+        if self._local and all(map(is_loopback_address, addresses)):
             return True
         if url.scheme == "http":
             return False

@@ -17,7 +17,8 @@ import anyio.to_thread
 import httpx2
 from mcp.shared.auth import AuthorizationCodeResult
 
-from gaia_bridge.outbound.oauth.addresses import is_loopback_host, url_problem
+from gaia_bridge.loopback import is_loopback_host
+from gaia_bridge.outbound.oauth.addresses import url_problem
 from gaia_bridge.outbound.oauth.callback import CALLBACK_PATH, CallbackServer
 from gaia_bridge.outbound.oauth.errors import AuthorizationError, LoginRequiredError
 from gaia_bridge.settings import UpstreamLimits

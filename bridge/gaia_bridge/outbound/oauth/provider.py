@@ -23,8 +23,8 @@ import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
 
+from gaia_bridge.loopback import is_loopback_host
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.outbound.oauth.addresses import is_loopback_host
 from gaia_bridge.outbound.oauth.answers import check_answer, grant_of, refused_renewal
 from gaia_bridge.outbound.oauth.errors import AuthorizationError
 from gaia_bridge.outbound.oauth.fetching import Fetcher

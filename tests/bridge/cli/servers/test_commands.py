@@ -6,7 +6,9 @@ import json
 import shlex
 import sys
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -262,6 +264,32 @@ def test_a_running_bridge_tells_how_it_is_and_keeps_what_its_servers_say(run: Ru
     code_, _, err = run("status", "--url", base)
     assert code_ == 69
     assert "is `gaia-bridge serve` running?" in err
+
+
+@pytest.mark.requirement("S-36")
+def test_the_credential_of_this_machine_is_shown_to_no_other(run: Run) -> None:
+    (Path.home() / ".gaia").mkdir(exist_ok=True)
+    (Path.home() / ".gaia" / "bridge-token").write_text("s3cr3t\n", encoding="utf-8")
+    shown: list[str | None] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        # The second is this machine too, but by its name it might be any.
+        codes = [run("status", "--url", f"http://{host}:{server.server_port}")[0] for host in ("127.0.0.1", "0.0.0.0")]
+        server.shutdown()
+        thread.join()
+    assert (codes, shown) == ([0, 0], ["Bearer s3cr3t", None])
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
