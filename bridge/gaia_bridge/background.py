@@ -16,8 +16,10 @@ import asyncio
 import atexit
 import importlib.util
 import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
@@ -25,7 +27,7 @@ from typing import Any, Final, Self, TypeVar
 
 import anyio
 
-from gaia_bridge.settings import BACKGROUND_FAREWELL
+from gaia_bridge.settings import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
 
 __all__ = ["BACKGROUND", "BackgroundLoop", "Lease"]
 
@@ -113,13 +115,9 @@ class Lease:
             raise RuntimeError("this blocks, and was called on the background loop, which it would wait for")
         future = self.start(function)
         try:
-            return future.result(timeout)
+            return _result(future, timeout)
         except CancelledError:
             raise RuntimeError(_GONE) from None
-        except TimeoutError:
-            if future.done():
-                raise  # the coroutine's own
-            raise TimeoutError(f"there was no result within {timeout:g} s") from None
         finally:
             future.cancel()  # does nothing to one that is done
 
@@ -147,6 +145,20 @@ class Lease:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _result(future: Future[T], timeout: float | None) -> T:
+    remaining = math.inf if timeout is None else timeout
+    deadline = time.monotonic() + remaining
+    while True:
+        try:
+            return future.result(max(0.0, min(remaining, SIGNAL_INTERVAL)))
+        except TimeoutError:
+            if future.done():
+                raise  # the coroutine's own
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError(f"there was no result within {timeout:g} s") from None
 
 
 class _LoopThread:

@@ -8,6 +8,7 @@ __all__ = [
     "BACKGROUND_FAREWELL",
     "DEFAULT_HOST",
     "DEFAULT_PORT",
+    "SIGNAL_INTERVAL",
     "AgentLimits",
     "HttpLimits",
     "Settings",
@@ -25,6 +26,10 @@ MIB = 1024 * KIB
 BACKGROUND_FAREWELL = 8.0
 """Seconds for what synchronous code left open to close, when the background loop ends: a stubborn child's
 `stop_grace` and `terminate_grace`, and some more."""
+
+SIGNAL_INTERVAL = 0.5
+"""Seconds after which a thread that waits looks for signals: CPython wakes it for one that arrives while it sleeps, but
+not for one that arrives just before, or that the system delivers to another thread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,11 @@ from gaia_bridge.background import BackgroundLoop
 from tests.client_helpers import PATIENCE
 
 
-def run_program(source: str) -> subprocess.CompletedProcess[str]:
+def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a Python program that has to end by itself."""
-    return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", source, *arguments], capture_output=True, text=True, timeout=30, check=False
+    )
 
 
 async def here() -> threading.Thread:
@@ -99,13 +101,16 @@ def test_work_that_takes_too_long_is_cancelled() -> None:
 
 
 CTRL_C = """
-import asyncio, os, signal, threading
+import asyncio, os, signal, sys, threading
 from gaia_bridge.background import BACKGROUND
 
 cancelled = threading.Event()
 
 async def endless():
-    os.kill(os.getpid(), signal.SIGINT)
+    if sys.argv[1] == "process":
+        os.kill(os.getpid(), signal.SIGINT)
+    else:
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
     try:
         await asyncio.sleep(60)
     finally:
@@ -120,8 +125,9 @@ with BACKGROUND.acquire() as lease:
 """
 
 
-def test_ctrl_c_while_waiting_cancels_the_work() -> None:
-    assert run_program(CTRL_C).stdout == "interrupted True\n"
+@pytest.mark.parametrize("receiver", ["process", "thread"])  # the system chooses the thread, and need not wake ours
+def test_ctrl_c_while_waiting_cancels_the_work(receiver: str) -> None:
+    assert run_program(CTRL_C, receiver).stdout == "interrupted True\n"
 
 
 def test_waiting_on_the_loops_own_thread_is_an_error_and_no_deadlock() -> None:
