@@ -130,19 +130,23 @@ class Reloader:
         if not folders:
             task_status.started()
             return
+        stop = anyio.Event()
         changes = awatch(
             *folders,
             watch_filter=self._concerns,
             debounce=_DEBOUNCE,
             step=_STEP,
+            stop_event=stop,
             rust_timeout=_LOOK,
             yield_on_timeout=True,
             recursive=False,
         )
-        task_status.started()
-        async for _ in changes:
-            if self._signature() != self._seen:
-                await self.reload()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_set_at_the_end, stop)
+            task_status.started()
+            async for _ in changes:
+                if self._signature() != self._seen:
+                    await self.reload()
 
     def _signature(self) -> dict[Path, tuple[int, ...]]:
         """What tells one state of the files from the next, without reading them."""
@@ -156,3 +160,11 @@ class Reloader:
     def _concerns(self, change: Change, path: str) -> bool:
         changed = Path(path)
         return any(changed == file or changed == file.resolve() for file in self._files)
+
+
+async def _set_at_the_end(stop: anyio.Event) -> None:
+    """Stop the watching thread when we are cancelled: it is waited for, and looks at nothing else for a second."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        stop.set()

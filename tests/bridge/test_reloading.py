@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gaia_bridge import reloading
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.reloading import Reloader, difference
@@ -137,3 +138,17 @@ async def test_saving_a_watched_file_is_noticed_however_it_is_saved(tmp_path: Pa
         await bridge.until(lambda: "c" in bridge.servers)
         tasks.cancel_scope.cancel()
     assert "-a" not in bridge.steps
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-118")
+async def test_the_end_does_not_wait_for_the_next_look_at_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reloading, "_LOOK", 60_000)
+    reloader = Reloader(Recorder(), list, [tmp_path / "servers"])
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(reloader.watch)
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
