@@ -16,6 +16,7 @@ from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult, ImageContent, TextContent
 
 from gaia_bridge.cli import program
+from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.config import load_servers
 from gaia_bridge.discovery import load_agent
 from gaia_bridge.model import StdioServerSpec
@@ -129,12 +130,14 @@ def commands(page: Path) -> list[list[str]]:
 def test_the_configuration_of_the_page_about_servers_is_understood_and_its_stacking_order_described(
     tmp_path: Path,
 ) -> None:
-    [text] = blocks(SERVERS, "json")
-    file = tmp_path / "mcp_servers.json"
-    file.write_text(text, encoding="utf-8")
-    found = load_servers(file, {"ISSUES_TOKEN": "t"})
-    assert [spec.name for spec in found.servers] == ["time", "issues", "old"]
-    assert (found.skipped, found.warnings) == ((), ())
+    found: list[str] = []
+    for number, text in enumerate(blocks(SERVERS, "json")):
+        file = tmp_path / f"{number}.json"
+        file.write_text(text, encoding="utf-8")
+        loaded = load_servers(file, {"ISSUES_TOKEN": "t", "FILES_SECRET": "s"})
+        assert (loaded.skipped, loaded.warnings) == ((), ())
+        found += [spec.name for spec in loaded.servers]
+    assert found == ["time", "issues", "old", "files"]
     page = " ".join(SERVERS.read_text(encoding="utf-8").split())
     assert "`~/.gaia/mcp_servers.json` (global), and over it `./mcp_servers.json` (local" in page
 
@@ -166,6 +169,29 @@ def test_a_command_of_the_pages_is_one_of_ours(arguments: list[str]) -> None:
     assert command is not None, f"there is no command {name!r}"
     if "--help" not in rest:
         command.make_context(name, rest, parent=click.Context(program))
+
+
+def test_the_page_about_servers_lists_every_command_for_them_with_its_options_and_every_exit_code_that_they_have() -> (
+    None
+):
+    section = SERVERS.read_text(encoding="utf-8").partition("## On the command line")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in section.splitlines() if row.startswith("| `")]
+    listed: dict[str, set[str]] = {}
+    for first, _, last in rows:
+        for name in re.findall(r"`([a-z-]+)", first):
+            listed.setdefault(name, set()).update(re.findall(r"--[a-z-]+", last))
+    assert listed.keys() == program.commands.keys() - {"serve", "agents"}
+    shared = {"--config", "--json", "--help"}
+    for name, options in listed.items():
+        own = {
+            option
+            for parameter in program.commands[name].params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        assert options == {option for option in own if option.startswith("--")} - shared, name
+        assert ("--config" in own) is (name not in {"trust", "status", "completion"})
+    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
+    assert codes == set(ExitCode) - {ExitCode.NO_AGENT}
 
 
 def test_every_link_to_a_file_of_the_repository_leads_somewhere() -> None:

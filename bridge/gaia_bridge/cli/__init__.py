@@ -7,7 +7,7 @@
     69   the address cannot be listened on, or the server cannot be reached
     70   an error of the bridge itself; `--debug` shows where
     78   a configuration file or option cannot be used
-    130, 143   ended at once, by a second SIGINT or SIGTERM
+    130, 143   ended at once, by SIGINT (`serve`: the second one) or a second SIGTERM
 
 Everything for people goes to standard error, one line for each error; standard output is for results and the protocol.
 """

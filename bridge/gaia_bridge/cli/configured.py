@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gaia_bridge.config import LayerState, LoadReport, ServersConfig, TrustStore
 from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerSpec
 
 __all__ = ["ConfiguredServers"]
@@ -32,15 +34,18 @@ class ConfiguredServers:
     def files(self) -> list[Path]:
         """What decides about the servers: an approval does as well."""
         files = [layer.path for layer in self._config.layers]
-        return files if self._path else [*files, TrustStore().path]
+        if not self._path:
+            with suppress(ConfigError):  # without a home folder nothing is ever approved
+                files.append(TrustStore().path)
+        return files
 
     def first(self) -> Sequence[ServerSpec]:
         """The servers at the start. A broken file that was not named leaves its servers out.
 
         Raises:
-            ConfigError: The file that was named cannot be used, or what was approved cannot be looked up.
+            ConfigError: The file that was named cannot be used.
         """
-        report = self._report()
+        report = self._report(TrustStore())
         if self._path is not None and all(layer.state is LayerState.ABSENT for layer in self._config.layers):
             raise ConfigError(str(self._path), "cannot be read: No such file or directory")
         for error in report.errors:
@@ -59,14 +64,15 @@ class ConfiguredServers:
             ConfigError: A file cannot be used; whatever runs should stay as it is.
         """
         self._config.reload()
-        report = self._report()
-        for error in report.errors:
+        approvals = _Approvals()
+        report = self._report(approvals)
+        for error in (*report.errors, *approvals.errors):
             raise error
         self._tell(report)
         return report.servers
 
-    def _report(self) -> LoadReport:
-        return self._config.resolve(trust=None if self._path else TrustStore())
+    def _report(self, approvals: TrustStore) -> LoadReport:
+        return self._config.resolve(trust=None if self._path else approvals)
 
     def _tell(self, report: LoadReport) -> None:
         """Say what is left out, and what is odd; not again what was said before."""
@@ -81,3 +87,18 @@ class ConfiguredServers:
             if line not in self._told:
                 logger.warning("%s", line)
         self._told = frozenset(lines)
+
+
+class _Approvals(TrustStore):
+    """Remembers why a question about a server could not be answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[ConfigError] = []
+
+    def is_approved(self, file: Path, name: str, entry: JSON) -> bool:
+        try:
+            return super().is_approved(file, name, entry)
+        except ConfigError as error:
+            self.errors.append(error)
+            raise

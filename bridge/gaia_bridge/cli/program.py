@@ -19,6 +19,7 @@ from gaia_bridge.cli.servers.listing import list_servers, logs
 from gaia_bridge.cli.servers.trusting import login, trust
 from gaia_bridge.cli.servers.watching import completion, status
 from gaia_bridge.errors import BridgeError
+from gaia_bridge.text import printable
 
 __all__ = ["main", "program"]
 
@@ -60,7 +61,7 @@ _EPILOG = """\b
 Exit codes: 0 done, 1 tool failed, 64 wrong command line,
 66 agent cannot be loaded, 69 address cannot be listened on or server not
 reached, 70 error of the bridge itself, 78 configuration cannot be used,
-130 or 143 ended by a second signal."""
+130 ended by Ctrl-C, 143 by a second SIGTERM."""
 
 
 _COMMANDS = [
@@ -90,7 +91,7 @@ def _report(ctx: click.Context, error: BaseException) -> ExitCode:
     else:
         line = f"internal error: {type(error).__name__}: {error}"
         line += "" if debug else "; run with --debug for the traceback"
-    click.echo(f"{ctx.command_path}: error: {' '.join(line.split())}", err=True)
+    click.echo(f"{ctx.command_path}: error: {printable(' '.join(line.split()), None)}", err=True)
     return exit_code_of(error)
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
+from io import FileIO
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
 
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["ServerLogs", "default_log_folder"]
+__all__ = ["LogReader", "ServerLogs", "default_log_folder"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,17 @@ def default_log_folder() -> Path:
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A log file for its owner's eyes. A full disk stops nothing (F-114)."""
+    """A log file for its owner's eyes. A full disk stops nothing (F-114).
+
+    Several bridges may write to it: one of them begins a new file when it is full, and the others go over to that.
+    """
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:
+        """Whether the file is full, which is first of all the file that the others write to."""
+        if (file := self.stream) and not _has_name(file.fileno(), self.baseFilename):
+            file.close()
+            self.stream = self._open()  # type: ignore[assignment] # as for `_open`
+        return bool(super().shouldRollover(record))
 
     def _open(self) -> IO[str]:  # type: ignore[override] # the library says TextIOWrapper, and uses any text file
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -71,25 +82,12 @@ class ServerLogs:
         if (file := self._files[server]) is not None:
             file.handle(logging.LogRecord(server, logging.INFO, "", 0, line, None, None))
 
-    def tail(self, server: str, lines: int) -> list[str]:
-        """The last lines that were kept of a server, the oldest first.
-
-        Raises:
-            ConfigError: The file cannot be read.
-        """
-        found: deque[str] = deque(maxlen=lines)
+    def reader(self, server: str) -> LogReader:
+        """What reads all that is kept of a server, and then whatever comes."""
         if self._folder is None:
-            return []
+            return LogReader(())
         newest = _path(self._folder, server)
-        for path in (newest.with_name(f"{newest.name}.1"), newest):
-            try:
-                with path.open(encoding="utf-8", errors="replace") as file:
-                    found.extend(line.rstrip("\n") for line in file)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise ConfigError(str(path), f"cannot be read: {error.strerror}") from None
-        return list(found)
+        return LogReader((newest.with_name(f"{newest.name}.1"), newest))
 
     def close(self) -> None:
         """Close all files."""
@@ -111,6 +109,102 @@ class ServerLogs:
             return None
         file.setFormatter(logging.Formatter(_FORMAT))
         return file
+
+
+class LogReader:
+    """Reads the lines of a file that grows, and that is begun anew under its name when it is full.
+
+    Files are told apart by what they are, not by their names, and the last ones stay open: what comes to a file after
+    it was renamed is read all the same. Close it in the end, or use it as a context manager.
+
+    Args:
+        paths: What the file is called, its older parts first. None of them need exist.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._parts: list[_Part] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self) -> list[str]:
+        """The lines that were completed since the last time, the oldest first.
+
+        Raises:
+            ConfigError: A file cannot be read.
+        """
+        self._find()
+        surplus = len(self._parts) - len(self._paths)
+        lines: list[str] = []
+        for index, part in enumerate(self._parts):
+            lines += part.read()
+            if index < surplus:  # nobody knows it by a name any more, and nobody will complete its last line
+                lines += part.unfinished()
+                part.close()
+        del self._parts[: max(0, surplus)]
+        return lines
+
+    def unfinished(self) -> list[str]:
+        """Lines that have begun and are not complete yet."""
+        return [line for part in self._parts for line in part.unfinished()]
+
+    def close(self) -> None:
+        """Close the files."""
+        while self._parts:
+            self._parts.pop().close()
+
+    def _find(self) -> None:
+        """Open the files that are there and were not yet."""
+        found: list[_Part] = []
+        for path in reversed(self._paths):  # so that a file that is just renamed is met twice, and not missed
+            try:
+                part = _Part(FileIO(path))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise ConfigError(str(path), f"cannot be read: {error.strerror}") from None
+            if any(part.is_same_as(other) for other in (*self._parts, *found)):
+                part.close()
+            else:
+                found.append(part)
+        self._parts += reversed(found)
+
+
+class _Part:
+    """One file, from its beginning to wherever it has been read."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self._begun = b""
+
+    def is_same_as(self, other: _Part) -> bool:
+        return os.path.sameopenfile(self._file.fileno(), other._file.fileno())
+
+    def read(self) -> list[str]:
+        """The lines that were completed."""
+        if os.fstat(self._file.fileno()).st_size < self._file.tell():  # somebody emptied it
+            self._file.seek(0)
+            self._begun = b""
+        *complete, self._begun = (self._begun + self._file.read()).split(b"\n")
+        return [line.decode(errors="replace") for line in complete]
+
+    def unfinished(self) -> list[str]:
+        return [self._begun.decode(errors="replace")] if self._begun else []
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _has_name(descriptor: int, path: str) -> bool:
+    """Whether an open file is the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _path(folder: Path, server: str) -> Path:

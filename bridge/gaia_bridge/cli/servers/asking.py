@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gaia_bridge.cli.exits import ExitCode
-from gaia_bridge.cli.servers.naming import complete_server, config_option, json_option, print_json, usable_spec
+from gaia_bridge.cli.servers.naming import (
+    Activity,
+    complete_server,
+    config_option,
+    configured,
+    json_option,
+    print_json,
+    usable_spec,
+)
 from gaia_bridge.jsontypes import is_array, is_object
-from gaia_bridge.text import one_line
+from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
-    from gaia_bridge.cli.servers.probing import Probe
+    from gaia_bridge.cli.servers.probing import Answer, Probe
     from gaia_bridge.jsontypes import JSON
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.outbound.transport import Transport
@@ -61,15 +71,13 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     from gaia_bridge.cli.servers.probing import call as call_tool
     from gaia_bridge.cli.servers.reaching import reach
 
-    async def show(progress: float, total: float | None, message: str | None) -> None:
-        reached = f"{progress:g}" + ("" if total is None else f"/{total:g}")
-        click.echo(one_line(f"{reached} {message or ''}"), err=True)
+    async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
+        return await call_tool(transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity)
 
-    async def ask(transport: Transport, limits: UpstreamLimits) -> Any:
-        return await call_tool(transport, limits, tool, lambda schema: tool_arguments(arguments, schema), show)
-
+    spec = _spec(name, config)
     try:
-        answer = reach(_spec(name, config), ask)
+        tool_arguments(arguments, {})  # what no schema allows need not be asked about
+        answer = reach(spec, ask)
     except UnknownToolError as error:
         raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
     except ArgumentsError as error:
@@ -77,9 +85,7 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     if as_json:
         print_json(answer.result)
     else:
-        content = answer.result.get("content")
-        for block in content if is_array(content) else []:
-            click.echo(_shown(block), err=answer.failed)
+        _print_answer(tool, answer)
     return ExitCode.TOOL_FAILED if answer.failed else ExitCode.OK
 
 
@@ -134,9 +140,7 @@ def _print_test(name: str, found: Probe) -> None:
 
 
 def _spec(name: str, config: Path | None) -> ServerSpec:
-    from gaia_bridge.config import ServersConfig
-
-    return usable_spec(ServersConfig(config), name)
+    return usable_spec(configured(config), name)
 
 
 def _probed(spec: ServerSpec) -> Probe:
@@ -161,16 +165,39 @@ def _parameters(schema: object) -> list[str]:
     return lines
 
 
+def _print_answer(tool: str, answer: Answer) -> None:
+    """Print what a tool answered; if it failed, that is no result, and said on standard error."""
+    content, structured = answer.result.get("content"), answer.result.get("structuredContent")
+    blocks = content if is_array(content) else []
+    if answer.failed:
+        says_why = blocks or structured is not None
+        click.echo(f"{tool} failed{':' if says_why else ', and does not say why'}", err=True)
+    on_terminal = (sys.stderr if answer.failed else sys.stdout).isatty()
+    for block in blocks:
+        text = _shown(block)
+        if on_terminal:  # a terminal would do what control characters say; a file or a program takes them as they are
+            text = "\n".join(printable(line.replace("\t", "    "), None) for line in text.split("\n"))
+        click.echo(text.encode(errors="backslashreplace"), err=answer.failed)
+    if not blocks and structured is not None:
+        print_json(structured)
+    elif not blocks and not answer.failed:
+        click.echo(f"{tool} answered with nothing", err=True)
+
+
 def _shown(block: Any) -> str:
     """One content block for people; texts as they are, because they are what was asked for."""
     match block:
-        case {"type": "text", "text": str(text)}:
+        case {"type": "text", "text": str(text)} | {"type": "resource", "resource": {"text": str(text)}}:
             return text
         case {"type": "resource_link", "uri": str(uri)}:
             return f"[resource {one_line(uri)}]"
-        case {"type": "resource", "resource": {"text": str(text)}}:
-            return text
+        case {"type": "resource", "resource": {"uri": str(uri), "blob": str(data)}}:
+            return f"[resource {one_line(uri)}, {_size(data)}]"
         case {"type": str(kind), "mimeType": str(mime), "data": str(data)}:
-            return f"[{one_line(kind)} {one_line(mime)}, {len(data) * 3 // 4:,} bytes]"
+            return f"[{one_line(kind)} {one_line(mime)}, {_size(data)}]"
         case _:
-            return f"[{one_line(str(block), 200)}]"
+            return f"[{one_line(json.dumps(block), 200)}]"
+
+
+def _size(base64: str) -> str:
+    return f"{len(base64) * 3 // 4:,} bytes"

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gaia_bridge.cli.exits import ExitCode
-from gaia_bridge.cli.servers.naming import complete_server, config_option, entry_of_server
+from gaia_bridge.cli.servers.naming import (
+    complete_server,
+    config_option,
+    configured,
+    entry_of_server,
+    json_option,
+    print_json,
+)
+from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
     from gaia_bridge.config import ServersConfig
@@ -29,6 +39,7 @@ __all__ = ["add", "disable", "enable", "remove"]
 @click.option("--no-connect", is_flag=True, help="Save it without trying it.")
 @click.option("--force", is_flag=True, help="Replace the entry of that name.")
 @config_option
+@json_option
 def add(
     name: str,
     command: tuple[str, ...],
@@ -41,14 +52,15 @@ def add(
     no_connect: bool,
     force: bool,
     config: Path | None,
+    as_json: bool,
 ) -> int:
     """Try a server, and keep it in the configuration if it works.
 
     COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell.
     Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
     """
-    from gaia_bridge.config import EntryError, LayerKind, ServersConfig, current_folder, parse_entry
-    from gaia_bridge.errors import ConfigError
+    from gaia_bridge.config import EntryError, LayerKind, ServersConfig, parse_entry
+    from gaia_bridge.errors import ConfigError, ServerUnavailableError
 
     entry = _entry(command, _pairs("--env", "=", env), _pairs("--header", ":", header), sse, cwd)
     if timeout is not None:
@@ -58,7 +70,7 @@ def add(
     if not force and (owner := servers.owner(name)) is not None:
         raise ConfigError(str(owner.path), f"there is a server {name!r} already", "--force replaces it")
     try:
-        parsed = parse_entry(name, entry, current_folder())
+        parsed = parse_entry(name, entry, servers.target(name, to).path.parent)
     except EntryError as error:
         raise ConfigError(f"server {name!r}", str(error)) from None
     for warning in parsed.warnings:
@@ -67,60 +79,70 @@ def add(
         from gaia_bridge.cli.servers.probing import probe
         from gaia_bridge.cli.servers.reaching import reach
 
-        click.echo(f"connecting to {name}...", err=True)
-        found = reach(parsed.spec, probe)
+        try:
+            found = reach(parsed.spec, probe)
+        except ServerUnavailableError as error:
+            hint = "it is not added; with --no-connect it is, without being tried"
+            raise ServerUnavailableError(name, f"{error.problem}; {hint}") from None
         number = len(found.definitions.get("tool", []))
-        introduced = (
-            " ".join(str(found.greeting.info.get(key, "")) for key in ("name", "version")).strip() or "a server"
-        )
-        click.echo(f"{introduced}, MCP {found.greeting.revision}: {number} tool{'' if number == 1 else 's'}")
+        introduced = " ".join(str(found.greeting.info.get(key, "")) for key in ("name", "version"))
+        said = f"{one_line(introduced) or 'a server'}, MCP {found.greeting.revision}"
+        click.echo(f"{said}: {number} tool{'' if number == 1 else 's'}", err=as_json)
     path = servers.add(name, entry, to=to, replace=force)
     _approve(servers, name)
-    click.echo(f"added {name} to {path}")
-    return ExitCode.OK
+    return _done("added", name, [path], as_json)
 
 
 @click.command()
 @click.argument("name", shell_complete=complete_server)
 @config_option
-def remove(name: str, config: Path | None) -> int:
+@json_option
+def remove(name: str, config: Path | None, as_json: bool) -> int:
     """Take a server out of the configuration."""
-    from gaia_bridge.config import ServersConfig
-
-    servers = ServersConfig(config)
+    servers = configured(config)
     if servers.owner(name) is None:
         entry_of_server(servers, name)
-    for path in servers.remove(name):
-        click.echo(f"removed {name} from {path}")
-    return ExitCode.OK
+    return _done("removed", name, servers.remove(name), as_json)
 
 
 @click.command()
 @click.argument("name", shell_complete=complete_server)
 @config_option
-def enable(name: str, config: Path | None) -> int:
+@json_option
+def enable(name: str, config: Path | None, as_json: bool) -> int:
     """Use a server again that was disabled."""
-    return _set_disabled(name, config, False)
+    return _set_disabled(name, config, False, as_json)
 
 
 @click.command()
 @click.argument("name", shell_complete=complete_server)
 @config_option
-def disable(name: str, config: Path | None) -> int:
+@json_option
+def disable(name: str, config: Path | None, as_json: bool) -> int:
     """Keep a server in the configuration, and do not use it."""
-    return _set_disabled(name, config, True)
+    return _set_disabled(name, config, True, as_json)
 
 
-def _set_disabled(name: str, config: Path | None, disabled: bool) -> int:
-    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore
+def _set_disabled(name: str, config: Path | None, disabled: bool, as_json: bool) -> int:
+    from gaia_bridge.config import LayerKind, TrustStore
 
-    servers = ServersConfig(config)
+    servers = configured(config)
     layer, entry = entry_of_server(servers, name)
     approved = layer.kind is not LayerKind.LOCAL or TrustStore().is_approved(layer.path, name, entry)
     path = servers.set_disabled(name, disabled)
     if approved:
         _approve(servers, name)
-    click.echo(f"{'disabled' if disabled else 'enabled'} {name} in {path}")
+    return _done("disabled" if disabled else "enabled", name, [path], as_json)
+
+
+def _done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
+    """Say what was changed, and where."""
+    if as_json:
+        print_json({"done": what, "name": name, "files": list(map(str, paths))})
+    else:
+        preposition = {"added": "to", "removed": "from"}.get(what, "in")
+        for path in paths:
+            click.echo(printable(f"{what} {name} {preposition} {path}"))
     return ExitCode.OK
 
 
@@ -138,7 +160,12 @@ def _entry(command: tuple[str, ...], env: dict[str, str], headers: dict[str, str
     from gaia_bridge.config import entry_of
 
     first = command[0]
-    if len(command) == 1 and first.startswith(("http://", "https://")):
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", first) if len(command) == 1 else None
+    if scheme is not None:
+        if scheme[1].lower() not in ("http", "https"):
+            raise click.UsageError(
+                f"{first!r} is reached over {scheme[1]}; expected a URL of http or https, or a COMMAND"
+            )
         if env or cwd:
             raise click.UsageError("--env and --cwd are for a COMMAND, and this is a URL")
         entry: JSON = {"url": first}

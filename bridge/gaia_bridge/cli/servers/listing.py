@@ -12,12 +12,13 @@ from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.servers.naming import (
     complete_server,
     config_option,
+    configured,
     entry_of_server,
     json_option,
     print_json,
     print_rows,
 )
-from gaia_bridge.text import one_line
+from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
     from gaia_bridge.config import Layer, TrustStore
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["list_servers", "logs"]
 
-_FOLLOW = 0.5
+_FOLLOW_INTERVAL = 0.5
 """Seconds between two looks for new lines."""
 
 
@@ -34,9 +35,9 @@ _FOLLOW = 0.5
 @config_option
 def list_servers(as_json: bool, config: Path | None) -> int:
     """Show the configured servers, where they come from, and which are used."""
-    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore
+    from gaia_bridge.config import LayerKind, TrustStore
 
-    servers = ServersConfig(config)
+    servers = configured(config)
     trust = TrustStore()
     report = servers.resolve(trust=None if config else trust)
     skipped = {item.name: item.reason for item in report.skipped}
@@ -58,7 +59,7 @@ def list_servers(as_json: bool, config: Path | None) -> int:
         )
     errors = [str(error) for error in report.errors]
     if as_json:
-        print_json({"servers": found, "errors": errors})
+        print_json({"servers": found, "errors": errors, "warnings": list(report.warnings)})
     else:
         rows: list[tuple[str, ...]] = [
             (row["name"], row["from"], one_line(row["server"], 60), "yes" if row["used"] else one_line(row["reason"]))
@@ -68,8 +69,9 @@ def list_servers(as_json: bool, config: Path | None) -> int:
             print_rows(("name", "from", "server", "used"), rows)
         else:
             click.echo("no servers are configured; add one with: gaia-bridge add NAME COMMAND", err=True)
-        for error in errors:
-            click.echo(f"error: {error}", err=True)
+        for label, texts in (("warning", report.warnings), ("error", errors)):
+            for text in texts:
+                click.echo(f"{label}: {printable(text)}", err=True)
     return ExitCode.CONFIG if errors else ExitCode.OK
 
 
@@ -77,28 +79,35 @@ def list_servers(as_json: bool, config: Path | None) -> int:
 @click.argument("name", shell_complete=complete_server)
 @click.option("-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="How many lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as more lines come, until Ctrl-C.")
+@json_option
 @config_option
-def logs(name: str, lines: int, follow: bool, config: Path | None) -> int:
+def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None) -> int:
     """Show what a server wrote to its error output while `serve` ran."""
     from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
 
-    kept = ServerLogs(default_log_folder())
-    shown = kept.tail(name, lines)
-    if not shown:
-        from gaia_bridge.config import ServersConfig
-
-        entry_of_server(ServersConfig(config), name)
-        click.echo(f"{name} has written nothing", err=True)
-    for line in shown:
-        click.echo(line)
-    while follow:
-        time.sleep(_FOLLOW)
-        latest = kept.tail(name, 10_000)
-        new = latest[latest.index(shown[-1]) + 1 :] if shown and shown[-1] in latest else latest
-        for line in new:
-            click.echo(line)
-        shown = latest
+    if as_json and follow:
+        raise click.UsageError("--json and --follow do not go together: JSON has an end")
+    with ServerLogs(default_log_folder()).reader(name) as reader:
+        found = reader.read()
+        if not follow:  # else a line is shown when it is complete
+            found += reader.unfinished()
+        if not found:
+            entry_of_server(configured(config), name)
+        if as_json:
+            print_json({"server": name, "lines": found[-lines:]})
+            return ExitCode.OK
+        if not found:
+            click.echo(f"{name} has written nothing so far", err=True)
+        _echo_lines(found[-lines:])
+        while follow:
+            time.sleep(_FOLLOW_INTERVAL)
+            _echo_lines(reader.read())
     return ExitCode.OK
+
+
+def _echo_lines(lines: list[str]) -> None:
+    for line in lines:
+        click.echo(printable(line, limit=None))
 
 
 def _approved(trust: TrustStore, layer: Layer, name: str, entry: object) -> bool:

@@ -1,26 +1,33 @@
-"""What the commands share: the files that count, and the server that was named."""
+"""What the commands share: the files that count, the server that was named, and how things are shown."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from gaia_bridge.config import Layer, ServersConfig
     from gaia_bridge.jsontypes import JSON
     from gaia_bridge.model import ServerSpec
 
 __all__ = [
+    "Activity",
+    "activity",
     "complete_server",
     "config_option",
+    "configured",
     "entry_of_server",
     "json_option",
     "print_json",
@@ -30,6 +37,9 @@ __all__ = [
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_SUGGESTED = 20
+"""How many names are told to somebody who named something else."""
 
 
 def config_option(command: F) -> F:
@@ -52,6 +62,21 @@ def complete_server(ctx: click.Context, param: click.Parameter, incomplete: str)
 
     names = ServersConfig(ctx.params.get("config")).entries
     return [name for name in names if name.startswith(incomplete)]
+
+
+def configured(config: Path | None) -> ServersConfig:
+    """The files that count.
+
+    Raises:
+        ConfigError: The one that was named does not exist.
+    """
+    from gaia_bridge.config import LayerKind, LayerState, ServersConfig
+
+    servers = ServersConfig(config)
+    for layer in servers.layers:
+        if layer.kind is LayerKind.EXPLICIT and layer.state is LayerState.ABSENT:
+            raise ConfigError(str(layer.path), "there is no such file", "`gaia-bridge add` with --config makes it")
+    return servers
 
 
 def entry_of_server(config: ServersConfig, name: str) -> tuple[Layer, JSON]:
@@ -93,12 +118,16 @@ def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
 
 
 def print_json(value: object) -> None:
-    """Print a result for programs."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a result for programs, and harmlessly for terminals (F-113)."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+    click.echo(text)
 
 
 def print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     """Print a table: with lines and as wide as the terminal if there is one, in plain columns if not."""
+    rows = [tuple(map(printable, row)) for row in rows]
     if sys.stdout.isatty():
         from rich.box import SIMPLE
         from rich.console import Console
@@ -116,13 +145,72 @@ def print_rows(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         click.echo(line.rstrip())
 
 
+class Activity:
+    """What a command waits for.
+
+    Args:
+        display: Shows it, on the last line of a terminal; nothing but lines is shown if there is none.
+        text: What that is at first.
+    """
+
+    def __init__(self, display: Progress | None = None, text: str = "") -> None:
+        self._display = display
+        self._task = None if display is None else display.add_task(one_line(text), total=None)
+
+    def doing(self, text: str) -> None:
+        """Say what is waited for from now on."""
+        if self._display is not None and self._task is not None:
+            self._display.update(self._task, description=one_line(text))
+
+    def progress(self, text: str) -> None:
+        """Say how far it is; without a terminal, that is a line."""
+        (self.say if self._display is None else self.doing)(one_line(text))
+
+    def say(self, line: str) -> None:
+        """Show a line that stays. What is in it is shown as it is."""
+        if self._display is None:
+            click.echo(line, err=True)
+        else:
+            from rich.text import Text
+
+            self._display.console.print(Text(line), soft_wrap=True)
+
+
+@contextmanager
+def activity(text: str) -> Generator[Activity]:
+    """Show on standard error that something takes its time, to the end of the block. It leaves no trace there.
+
+    Args:
+        text: What it is.
+    """
+    if not sys.stderr.isatty():
+        yield Activity()
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    what = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    with Progress(
+        *(SpinnerColumn(), what, TimeElapsedColumn()),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+    ) as display:
+        yield Activity(display, text)
+
+
 def unknown_hint(names: list[str], wanted: str) -> str:
     """What to say to somebody who named something that is not there.
 
     Args:
-        names: What there is.
+        names: What there is, from anybody.
         wanted: What was named.
     """
     if close := difflib.get_close_matches(wanted, names, 1):
         return f"did you mean {close[0]!r}?"
-    return f"there are: {', '.join(names)}" if names else "there are none"
+    if not names:
+        return "there are none"
+    more = len(names) - _SUGGESTED
+    shown = ", ".join(one_line(name, 100) for name in names[:_SUGGESTED])
+    return f"there are: {shown}" + (f" and {more} more" if more > 0 else "")

@@ -8,9 +8,10 @@ from typing import Any
 
 import anyio
 
+from gaia_bridge.cli.servers.naming import Activity
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
-from gaia_bridge.outbound.client import ClientRole, Connection, Greeting, OnProgress, connect
+from gaia_bridge.outbound.client import ClientRole, Connection, Greeting, connect
 from gaia_bridge.outbound.transport import Transport, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.wire import LIST_FIELDS
@@ -66,8 +67,13 @@ class Answer:
         return self.result.get("isError") is True
 
 
-async def probe(transport: Transport, limits: UpstreamLimits) -> Probe:
+async def probe(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Probe:
     """Connect, read every list, ping, and say goodbye.
+
+    Args:
+        transport: How to reach the server.
+        limits: Deadlines.
+        activity: Where to say what is being done.
 
     Raises:
         UpstreamError: There is no connection.
@@ -79,9 +85,11 @@ async def probe(transport: Transport, limits: UpstreamLimits) -> Probe:
         definitions: dict[str, list[JSON]] = {}
         started = anyio.current_time()
         for kind in LIST_FIELDS:
+            activity.doing(f"connected; reading its {kind}s")
             if _DECLARED_AS[kind] in connection.greeting.capabilities:
                 await _read(connection, kind, definitions, problems)
         listed = anyio.current_time() - started
+        activity.doing("connected; asking whether it is there")
         ping = await _ping(connection, problems)
         return Probe(connection.greeting, connected, listed, ping, definitions, problems)
 
@@ -91,7 +99,7 @@ async def call(
     limits: UpstreamLimits,
     tool: str,
     arguments: Callable[[JSON], JSON],
-    on_progress: OnProgress,
+    activity: Activity,
 ) -> Answer:
     """Connect and call one tool.
 
@@ -100,19 +108,26 @@ async def call(
         limits: Deadlines.
         tool: The tool's name.
         arguments: Makes its arguments, given its `inputSchema`.
-        on_progress: Receives progress.
+        activity: Where to say what is being done, and how far it is.
 
     Raises:
         UnknownToolError: The server has no such tool.
         ProtocolError: The server answered with a JSON-RPC error.
         UpstreamError: It did not answer as it should.
     """
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        reached = f"{progress:g}" + ("" if total is None else f"/{total:g}")
+        activity.progress(f"{reached} {message or ''}")
+
     async with connect(transport, ClientRole(), limits) as connection:
+        activity.doing("connected; reading its tools")
         tools = {item["name"]: item for item in await connection.list_all("tool") if _named(item)}
         if tool not in tools:
             raise UnknownToolError(sorted(tools))
         schema = tools[tool].get("inputSchema")
         params = {"name": tool, "arguments": arguments(schema if is_object(schema) else {})}
+        activity.doing(f"calling {tool}")
         started = anyio.current_time()
         result = await connection.request("tools/call", params, on_progress=on_progress)
         return Answer(result, anyio.current_time() - started)

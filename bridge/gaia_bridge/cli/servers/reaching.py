@@ -1,4 +1,4 @@
-"""Connects to a server for one command: its error output is shown while that lasts, and failures are one line."""
+"""Connects to a server for one command: what it waits for and says is shown meanwhile, and failures are one line."""
 
 from __future__ import annotations
 
@@ -6,51 +6,58 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
-import click
 
+from gaia_bridge.cli.servers.naming import Activity, activity
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
 from gaia_bridge.outbound.reaching import limits_for, transport_for
 from gaia_bridge.outbound.transport import Transport, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text import printable
 
 if TYPE_CHECKING:
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.outbound.oauth.interaction import UserInteraction
 
-__all__ = ["reach"]
+__all__ = ["Ask", "reach"]
 
 T = TypeVar("T")
+
+Ask = Callable[[Transport, UpstreamLimits, Activity], Awaitable[T]]
+"""What to do with a server, given how to reach it, its limits, and where to say what is being done."""
 
 
 def reach(
     spec: ServerSpec,
-    ask: Callable[[Transport, UpstreamLimits], Awaitable[T]],
+    ask: Ask[T],
     *,
     limits: UpstreamLimits | None = None,
-    interaction: UserInteraction | None = None,
+    interaction: Callable[[Callable[[str], None]], UserInteraction] | None = None,
 ) -> T:
     """Ask a server something, on a loop of its own.
 
     Args:
         spec: The server.
-        ask: What to do, given how to reach it and its limits.
+        ask: What to do.
         limits: Bounds; what the entry says comes on top of them.
-        interaction: How the user is asked to log in.
+        interaction: How the user is asked to log in, given what shows a line to the user.
 
     Raises:
         ServerUnavailableError: It cannot be reached, or does not answer as it should.
     """
     bounds = limits_for(limits or UpstreamLimits(), spec.options)
 
-    def show(line: str) -> None:
-        click.echo(f"{spec.name}: {line}", err=True)
-
     async def main() -> T:
-        return await ask(transport_for(spec, bounds, show, interaction), bounds)
+        user = interaction(shown.say) if interaction else None
+        return await ask(transport_for(spec, bounds, show, user), bounds, shown)
+
+    def show(line: str) -> None:
+        shown.say(f"{spec.name}: {line}")
 
     try:
-        return anyio.run(main)
+        with activity(f"connecting to {spec.name}") as shown:
+            return anyio.run(main)
     except ProtocolError as error:
-        raise ServerUnavailableError(spec.name, f"it answered with an error: {error.message} ({error.code})") from None
+        problem = f"it answered with an error: {printable(error.message)} ({error.code})"
+        raise ServerUnavailableError(spec.name, problem) from None
     except UpstreamError as error:
         raise ServerUnavailableError(spec.name, f"it {error}") from None

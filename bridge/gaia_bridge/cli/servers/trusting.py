@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING
 import click
 
 from gaia_bridge.cli.exits import ExitCode
-from gaia_bridge.cli.servers.naming import complete_server, config_option, entry_of_server, json_option, print_json
+from gaia_bridge.cli.servers.naming import (
+    complete_server,
+    config_option,
+    configured,
+    entry_of_server,
+    json_option,
+    print_json,
+    unknown_hint,
+)
+from gaia_bridge.text import printable
 
 if TYPE_CHECKING:
-    from gaia_bridge.config import TrustStore
+    from gaia_bridge.config import Layer, TrustStore
     from gaia_bridge.jsontypes import JSON
 
 __all__ = ["login", "trust"]
@@ -28,84 +37,121 @@ def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_j
     """Approve servers that the current folder's mcp_servers.json lists.
 
     A project's file says what would be started, and a stranger may have written it. Each launch line is shown whole;
-    an approval holds for exactly that line, and any change of it asks again.
+    an approval holds for exactly that line, and any change of it asks again. With --json, nobody is asked.
     """
     from gaia_bridge.config import TrustStore
 
+    if yes + only_list + revoke > 1:
+        raise click.UsageError("--yes, --list and --revoke do not go together")
     store = TrustStore()
-    file, entries = _listed(names)
-    state = {name: store.is_approved(file, name, entry) for name, entry in entries.items()}
-    if as_json or only_list:
-        _show_state(state, as_json)
-        return ExitCode.OK
+    file = _file()
     if revoke:
-        for name in entries:
-            if store.revoke(file, name):
-                click.echo(f"{name} is no longer approved")
-        return ExitCode.OK
-    waiting = {name: entry for name, entry in entries.items() if not state[name]}
-    if not waiting:
-        click.echo("nothing is waiting for approval")
-        return ExitCode.OK
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on; --yes approves without asking")
-    approved = [_ask(store, file, name, entry, yes) for name, entry in waiting.items()]
-    return ExitCode.OK if all(approved) else ExitCode.CONFIG
+        return _revoke(store, file, names, as_json)
+    entries = _listed(file, names)
+    approved = True
+    if yes or not (only_list or as_json):
+        waiting = {name: entry for name, entry in entries.items() if not store.is_approved(file.path, name, entry)}
+        approved = _approve(store, file.path, waiting, yes, as_json)
+    if only_list or as_json:
+        _show_state({name: store.is_approved(file.path, name, entry) for name, entry in entries.items()}, as_json)
+    return ExitCode.OK if approved else ExitCode.CONFIG
 
 
-def _listed(names: tuple[str, ...]) -> tuple[Path, dict[str, JSON]]:
-    """The project's file, and of its entries those that were named, or all.
+def _file() -> Layer:
+    """The project's file."""
+    from gaia_bridge.config import LayerKind
+
+    [local] = [layer for layer in configured(None).layers if layer.kind is LayerKind.LOCAL]
+    return local
+
+
+def _listed(file: Layer, names: tuple[str, ...]) -> dict[str, JSON]:
+    """The entries that were named, or all that can be approved.
 
     Raises:
         ConfigError: The file cannot be used, or does not list one that was named.
     """
-    from gaia_bridge.config import LayerKind, ServersConfig
     from gaia_bridge.errors import ConfigError
     from gaia_bridge.jsontypes import is_object
 
-    [local] = [layer for layer in ServersConfig().layers if layer.kind is LayerKind.LOCAL]
-    if local.error is not None:
-        raise local.error
+    if file.error is not None:
+        raise file.error
     for name in names:
-        if name not in local.entries:
-            listed = ", ".join(local.entries) or "none"
-            raise ConfigError(str(local.path), f"lists no server {name!r}", f"it lists: {listed}")
-    wanted = names or tuple(local.entries)
-    return local.path, {name: entry for name, entry in local.entries.items() if name in wanted and is_object(entry)}
+        if name not in file.entries:
+            raise ConfigError(str(file.path), f"lists no server {name!r}", unknown_hint(list(file.entries), name))
+        if not is_object(file.entries[name]):
+            problem = f"server {name!r} is no object"
+            raise ConfigError(str(file.path), problem, 'expected {"command": ...} or {"url": ...}')
+    wanted = names or tuple(file.entries)
+    return {name: entry for name, entry in file.entries.items() if name in wanted and is_object(entry)}
 
 
-def _ask(store: TrustStore, file: Path, name: str, entry: JSON, yes: bool) -> bool:
-    """Show a launch line and ask about it; whether it is approved then."""
+def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool, as_json: bool) -> bool:
+    """Approve what waits for it, asking about each unless that was said already; whether all of it is approved then.
+
+    What is asked is shown on standard error, where it is seen although the output may go elsewhere.
+    """
+    if not waiting:
+        click.echo("nothing is waiting for approval", err=as_json)
+    elif not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError("there is no terminal to ask on; --yes approves without asking")
+    approved = True
+    for name, entry in waiting.items():
+        _show(file, name, entry, err=as_json or not yes)
+        if yes or _agrees():
+            store.approve(file, name, entry)
+            click.echo(f"{printable(name)} is approved", err=as_json)
+        else:
+            approved = False
+    return approved
+
+
+def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
+    """Show what would be started, whole and harmlessly."""
     from gaia_bridge.config import launch_line_text, launch_warnings
 
-    click.echo(f"\n{click.style(name, bold=True)}, from {file}:")
-    click.echo(launch_line_text(entry))
+    click.echo(f"\n{click.style(printable(name, None), bold=True)}, from {printable(str(file), None)}:", err=err)
+    click.echo(launch_line_text(entry), err=err)
     for warning in launch_warnings(entry):
-        click.echo(f"{click.style('caution', fg='yellow')}: {warning}")
-    if not yes and not click.confirm("Start this whenever it is needed?", default=False):
-        return False
-    store.approve(file, name, entry)
-    click.echo(f"{name} is approved")
-    return True
+        click.echo(f"{click.style('caution', fg='yellow')}: {warning}", err=err)
+
+
+def _agrees() -> bool:
+    try:
+        return click.confirm("Start this whenever it is needed?", default=False, err=True)
+    except click.Abort:
+        click.echo(err=True)  # the answer that did not come was to end the line
+        raise
+
+
+def _revoke(store: TrustStore, file: Layer, names: tuple[str, ...], as_json: bool) -> int:
+    """Take approvals back, also of servers that the file lists no more."""
+    chosen = names or tuple(_listed(file, ()))
+    for name in chosen:
+        was_approved = store.revoke(file.path, name)
+        click.echo(f"{printable(name)} {'is no longer' if was_approved else 'was not'} approved", err=as_json)
+    if as_json:
+        _show_state(dict.fromkeys(chosen, False), as_json)
+    return ExitCode.OK
 
 
 @click.command()
 @click.argument("name", shell_complete=complete_server)
+@json_option
 @config_option
-def login(name: str, config: Path | None) -> int:
+def login(name: str, as_json: bool, config: Path | None) -> int:
     """Log in to a server on the network, in the browser."""
     from dataclasses import replace
 
     from gaia_bridge.cli.servers.naming import usable_spec
     from gaia_bridge.cli.servers.probing import probe
     from gaia_bridge.cli.servers.reaching import reach
-    from gaia_bridge.config import ServersConfig
     from gaia_bridge.errors import ConfigError
     from gaia_bridge.model import HttpServerSpec
     from gaia_bridge.outbound.oauth.interaction import BrowserInteraction
     from gaia_bridge.settings import UpstreamLimits
 
-    servers = ServersConfig(config)
+    servers = configured(config)
     spec = usable_spec(servers, name)
     if not isinstance(spec, HttpServerSpec):
         layer, _ = entry_of_server(servers, name)
@@ -114,13 +160,13 @@ def login(name: str, config: Path | None) -> int:
     patience = limits.login_timeout + limits.connect_timeout
     # The login happens inside of the first request.
     spec = replace(spec, options=replace(spec.options, startup_timeout=patience, timeout=patience))
-
-    def tell(line: str) -> None:
-        click.echo(line, err=True)
-
     patient = replace(limits, connect_timeout=patience, probe_timeout=patience, list_timeout=patience)
-    found = reach(spec, probe, limits=patient, interaction=BrowserInteraction(tell, limits))
-    click.echo(f"{name} lets you in: {len(found.definitions.get('tool', []))} tools")
+    found = reach(spec, probe, limits=patient, interaction=lambda tell: BrowserInteraction(tell, limits))
+    number = len(found.definitions.get("tool", []))
+    if as_json:
+        print_json({"server": name, "tools": number})
+    else:
+        click.echo(f"{name} lets you in: {number} tool{'' if number == 1 else 's'}")
     return ExitCode.OK
 
 
@@ -129,4 +175,4 @@ def _show_state(state: dict[str, bool], as_json: bool) -> None:
         print_json({"servers": [{"name": name, "approved": approved} for name, approved in state.items()]})
         return
     for name, approved in state.items():
-        click.echo(f"{name}: {'approved' if approved else 'not approved'}")
+        click.echo(f"{printable(name)}: {'approved' if approved else 'not approved'}")

@@ -56,6 +56,14 @@ def test_an_added_server_was_tried_and_is_kept_as_program_and_arguments(run: Run
     }
 
 
+def test_a_relative_file_is_looked_for_where_the_entry_is_kept(run: Run) -> None:
+    Path(".gaia").mkdir()
+    Path(".gaia/key").write_text("k", encoding="utf-8")
+    assert run("add", "raw", COMMAND, "--env", "KEY=${file:key}")[0] == 0
+    code, _, err = run("add", "other", COMMAND, "--local", "--env", "KEY=${file:key}")
+    assert (code, f"{Path.cwd()}/key: cannot be read" in err) == (78, True)
+
+
 def test_a_command_can_be_typed_as_words(run: Run) -> None:
     assert run("add", "raw", "--", *shlex.split(COMMAND))[0] == 0
     assert entries()["raw"]["args"] == ["-S", str(SERVER)]
@@ -189,6 +197,68 @@ def test_a_tool_is_called_and_what_it_says_is_printed(run: Run) -> None:
     assert "not today (-31999)" in err
 
 
+def test_arguments_that_nobody_could_mean_are_refused_before_the_server_is_started(run: Run) -> None:
+    run("add", "dead", "no-such-program", "--no-connect")
+    for words in (["{bad"], ["nonsense"], ["a:=x"], ["a=1", "a=2"]):
+        code, _, err = run("call", "dead", "tool", *words)
+        assert code == 64
+        assert "cannot be started" not in err
+    assert run("call", "dead", "tool", "a=1")[0] == 69
+
+
+def test_what_a_tool_answers_is_printed_whatever_it_consists_of(run: Run) -> None:
+    run("add", "raw", f"{COMMAND} promises", "--no-connect")
+
+    def answer(**result: Any) -> tuple[int, str, str]:
+        return run("call", "raw", "promised", json.dumps(result))
+
+    resource = {"type": "resource", "resource": {"uri": "raw://r", "blob": "aGk="}}
+    assert answer(content=[resource])[1] == "[resource raw://r, 3 bytes]\n"
+    assert answer(content=[{"type": "hologram"}])[1] == '[{"type": "hologram"}]\n'
+    assert answer(content=[], structuredContent={"sum": 3}) == (0, '{\n  "sum": 3\n}\n', "")
+    assert answer(content=[]) == (0, "", "promised answered with nothing\n")
+    assert answer(isError=True) == (1, "", "promised failed:\nsee there\n")
+    assert answer(isError=True, content=[]) == (1, "", "promised failed, and does not say why\n")
+
+
+@pytest.mark.parametrize("command", ["list", "tools raw", "call raw pid", "test-client raw", "logs raw", "login raw"])
+def test_a_file_that_was_named_and_is_not_there_is_an_error(run: Run, command: str) -> None:
+    code, out, err = run(*command.split(), "--config", "no-such.json")
+    assert (code, out) == (78, "")
+    assert "no-such.json: there is no such file" in err
+
+
+def test_of_many_tools_some_are_named_to_somebody_who_named_none_of_them(run: Run) -> None:
+    code = f"import sys; sys.path.insert(0, {str(SERVER.parent)!r}); import raw_server as raw; " + (
+        "raw.tools += [{'name': f'tool-{n}', 'inputSchema': {}} for n in range(90)]; raw.main()"
+    )
+    run("add", "many", "--no-connect", "--", sys.executable, "-S", "-c", code)
+    err = run("call", "many", "zzz")[2]
+    assert "env" in err
+    assert "and 81 more" in err
+
+
+def test_what_the_permissions_of_a_file_give_away_is_told(run: Run) -> None:
+    run("add", "raw", "prog", "--env", "TOKEN=sk-abcdefghijklmnop1234", "--no-connect")
+    Path(GLOBAL).chmod(0o644)
+    code, out, err = run("list")
+    assert code == 0
+    assert "warning: " in err and "other users can read the secret" in err
+    assert len(json.loads(run("list", "--json")[1])["warnings"]) == 1
+    assert "sk-abc" not in out + err
+
+
+def test_what_a_server_wrote_can_be_told_in_json(run: Run) -> None:
+    run("add", "raw", "prog", "--no-connect")
+    assert run("logs", "raw") == (0, "", "raw has written nothing so far\n")
+    file = Path.home() / ".gaia" / "logs" / "raw.log"
+    file.parent.mkdir()
+    file.write_bytes(b"one\ntwo\x1b[2J\nhalf")
+    assert run("logs", "raw", "-n", "2") == (0, "two\\x1b[2J\nhalf\n", "")
+    assert json.loads(run("logs", "raw", "--json")[1]) == {"server": "raw", "lines": ["one", "two\x1b[2J", "half"]}
+    assert run("logs", "raw", "--json", "--follow")[0] == 64
+
+
 @pytest.mark.requirement("S0-63")
 def test_a_server_is_really_tested(run: Run) -> None:
     run("add", "raw", COMMAND, "--no-connect")
@@ -232,7 +302,7 @@ def test_an_approval_can_be_taken_back_and_what_the_user_added_needs_none(run: R
     assert run("tools", "raw")[0] == 78
     code, _, err = run("trust", "other")
     assert code == 78
-    assert "lists no server 'other' (it lists: raw)" in err
+    assert "lists no server 'other' (there are: raw)" in err
 
 
 def test_there_is_nothing_to_log_in_to_at_a_program(run: Run) -> None:
@@ -297,3 +367,37 @@ def test_a_shell_is_told_how_to_complete(run: Run, shell: str) -> None:
     code, out, _ = run("completion", shell)
     assert code == 0
     assert "_GAIA_BRIDGE_COMPLETE" in out
+
+
+def test_what_cannot_be_reached_is_not_added_unless_that_is_wanted(run: Run) -> None:
+    code, out, err = run("add", "gone", "http://127.0.0.1:1/mcp")
+    assert (code, out) == (69, "")
+    assert "it is not added; with --no-connect it is" in err
+    assert not Path(GLOBAL).exists()
+    assert run("add", "gone", "http://127.0.0.1:1/mcp", "--no-connect")[0] == 0
+
+
+@pytest.mark.parametrize("url", ["ftp://example.com/mcp", "ws://127.0.0.1:1"])
+def test_a_url_that_is_none_of_http_is_no_program(run: Run, url: str) -> None:
+    code, _, err = run("add", "odd", url, "--no-connect")
+    assert code == 64
+    assert "expected a URL of http or https, or a COMMAND" in err
+
+
+def test_changes_are_told_to_programs(run: Run) -> None:
+    for command, done in (
+        (("add", "raw", COMMAND), "added"),
+        (("disable", "raw"), "disabled"),
+        (("enable", "raw"), "enabled"),
+        (("remove", "raw"), "removed"),
+    ):
+        code, out, _ = run(*command, "--json")
+        assert code == 0
+        assert json.loads(out) == {"done": done, "name": "raw", "files": [str(Path.home() / GLOBAL)]}
+
+
+@pytest.mark.parametrize("command", ["remove", "enable", "disable"])
+def test_a_file_that_is_not_there_is_told_apart_from_one_without_the_server(run: Run, command: str) -> None:
+    code, _, err = run(command, "raw", "--config", "missing.json")
+    assert code == 78
+    assert "there is no such file" in err

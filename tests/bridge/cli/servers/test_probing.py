@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from gaia_bridge.cli.servers.naming import Activity
 from gaia_bridge.cli.servers.probing import UnknownToolError, call, probe
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
@@ -45,15 +46,12 @@ async def greeter() -> AsyncGenerator[LocalTransport]:
 async def test_a_probe_tells_who_the_server_is_and_everything_that_it_offers() -> None:
     with anyio.fail_after(PATIENCE):
         async with greeter() as server:
-            found = await probe(server, UpstreamLimits())
+            found = await probe(server, UpstreamLimits(), Activity())
     assert [tool["name"] for tool in found.definitions["tool"]] == ["greet", "fail"]
     assert [prompt["name"] for prompt in found.definitions["prompt"]] == ["hello"]
     assert found.greeting.revision
     assert found.ping is not None
     assert found.problems == []
-
-
-async def nothing(progress: float, total: float | None, message: str | None) -> None: ...
 
 
 async def test_a_call_gives_the_schema_of_the_tool_to_whoever_makes_the_arguments() -> None:
@@ -65,10 +63,10 @@ async def test_a_call_gives_the_schema_of_the_tool_to_whoever_makes_the_argument
 
     with anyio.fail_after(PATIENCE):
         async with greeter() as server:
-            answer = await call(server, UpstreamLimits(), "greet", arguments, nothing)
-            failed = await call(server, UpstreamLimits(), "fail", lambda _: {}, nothing)
+            answer = await call(server, UpstreamLimits(), "greet", arguments, Activity())
+            failed = await call(server, UpstreamLimits(), "fail", lambda _: {}, Activity())
             with pytest.raises(UnknownToolError) as unknown:
-                await call(server, UpstreamLimits(), "gret", arguments, nothing)
+                await call(server, UpstreamLimits(), "gret", arguments, Activity())
     assert answer.result["structuredContent"] == {"greeting": "Hello, Ada"}
     assert seen[0]["properties"] == SCHEMA["properties"]
     assert not answer.failed

@@ -1,0 +1,62 @@
+"""`gaia-bridge login`, with the user in front of a terminal or elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import partial
+from urllib.request import ProxyHandler, build_opener
+
+import anyio.to_thread
+import pytest
+
+from gaia_bridge.config import ServersConfig
+from tests.bridge.cli.running import run
+from tests.bridge.cli.terminals import terminal
+from tests.servers.auth_server import auth_server
+from tests.servers.evil_http import Exchange
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("on_terminal", [True, False])
+async def test_a_login_tells_where_to_go_and_what_came_of_it(
+    monkeypatch: pytest.MonkeyPatch, on_terminal: bool
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+
+    def log_in() -> None:
+        output = None if on_terminal else subprocess.PIPE
+        with terminal("login", "web", output=output) as screen:
+            screen.until("Log in in your browser: ")
+            screen.until("\r\n")
+            [url] = re.findall(r"browser: (http\S+)\r\n", screen.shown)
+            with build_opener(ProxyHandler({})).open(url, timeout=20) as page:
+                assert page.status == 200
+            said = "web lets you in: 0 tools"
+            assert (screen.output() if output else said).strip() == said
+            assert screen.ended() == 0
+            assert on_terminal is (said in screen.left)
+        assert run("tools", "web").returncode == 0
+
+    async with auth_server() as server:
+
+        async def serve_mcp(exchange: Exchange) -> None:
+            if exchange.headers.get("authorization", "").removeprefix("Bearer ") not in server.valid:
+                await exchange.answer(status=401, headers={"www-authenticate": server.challenge})
+            elif "id" not in exchange.message:
+                await exchange.answer(status=202)
+            elif exchange.message["method"] == "server/discover":
+                await exchange.answer(status=400)
+            else:
+                who = {"name": "web", "version": "1"}
+                await exchange.answer(
+                    exchange.result(protocolVersion="2025-11-25", capabilities={}, serverInfo=who, tools=[])
+                )
+
+        server.http.faults["mcp"] = serve_mcp
+        ServersConfig().add("web", {"url": server.url})
+        refused = await anyio.to_thread.run_sync(partial(run, "tools", "web"))
+        assert refused.returncode == 69
+        assert "it wants a login; run: " in refused.stderr
+        await anyio.to_thread.run_sync(log_in)
