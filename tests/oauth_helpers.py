@@ -11,12 +11,11 @@ import anyio
 import httpx2
 import pytest
 
-from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
-from gaia_bridge.outbound.oauth.grants import OAuthOptions
+from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.outbound.oauth.interaction import BrowserInteraction, Login
 from gaia_bridge.outbound.oauth.provider import ServerAuthorization, oauth_for
 from gaia_bridge.outbound.oauth.store import TokenStore
+from gaia_bridge.outbound.transport import AuthorizationError
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.auth_server import AuthServer
 
@@ -47,8 +46,8 @@ class User:
 def auth_of(
     server: AuthServer, folder: Path, user: User | None = None, limits: UpstreamLimits = LIMITS, **options: Any
 ) -> ServerAuthorization:
-    spec = HttpServerSpec("weather", server.url)
-    return oauth_for(spec, limits, interaction=user, options=OAuthOptions(**options), folder=folder)
+    spec = HttpServerSpec("weather", server.url, oauth=OAuthOptions(**options))
+    return oauth_for(spec, limits, interaction=user, folder=folder)
 
 
 @asynccontextmanager
@@ -79,7 +78,7 @@ async def problem(call: Call) -> AuthorizationError:
 
 def stored(server: AuthServer, folder: Path, client_id: str | None = None) -> str | None:
     """The content of the file that the login is kept in."""
-    path = TokenStore(server.url, client_id, folder).path
+    path = TokenStore(server.url, client_id, folder=folder).path
     return path.read_text("utf-8") if path.exists() else None
 
 

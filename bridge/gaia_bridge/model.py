@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "HttpServerSpec",
     "LeftOut",
     "NamingPolicy",
+    "OAuthOptions",
     "Offer",
     "ServerInfo",
     "ServerOptions",
@@ -154,6 +155,82 @@ class ServerOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthOptions:
+    """What the user has arranged with the authorization server of a server on the network; mostly nothing.
+
+    With nothing, the user logs in, as a client that registers itself. `client_id` is one that is registered already.
+    With `grant="client_credentials"`, `client_assertion` or `identity_assertion` nobody logs in; these need `issuer`,
+    because otherwise the MCP server would choose who gets to see the credentials.
+    """
+
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    client_metadata_url: str | None = None
+    """Where a document about us is published (Client ID Metadata Document); used where it is understood."""
+    issuer: str | None = None
+    """The authorization server, by the name it gives itself. No other is talked to."""
+    scope: str | None = None
+    """What to ask for, separated by blanks, where the server's challenge does not say."""
+    callback_port: int | None = None
+    """The port of this machine that a login comes back to, where the client is registered with one; any, if `None`."""
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post"] | None = None
+    """How `client_secret` is sent; in the `Authorization` header, if `None`."""
+    client_assertion: Callable[[str], Awaitable[str]] | None = field(default=None, repr=False)
+    """Makes a signed JWT that says who we are, for an audience (RFC 7523, section 2.2)."""
+    identity_assertion: Callable[[str, str], Awaitable[str]] | None = field(default=None, repr=False)
+    """Gets an identity assertion for an audience and a resource (SEP-990)."""
+
+    @property
+    def asks_user(self) -> bool:
+        """Whether somebody has to log in."""
+        return self.grant == "authorization_code" and self.client_assertion is None and self.identity_assertion is None
+
+    @property
+    def problem(self) -> str:
+        """What is wrong or missing, in words that show no value; empty if nothing is."""
+        if self.issuer is not None and not _is_plain_url(self.issuer):
+            return "the issuer is not a plain URL; expected https://HOST, without user, query and fragment"
+        document = self.client_metadata_url
+        if document is not None and not (_is_plain_url(document) and _has_https_path(document)):
+            return "the client metadata URL is not a plain URL; expected https://HOST/PATH"
+        if self.callback_port is not None and not 0 < self.callback_port < 65_536:
+            return "the callback port is none; expected 1 to 65535"
+        if not set(self.scope or "") <= _SCOPE_CHARACTERS:
+            return "a scope has a character that no scope can have"
+        if self.client_secret is not None and self.client_id is None:
+            return "there is a client secret, and no client id that it belongs to"
+        return "" if self.asks_user else self._missing()
+
+    def _missing(self) -> str:
+        needed = {"client id": self.client_id, "issuer": self.issuer}
+        if self.client_assertion is None:
+            needed["client secret"] = self.client_secret
+        missing = [name for name, value in needed.items() if not value]
+        return f"without a login, it needs {' and '.join(missing)}" if missing else ""
+
+
+_SCOPE_CHARACTERS: Final = frozenset(map(chr, range(0x20, 0x7F))) - {'"', "\\"}
+"""Of scopes that are separated by blanks (RFC 6749, section 3.3)."""
+
+
+def _is_plain_url(text: str) -> bool:
+    """Whether a text is a URL with nothing in it but the place."""
+    try:
+        parts = urlsplit(text)
+        parts.port  # noqa: B018 - raises for one that is none
+    except ValueError:
+        return False
+    plain = text.isascii() and text.isprintable() and not set(text) & set(' ?#@\\"<>')
+    return plain and parts.scheme in ("https", "http") and bool(parts.hostname)
+
+
+def _has_https_path(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "https" and parts.path not in ("", "/")
+
+
+@dataclass(frozen=True, slots=True)
 class StdioServerSpec:
     """How to launch one upstream server as a child process (an entry of `mcp_servers.json`)."""
 
@@ -182,6 +259,8 @@ class HttpServerSpec:
     sse: bool = False
     """Whether it speaks the HTTP+SSE transport of 2024-11-05 instead of Streamable HTTP."""
     options: ServerOptions = ServerOptions()
+    oauth: OAuthOptions | None = OAuthOptions()
+    """How to log in if it asks for that; not at all if `None`."""
 
     def __repr__(self) -> str:
         """Name the place, without what may be secret: user, query and header values (S-36)."""

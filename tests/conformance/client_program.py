@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -24,7 +25,7 @@ import httpx2
 
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.outbound.client import ClientRole, Connection, connect
 from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.settings import UpstreamLimits
@@ -143,7 +144,7 @@ async def authorization(scenario: str, spec: HttpServerSpec, context: JSON, fold
     The modules are loaded here, because the other scenarios do without: each runs in a process of its own.
     """
     from gaia_bridge.outbound.oauth.discovery import advertised_issuers
-    from gaia_bridge.outbound.oauth.grants import OAuthOptions, identity_exchange, signed_assertion
+    from gaia_bridge.outbound.oauth.grants import identity_exchange, signed_assertion
     from gaia_bridge.outbound.oauth.provider import oauth_for
 
     client_id, secret = context.get("client_id"), context.get("client_secret")
@@ -165,7 +166,7 @@ async def authorization(scenario: str, spec: HttpServerSpec, context: JSON, fold
             )
         case _:
             options = OAuthOptions(client_id=client_id, client_secret=secret, client_metadata_url=METADATA_URL)
-    return oauth_for(spec, interaction=UnattendedLogin(), options=options, folder=folder)
+    return oauth_for(replace(spec, oauth=options), interaction=UnattendedLogin(), folder=folder)
 
 
 async def main(url: str, scenario: str, context: JSON) -> None:

@@ -1,7 +1,7 @@
 """One entry of `mcp_servers.json` as the facts that a transport needs, and a command line as an entry.
 
     {"command": "npx", "args": [...], "env": {...}, "cwd": ..., "inherit_env": [...]}        a child process
-    {"url": "https://...", "headers": {...}, "type": "http" or "sse"}                        a server over HTTP
+    {"url": "https://...", "headers": {...}, "oauth": {...}, "type": "http" or "sse"}        a server over HTTP
 
 Either may have `timeout startup_timeout idle_timeout max_concurrency disabled lazy allowed_tools disabled_tools`. A
 command is never split here and never given to a shell; only `entry_of` splits, where a person typed one line (C1).
@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,11 +20,12 @@ from urllib.parse import SplitResult, urlsplit
 
 from gaia_bridge.command_lines import split_command
 from gaia_bridge.config.expansion import Expander
+from gaia_bridge.config.logins import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.values import Values
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.loopback import is_loopback_host
-from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.names import is_source_name
 
 __all__ = ["NAME_RULE", "ParsedEntry", "entry_of", "parse_entry"]
@@ -32,7 +33,7 @@ __all__ = ["NAME_RULE", "ParsedEntry", "entry_of", "parse_entry"]
 NAME_RULE: Final = "a name has 1 to 64 of A-Z a-z 0-9 _ . - and starts with a letter or digit"
 
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
-_HTTP_KEYS: Final = frozenset({"url", "headers"})
+_HTTP_KEYS: Final = frozenset({"url", "headers", "oauth"})
 _OPTION_KEYS: Final = frozenset(
     {
         "allowed_tools",
@@ -170,7 +171,7 @@ def _http_spec(name: str, values: Values, options: ServerOptions) -> HttpServerS
             raise EntryError(f"{header!r} in 'headers' has a line end or another character that no header can carry")
     if len({header.lower() for header in headers}) < len(headers):
         raise EntryError("'headers' has a header twice; upper and lower case are the same there")
-    return HttpServerSpec(name, url, headers, values.text("type") == _SSE, options)
+    return HttpServerSpec(name, url, headers, values.text("type") == _SSE, options, oauth_options(values))
 
 
 def _split_url(url: str) -> SplitResult:
@@ -188,6 +189,8 @@ def _split_url(url: str) -> SplitResult:
 
 def _key_warnings(entry: JSON, is_http: bool) -> Iterator[str]:
     known = _OPTION_KEYS | (_HTTP_KEYS if is_http else _STDIO_KEYS)
+    if is_http and is_object(oauth := entry.get("oauth")):
+        yield from (_unknown(key, OAUTH_KEYS, " in 'oauth'") for key in oauth if key not in OAUTH_KEYS)
     for key in entry:
         if key in known:
             continue
@@ -197,8 +200,12 @@ def _key_warnings(entry: JSON, is_http: bool) -> Iterator[str]:
             if entry[key] is not None:
                 yield f"{key!r} is not heeded: it does not go with {'url' if is_http else 'command'!r}"
         else:
-            similar = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
-            yield f"{key!r} is not known" + (f"; is it meant to be {similar[0]!r}?" if similar else "")
+            yield _unknown(key, known)
+
+
+def _unknown(key: str, known: Set[str], place: str = "") -> str:
+    similar = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+    return f"{key!r}{place} is not known" + (f"; is it meant to be {similar[0]!r}?" if similar else "")
 
 
 def _value_warnings(spec: ServerSpec) -> Iterator[str]:
@@ -212,3 +219,12 @@ def _value_warnings(spec: ServerSpec) -> Iterator[str]:
             yield "'url' is plain http: what is sent, credentials too, can be read and changed on the way"
         if "@" in parts.netloc:
             yield "'url' has a user or password in it; a header with ${env:...} keeps it out of the file"
+        yield from _oauth_warnings(spec)
+
+
+def _oauth_warnings(spec: HttpServerSpec) -> Iterator[str]:
+    oauth = spec.oauth or OAuthOptions()
+    if oauth != OAuthOptions() and any(name.lower() == "authorization" for name in spec.headers):
+        yield "'oauth' is not heeded: 'headers' has an Authorization of its own"
+    elif oauth.client_secret is not None and oauth.issuer is None:
+        yield "'clientSecret' in 'oauth' is for whoever the server sends us to; 'issuer' beside it says who that may be"

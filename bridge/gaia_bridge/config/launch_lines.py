@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
 from gaia_bridge.config.expansion import is_plain_reference
+from gaia_bridge.config.logins import PUBLIC_OAUTH_KEYS
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.redact import MASK
 
@@ -35,6 +36,13 @@ _CHANGES_PROGRAMS: Final = frozenset(
     }
 )
 """Variables that make a program run other code than its own (F-046). Never secrets, so they are shown."""
+
+_TABLES: Final[tuple[tuple[str, str, Callable[[str], bool]], ...]] = (
+    ("env", "variable", lambda name: name.upper() in _CHANGES_PROGRAMS),
+    ("headers", "header", lambda name: False),
+    ("oauth", "login", lambda name: name in PUBLIC_OAUTH_KEYS),
+)
+"""The objects of an entry: what one of their values is called, and which are never secrets."""
 
 _PROGRAMS: Final = {
     **dict.fromkeys(("sudo", "doas", "su", "pkexec", "runas"), "runs as another user"),
@@ -83,7 +91,7 @@ def launch_line_text(entry: JSON) -> str:
         entry: The entry as decoded; references not filled in, wrong types shown as JSON.
 
     Returns:
-        One line or more. Values of variables and headers are masked unless they only refer to something.
+        One line or more. Values that may be secrets are masked unless they only refer to something.
     """
     return "\n".join(_lines(entry))
 
@@ -117,10 +125,13 @@ def _lines(entry: JSON) -> Iterator[str]:
         yield f"type: {_exact(kind)}"
     if (cwd := entry.get("cwd")) is not None:
         yield f"in folder: {_exact(cwd)}"
-    for key, label in (("env", "variable"), ("headers", "header")):
+    for key, label, shown in _TABLES:
         table = entry.get(key)
         if is_object(table):
-            yield from (f"{label}: {_exact(name)}={_masked(name, value)}" for name, value in table.items())
+            yield from (
+                f"{label}: {_exact(name)}={_exact(value) if shown(name) else _masked(value)}"
+                for name, value in table.items()
+            )
         elif table is not None:
             yield f"{key}: {_exact(table)}"
     if (inherited := entry.get("inherit_env")) not in (None, False):
@@ -136,9 +147,7 @@ def _exact(value: object) -> str:
     return "$'" + text.encode("unicode_escape").decode("ascii").replace("'", "\\'") + "'"
 
 
-def _masked(name: str, value: object) -> str:
-    if name.upper() in _CHANGES_PROGRAMS:
-        return _exact(value)
+def _masked(value: object) -> str:
     return _exact(value) if isinstance(value, str) and is_plain_reference(value) else MASK
 
 

@@ -7,21 +7,21 @@ import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import anyio
-import httpx2
 
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
-from gaia_bridge.outbound.oauth.interaction import UserInteraction
-from gaia_bridge.outbound.oauth.provider import oauth_for
 from gaia_bridge.outbound.transport import Link, Receiver, Transport, UpstreamError
-from gaia_bridge.outbound.transports.sse import SseTransport
 from gaia_bridge.outbound.transports.stdio import StdioLink, StdioTransport
-from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.settings import UpstreamLimits
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from gaia_bridge.outbound.oauth.interaction import UserInteraction
 
 __all__ = ["Pace", "Watched", "kind_of", "limits_for", "secrets_of", "transport_for"]
 
@@ -52,18 +52,27 @@ def transport_for(
     match spec:
         case StdioServerSpec():
             return StdioTransport(spec, limits, on_error_line)
-        case HttpServerSpec(sse=True):
-            return SseTransport(spec, limits, auth=_authorisation(spec, limits, interaction))
         case HttpServerSpec():
-            return StreamableHttpTransport(spec, limits, auth=_authorisation(spec, limits, interaction))
+            return _http_transport(spec, limits, interaction)
+
+
+def _http_transport(spec: HttpServerSpec, limits: UpstreamLimits, interaction: UserInteraction | None) -> Transport:
+    # Most servers are programs; whoever has no other does without the import of HTTP.
+    from gaia_bridge.outbound.transports.sse import SseTransport
+    from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
+
+    kind = SseTransport if spec.sse else StreamableHttpTransport
+    return kind(spec, limits, auth=_authorisation(spec, limits, interaction))
 
 
 def _authorisation(
     spec: HttpServerSpec, limits: UpstreamLimits, interaction: UserInteraction | None
 ) -> httpx2.Auth | None:
     """What logs in where the server asks for it. An entry that says itself who we are is taken at its word."""
-    if any(name.lower() == "authorization" for name in spec.headers):
+    if spec.oauth is None or any(name.lower() == "authorization" for name in spec.headers):
         return None
+    from gaia_bridge.outbound.oauth.provider import oauth_for
+
     try:
         return oauth_for(spec, limits, interaction=interaction)
     except (ConfigError, UpstreamError) as error:  # the transport says for itself what is wrong with a URL
@@ -102,13 +111,15 @@ def limits_for(limits: UpstreamLimits, options: ServerOptions) -> UpstreamLimits
 def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
     """The values of an entry that may be secrets, and must not be repeated to anybody.
 
-    Everything in its environment or headers; of a URL, what identifies a user; and long arguments that are no paths.
+    Everything in its environment or headers; of a URL, what identifies a user; the secret of an OAuth client; and long
+    arguments that are no paths.
     """
     if isinstance(spec, StdioServerSpec):
         values = [*spec.env.values(), *(arg for arg in spec.args if len(arg) >= _SECRET_ARGUMENT and "/" not in arg)]
     else:
         url = urlsplit(spec.url)
-        values = [*spec.headers.values(), url.query, url.netloc.rpartition("@")[0]]
+        secret = spec.oauth.client_secret if spec.oauth else None
+        values = [*spec.headers.values(), url.query, url.netloc.rpartition("@")[0], secret or ""]
     return tuple(value for value in values if len(value) >= _SECRET)
 
 

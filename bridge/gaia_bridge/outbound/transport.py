@@ -19,6 +19,7 @@ from gaia_bridge.errors import RequestError
 from gaia_bridge.jsontypes import JSON
 
 __all__ = [
+    "AuthorizationError",
     "ConnectionLostError",
     "LaunchError",
     "Link",
@@ -45,6 +46,18 @@ class UpstreamError(RequestError):
 
 class LaunchError(UpstreamError):
     """The server cannot be reached as it is configured, so that trying again would change nothing (F-043)."""
+
+
+class AuthorizationError(UpstreamError):
+    """The server wants to know who asks, and does not get to know it.
+
+    Args:
+        problem: Why, without anything that is secret.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"could not be authorised: {problem}")
+        self.problem = problem
 
 
 class ConnectionLostError(UpstreamError):

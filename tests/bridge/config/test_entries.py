@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gaia_bridge.config import EntryError, ParsedEntry, entry_of, parse_entry
 from gaia_bridge.config.entries import NAME_RULE
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import HttpServerSpec, ServerOptions, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions, StdioServerSpec
 
 URL = "https://example.com/mcp"
 
@@ -65,6 +65,78 @@ def test_streamable_http_has_the_names_that_editors_give_it(kind: str | None) ->
     found = parsed(entry, T="s3cr3t")
     assert found.spec == HttpServerSpec("x", URL, {"Authorization": "Bearer s3cr3t", "X-Version": "2"})
     assert found.secrets == {"s3cr3t"}
+
+
+def test_logins_have_the_names_that_editors_give_them() -> None:
+    oauth = {
+        "clientId": "${env:ID}",
+        "clientSecret": "${env:SECRET}",
+        "clientMetadataUrl": "https://us.example.com/client.json",
+        "issuer": "https://as.example.com/tenant",
+        "scopes": ["${env:SCOPE}", "b"],
+        "callbackPort": 8_765,
+        "grantType": "client_credentials",
+        "tokenEndpointAuthMethod": "client_secret_post",
+    }
+    found = parsed({"url": URL, "oauth": oauth}, ID="me-and-you", SECRET="s3cr3t", SCOPE="a")
+    options = OAuthOptions(
+        client_id="me-and-you",
+        client_secret="s3cr3t",
+        client_metadata_url="https://us.example.com/client.json",
+        issuer="https://as.example.com/tenant",
+        scope="a b",
+        callback_port=8_765,
+        grant="client_credentials",
+        token_endpoint_auth_method="client_secret_post",
+    )
+    assert found.spec == HttpServerSpec("x", URL, oauth=options)
+    assert found.warnings == ()
+    assert found.secrets >= {"s3cr3t"}
+    assert "s3cr3t" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("oauth", "expected"),
+    [
+        (None, OAuthOptions()),
+        ({}, OAuthOptions()),
+        ({"clientId": None, "scopes": []}, OAuthOptions()),
+        ({"scopes": " a  b "}, OAuthOptions(scope="a b")),
+        (False, None),
+    ],
+)
+def test_logging_in_is_possible_unless_the_entry_says_no(oauth: Any, expected: OAuthOptions | None) -> None:
+    spec = parsed({"url": URL, "oauth": oauth}).spec
+    assert isinstance(spec, HttpServerSpec)
+    assert spec.oauth == expected
+
+
+@pytest.mark.requirement("F-099a")
+@pytest.mark.parametrize(
+    ("oauth", "expected"),
+    [
+        (True, "'oauth' is true; expected an object, or false"),
+        ("me", "'oauth' is a text; expected an object, or false"),
+        ({"clientId": 1}, "'clientId' in 'oauth' is a number; expected a text"),
+        ({"clientId": "${env:EMPTY}"}, "'clientId' in 'oauth' is empty"),
+        ({"clientId": "${env:MISSING}"}, "'clientId' in 'oauth' needs the environment variable MISSING"),
+        ({"scopes": ["a", "${env:MISSING}"]}, "'scopes' in 'oauth' needs the environment variable MISSING"),
+        ({"scopes": {"a": 1}}, "'scopes' in 'oauth' is an object; expected a list of texts"),
+        ({"scopes": [1]}, "item 1 of 'scopes' in 'oauth' is a number"),
+        ({"scopes": 'a" b'}, "a scope has a character that no scope can have"),
+        ({"callbackPort": "8765"}, "'callbackPort' in 'oauth' is a text; expected a whole number"),
+        ({"callbackPort": 65_536}, "the callback port is none; expected 1 to 65535"),
+        ({"grantType": "password"}, "'grantType' in 'oauth' has a value that is not known; expected \"authorization"),
+        ({"tokenEndpointAuthMethod": "none"}, 'expected "client_secret_basic" or "client_secret_post"'),
+        ({"issuer": "as.example.com"}, "'oauth' cannot be used: the issuer is not a plain URL"),
+        ({"clientSecret": "s3cr3t"}, "there is a client secret, and no client id"),
+        ({"grantType": "client_credentials"}, "without a login, it needs client id and issuer and client secret"),
+    ],
+)
+def test_a_login_that_cannot_work_is_refused_and_no_value_shown(oauth: Any, expected: str) -> None:
+    text = problem({"url": URL, "oauth": oauth}, EMPTY="")
+    assert expected in text
+    assert "s3cr3t" not in text
 
 
 def test_the_older_transport_is_asked_for_by_name() -> None:
@@ -183,7 +255,22 @@ def test_a_password_in_a_url_is_pointed_out_and_not_shown() -> None:
         ({"command": "a", "autoApprove": []}, "'autoApprove' is not known"),
         ({"command": "a", "allowedTools": []}, "'allowedTools' is not known; is it meant to be 'allowed_tools'?"),
         ({"command": "a", "headers": {}}, "'headers' is not heeded: it does not go with 'command'"),
+        ({"command": "a", "oauth": {}}, "'oauth' is not heeded: it does not go with 'command'"),
         ({"url": URL, "args": []}, "'args' is not heeded: it does not go with 'url'"),
+        ({"url": URL, "auth": {}}, "'auth' is not known; is it meant to be 'oauth'?"),
+        (
+            {"url": URL, "oauth": {"client_id": "a"}},
+            "'client_id' in 'oauth' is not known; is it meant to be 'clientId'?",
+        ),
+        ({"url": URL, "oauth": {"authServerMetadataUrl": "a"}}, "'authServerMetadataUrl' in 'oauth' is not known"),
+        (
+            {"url": URL, "oauth": {"clientId": "a"}, "headers": {"authorization": "b"}},
+            "'oauth' is not heeded: 'headers' has an Authorization of its own",
+        ),
+        (
+            {"url": URL, "oauth": {"clientId": "a", "clientSecret": "b"}},
+            "'clientSecret' in 'oauth' is for whoever the server sends us to; 'issuer' beside it says who that may be",
+        ),
         ({"command": "a", "timeout": 30_000}, "'timeout' is 30000 seconds; is it meant in milliseconds?"),
     ],
 )

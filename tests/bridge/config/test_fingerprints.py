@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.config import fingerprint
-from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions, ServerSpec, StdioServerSpec
 
 CHILD = StdioServerSpec("x", "npx", ("-y", "server"), {"A": "1", "B": "2"}, "/srv", ("C",))
 REMOTE = HttpServerSpec("x", "https://example.com/", {"Accept": "a", "B": "b"})
@@ -40,6 +40,10 @@ def test_the_order_of_variables_and_the_case_of_headers_do_not_matter() -> None:
         (REMOTE, {"headers": {}}),
         (REMOTE, {"headers": {"Accept": "A", "B": "b"}}),
         (REMOTE, {"sse": True}),
+        (REMOTE, {"oauth": None}),
+        (REMOTE, {"oauth": OAuthOptions(client_id="me")}),
+        (REMOTE, {"oauth": OAuthOptions(issuer="https://as.example.com")}),
+        (REMOTE, {"oauth": OAuthOptions(scope="a")}),
     ],
 )
 def test_whatever_reaches_the_server_matters(spec: ServerSpec, change: dict[str, Any]) -> None:

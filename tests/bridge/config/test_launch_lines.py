@@ -44,6 +44,22 @@ def test_an_address_is_shown_whole() -> None:
 
 
 @pytest.mark.requirement("S-25")
+def test_a_login_is_shown_without_its_secret() -> None:
+    oauth = {"clientId": "me", "clientSecret": "s3cr3t", "scopes": ["a", "b"], "client_secret": "s3cr3t"}
+    assert launch_line_text({"url": "https://example.com/", "oauth": oauth}).splitlines() == [
+        "https://example.com/",
+        "login: clientId=me",
+        "login: clientSecret=***",
+        """login: scopes='["a", "b"]'""",
+        "login: client_secret=***",
+    ]
+    assert launch_line_text({"url": "https://example.com/", "oauth": {"clientSecret": "${env:S}"}}).endswith(
+        "'${env:S}'"
+    )
+    assert launch_line_text({"url": "https://example.com/", "oauth": False}).endswith("oauth: false")
+
+
+@pytest.mark.requirement("S-25")
 @given(st.lists(st.text(), min_size=1))
 def test_no_character_can_hide(words: list[str]) -> None:
     shown = launch_line_text({"command": words[0], "args": words[1:]})

@@ -15,6 +15,7 @@ from gaia_bridge.config import LayerState, ServersConfig, load_servers
 from gaia_bridge.config.reading import readable_by_others, writable_by_others
 
 SECRET = "s3cr3t-canary-value"
+URL = "https://example.com"
 ME = os.geteuid()
 
 
@@ -75,11 +76,12 @@ def test_the_group_of_one_user_is_that_user(private_group: int) -> None:
         ({"env": {"GITHUB_TOKEN": SECRET}}, "'GITHUB_TOKEN' in 'env'"),
         ({"env": {"X": "ghp_0123456789abcdefghijklmn"}}, "'X' in 'env'"),
         ({"headers": {"Authorization": f"Bearer {SECRET}"}}, "'Authorization' in 'headers'"),
+        ({"oauth": {"clientId": "a", "clientSecret": SECRET, "issuer": URL}}, "'clientSecret' in 'oauth'"),
     ],
 )
 def test_a_secret_that_everybody_can_read_is_told(tmp_path: Path, table: dict[str, dict[str, str]], place: str) -> None:
     file = tmp_path / "mcp_servers.json"
-    way = {"url": "https://example.com"} if "headers" in table else {"command": "true"}
+    way = {"command": "true"} if "env" in table else {"url": URL}
     file.write_text(json.dumps({"mcpServers": {"x": {**way, **table}}}), encoding="utf-8")
     file.chmod(0o644)
     [warning] = load_servers(file, {}).warnings

@@ -54,6 +54,8 @@ def test_an_approval_is_remembered_for_the_user_alone() -> None:
         {"type": "stdio"},
         {"url": "https://example.com"},
         {"headers": {"A": "b"}},
+        {"oauth": {"clientId": "b"}},
+        {"oauth": False},
     ],
 )
 def test_any_change_of_the_launch_line_voids_it(change: dict[str, Any]) -> None:
@@ -127,7 +129,7 @@ def test_a_store_that_others_could_have_written_is_not_believed() -> None:
     before = TrustStore()
     store().chmod(0o666)
     with pytest.raises(ConfigError, match="mode 0666, expected 0600"):
-        TrustStore()
+        TrustStore().is_approved(FILE, "x", ENTRY)
     with pytest.raises(ConfigError, match="mode 0666"):
         before.approve(FILE, "y", ENTRY)
 
@@ -138,7 +140,7 @@ def test_a_store_that_is_none_is_refused_and_kept(content: str) -> None:
     trust = TrustStore()
     store().write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=str(store())):
-        TrustStore()
+        TrustStore().is_approved(FILE, "x", ENTRY)
     with pytest.raises(ConfigError, match=str(store())):
         trust.approve(FILE, "x", ENTRY)
     assert store().read_text(encoding="utf-8") == content

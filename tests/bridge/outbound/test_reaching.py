@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import anyio
 import pytest
 
-from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.outbound.reaching import Pace, kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.outbound.transports.sse import SseTransport
 from gaia_bridge.outbound.transports.stdio import StdioTransport
@@ -54,8 +56,33 @@ def test_what_may_be_secret_is_known() -> None:
         "up", "npx", ("-y", "@scope/some-long-package", "--key", "sk-0123456789abcdef"), {"A": "s3cr3t-value", "B": "1"}
     )
     assert secrets_of(child) == ("s3cr3t-value", "sk-0123456789abcdef")
-    remote = HttpServerSpec("up", "https://user:password@example.com/mcp?key=abcdef", {"Authorization": "Bearer xyz"})
-    assert secrets_of(remote) == ("Bearer xyz", "key=abcdef", "user:password")
+    url = "https://user:password@example.com/mcp?key=abcdef"
+    oauth = OAuthOptions(client_id="me", client_secret="s3cr3t-value")
+    remote = HttpServerSpec("up", url, {"Authorization": "Bearer xyz"}, oauth=oauth)
+    assert secrets_of(remote) == ("Bearer xyz", "key=abcdef", "user:password", "s3cr3t-value")
+    assert "s3cr3t" not in repr(remote) + repr(oauth)
+
+
+def test_whoever_has_no_server_on_the_network_does_without_the_import_of_http_and_oauth() -> None:
+    code = (
+        "import sys; from gaia_bridge.model import StdioServerSpec; from gaia_bridge.outbound.reaching import *;"
+        "from gaia_bridge.settings import UpstreamLimits;"
+        "transport_for(StdioServerSpec('up', 'true'), UpstreamLimits()); print(*sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    imported = set(result.stdout.split())
+    assert "gaia_bridge.outbound.transports.stdio" in imported
+    assert imported & {"httpx2", "mcp", "filelock", "cryptography"} == set()
+    assert not [name for name in imported if name.startswith("gaia_bridge.outbound.oauth")]
+
+
+def test_serving_agents_does_without_the_import_of_oauth() -> None:
+    code = "import sys, gaia_bridge.bridge; print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    imported = set(result.stdout.split())
+    assert "gaia_bridge.outbound.upstream" in imported
+    assert imported & {"mcp.client.auth.extensions.client_credentials", "jwt"} == set()
+    assert not [name for name in imported if name.startswith("gaia_bridge.outbound.oauth")]
 
 
 @pytest.mark.anyio

@@ -32,8 +32,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.client.exchange import Exchange
 from gaia_bridge.outbound.client.facts import ClientRole, Deadline, Era, Greeting
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
-from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.outbound.transport import AuthorizationError, ConnectionLostError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 

@@ -6,15 +6,16 @@ is worth asking the user again (F-067).
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import parse_qs
 
 import httpx2
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from gaia_bridge.jsontypes import is_object
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
+from gaia_bridge.outbound.transport import AuthorizationError
 from gaia_bridge.outbound.transports.http_values import named_status, shown
 from gaia_bridge.text import one_line
 
@@ -22,6 +23,11 @@ __all__ = ["check_answer", "grant_of", "refused_renewal"]
 
 _REFUSALS: Final = (400, 401, 403)
 """How a token endpoint says that a refresh token is no good (RFC 6749, section 5.2, and some who read it freely)."""
+
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+"""What goes into a header as it is (RFC 6750, section 2.1, and more than that)."""
+_LONGEST: Final = 10**11
+"""Seconds, some thousand years. What expires later has no date that we could note."""
 
 
 def grant_of(request: httpx2.Request) -> str | None:
@@ -63,13 +69,26 @@ def check_answer(request: httpx2.Request, response: httpx2.Response) -> None:
         raise AuthorizationError(
             f"{place} answered with HTTP {named_status(response.status_code)}" + (f", {said}" if said else "")
         )
-    expected: type[BaseModel] = OAuthClientInformationFull if grant_of(request) is None else OAuthToken
-    try:
-        expected.model_validate_json(response.content)
-    except ValidationError:
+    wants_token = grant_of(request) is not None
+    if not (_has_token(response.content) if wants_token else _has_registration(response.content)):
         kind = one_line(response.headers.get("content-type", "no type"), 60)
-        what = "a registration" if expected is OAuthClientInformationFull else "a token"
-        raise AuthorizationError(f"{place} answered without {what} ({kind})") from None
+        raise AuthorizationError(f"{place} answered without a {'token' if wants_token else 'registration'} ({kind})")
+
+
+def _has_token(content: bytes) -> bool:
+    try:
+        token = OAuthToken.model_validate_json(content)
+    except ValidationError:
+        return False
+    # A token that no header can carry would fail every request from then on, and be no reason to log in again.
+    return bool(_TOKEN.fullmatch(token.access_token)) and -_LONGEST < (token.expires_in or 0) < _LONGEST
+
+
+def _has_registration(content: bytes) -> bool:
+    try:
+        return bool(OAuthClientInformationFull.model_validate_json(content).client_id)
+    except ValidationError:
+        return False
 
 
 def _error_of(response: httpx2.Response) -> tuple[str, str]:

@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
+from gaia_bridge.outbound.transport import AuthorizationError
 
-__all__ = ["CALLBACK_PATH", "CallbackServer"]
+__all__ = ["CALLBACK_PATH", "CallbackServer", "callback_url"]
 
 CALLBACK_PATH: Final = "/callback"
 _HOST: Final = "127.0.0.1"
@@ -35,6 +35,11 @@ _HEADERS: Final = (
 )
 
 
+def callback_url(port: int) -> str:
+    """Where a browser has to come to reach a port of this machine."""
+    return f"http://{_HOST}:{port}{CALLBACK_PATH}"
+
+
 class CallbackServer:
     """Waits for one answer.
 
@@ -43,7 +48,7 @@ class CallbackServer:
     """
 
     def __init__(self, port: int) -> None:
-        self.url = f"http://{_HOST}:{port}{CALLBACK_PATH}"
+        self.url = callback_url(port)
         """Where the browser has to come."""
         self._hosts = (f"{_HOST}:{port}", f"localhost:{port}")
         self._state = b""

@@ -10,8 +10,8 @@ from mcp.shared.auth import ProtectedResourceMetadata
 from pydantic import ValidationError
 
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
 from gaia_bridge.outbound.oauth.fetching import Fetcher
+from gaia_bridge.outbound.transport import AuthorizationError
 from gaia_bridge.outbound.transports.http_values import usable_url
 from gaia_bridge.settings import UpstreamLimits
 

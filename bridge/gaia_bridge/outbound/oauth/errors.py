@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.outbound.transport import AuthorizationError
+from gaia_bridge.text import one_line
 
-__all__ = ["AuthorizationError", "FetchError", "LoginRequiredError"]
-
-
-class AuthorizationError(UpstreamError):
-    """The server wants to know who asks, and no token could be had.
-
-    Args:
-        problem: Why, without anything that is secret.
-    """
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"could not be authorised: {problem}")
-        self.problem = problem
+__all__ = ["FetchError", "LoginNotAcceptedError", "LoginRefusedError", "LoginRequiredError"]
 
 
 class FetchError(AuthorizationError):
     """An address that the server or its authorization server named was not fetched, or gave no answer."""
+
+
+class LoginNotAcceptedError(AuthorizationError):
+    """The server refuses what a login has just given, and another login would give the same."""
+
+
+class LoginRefusedError(AuthorizationError):
+    """The browser came back with an error instead of a code.
+
+    Args:
+        reason: What was said, as it came; empty if nothing was.
+        issuer: Which authorization server it claims to come from, if it does (RFC 9207).
+    """
+
+    def __init__(self, reason: str, issuer: str | None = None) -> None:
+        super().__init__(f"the login was refused ({one_line(reason, 200) or 'without a reason'})")
+        self.issuer = issuer
 
 
 class LoginRequiredError(AuthorizationError):

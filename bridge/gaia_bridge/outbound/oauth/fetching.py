@@ -137,7 +137,8 @@ class Fetcher:
         if not addresses:
             raise FetchError(f"{shown(url)} cannot be found")
         if not self._may_reach(url, addresses):
-            raise FetchError(f"it leads to {shown(url)}, which is an internal address")
+            expected = "a public one, or that of the 'issuer' in the entry's 'oauth'"
+            raise FetchError(f"it leads to {shown(url)}, which is an internal address; expected {expected}")
         return addresses[:_ADDRESSES]
 
     def _may_reach(self, url: httpx2.URL, addresses: Sequence[str]) -> bool:

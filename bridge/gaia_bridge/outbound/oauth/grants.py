@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeVar
-from urllib.parse import urlsplit
+from typing import Final, TypeVar
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider
@@ -21,18 +19,21 @@ from mcp.client.auth.extensions.client_credentials import (
     SignedJWTParameters,
 )
 from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
+from mcp.client.auth.utils import issuers_match, validate_authorization_response_iss
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from gaia_bridge.errors import ConfigError
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
+from gaia_bridge.model import OAuthOptions
+from gaia_bridge.outbound.oauth.errors import LoginRefusedError
 from gaia_bridge.outbound.oauth.fetching import Fetcher
 from gaia_bridge.outbound.oauth.interaction import Login
 from gaia_bridge.outbound.oauth.store import TokenStore
+from gaia_bridge.outbound.transport import AuthorizationError
 from gaia_bridge.outbound.transports.http_values import named_status, shown
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.text import one_line
 
-__all__ = ["OAuthOptions", "SdkClient", "identity_exchange", "sdk_client", "signed_assertion"]
+__all__ = ["SdkClient", "check_authorization_server", "identity_exchange", "sdk_client", "signed_assertion"]
 
 SdkClient = OAuthClientProvider | IdentityAssertionOAuthProvider
 """An OAuth client of the SDK: an `httpx2.Auth` whose flow makes requests of its own."""
@@ -42,60 +43,10 @@ _AnySdkClient = TypeVar("_AnySdkClient", bound=OAuthClientProvider)
 _OUR_NAME: Final = "gaia-mcp-bridge"
 """What an authorization server tells the user that is asking."""
 
-
-@dataclass(frozen=True, slots=True)
-class OAuthOptions:
-    """What the user has arranged with an authorization server; mostly nothing.
-
-    With nothing, the user logs in, as a client that registers itself. `client_id` is one that is registered already.
-    With `grant="client_credentials"`, `client_assertion` or `identity_assertion` nobody logs in; these need `issuer`,
-    because otherwise the MCP server would choose who gets to see the credentials.
-    """
-
-    client_id: str | None = None
-    client_secret: str | None = field(default=None, repr=False)
-    client_metadata_url: str | None = None
-    """Where a document about us is published (Client ID Metadata Document); used where it is understood."""
-    issuer: str | None = None
-    """The authorization server, by the name it gives itself. Credentials are never sent to another."""
-    scope: str | None = None
-    """What to ask for, separated by blanks, where the server does not say."""
-    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
-    token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post"] | None = None
-    """How `client_secret` is sent; in the `Authorization` header, if `None`."""
-    client_assertion: Callable[[str], Awaitable[str]] | None = field(default=None, repr=False)
-    """Makes a signed JWT that says who we are, for an audience (RFC 7523, section 2.2); see `signed_assertion`."""
-    identity_assertion: Callable[[str, str], Awaitable[str]] | None = field(default=None, repr=False)
-    """Gets an identity assertion for an audience and a resource (SEP-990); see `identity_exchange`."""
-
-    @property
-    def asks_user(self) -> bool:
-        """Whether somebody has to log in."""
-        return self.grant == "authorization_code" and self.client_assertion is None and self.identity_assertion is None
-
-    def check(self, place: str) -> None:
-        """Make sure that nothing is missing.
-
-        Args:
-            place: The entry of the configuration, for the message.
-
-        Raises:
-            ConfigError: Something is.
-        """
-        if self.issuer is not None and urlsplit(self.issuer).scheme not in ("https", "http"):
-            raise ConfigError(place, "the OAuth issuer is no URL", "it begins with https://")
-        if self.asks_user:
-            return
-        needed = {"client_id": self.client_id, "issuer": self.issuer}
-        if self.client_assertion is None:
-            needed["client_secret"] = self.client_secret
-        if missing := [name for name, value in needed.items() if not value]:
-            raise ConfigError(place, f"OAuth without a login needs {' and '.join(missing)}")
+_NOT_REGISTERED: Final = "it sends us to another authorization server than the one that knows the configured client id"
 
 
-def sdk_client(
-    url: str, store: TokenStore, options: OAuthOptions, login: Login | None, requested: str | None = None
-) -> SdkClient:
+def sdk_client(url: str, store: TokenStore, options: OAuthOptions, login: Login | None, scope: str | None) -> SdkClient:
     """The SDK's OAuth client for one attempt at a token.
 
     Args:
@@ -103,7 +54,7 @@ def sdk_client(
         store: Has loaded what is known.
         options: What the user has arranged.
         login: Asks the user, where that is needed.
-        requested: The scope that earlier attempts asked for.
+        scope: What was asked for until now.
     """
     method = options.token_endpoint_auth_method
     if options.identity_assertion is not None:
@@ -114,10 +65,9 @@ def sdk_client(
             options.client_secret or "",
             options.issuer or "",
             options.identity_assertion,
-            scope=options.scope,
+            scope=scope,
             token_endpoint_auth_method=method or "client_secret_basic",
         )
-    scope = requested or options.scope
     if options.client_assertion is not None:
         return _informed(
             PrivateKeyJWTOAuthProvider(
@@ -141,6 +91,50 @@ def sdk_client(
     return _informed(_user_client(url, store, options, login, scope), store)
 
 
+def check_authorization_server(client: OAuthClientProvider, options: OAuthOptions) -> None:
+    """Make sure that what an SDK client has found is what it was sent to, before it is told anything (S-21).
+
+    The user may have named the authorization server; else the MCP server does. One that is named has metadata, for
+    without them the SDK would take the MCP server itself instead, as was the rule for the MCP servers of 2025-03-26,
+    which name none.
+
+    Args:
+        client: Has found the authorization server, and is about to send the user or a request there.
+        options: What the user has arranged.
+
+    Raises:
+        AuthorizationError: It is another one, does not say who it is, or cannot do what it must.
+    """
+    metadata = client.context.oauth_metadata
+    expected = options.issuer or client.context.auth_server_url
+    if client.context.client_info is None and options.client_id is not None:
+        raise AuthorizationError(_NOT_REGISTERED)
+    if metadata is None:
+        if expected is not None:
+            raise AuthorizationError(f"its authorization server {one_line(expected, 100)} has no metadata")
+        return
+    found = str(metadata.issuer)
+    if expected is not None and not issuers_match(found, expected):
+        raise AuthorizationError(
+            f"it sends us to another authorization server, {one_line(found, 100)}, than {one_line(expected, 100)}"
+        )
+    if options.asks_user and "S256" not in (metadata.code_challenge_methods_supported or ()):
+        raise AuthorizationError(
+            f"its authorization server {one_line(found, 100)} does not support PKCE with S256 (S-21)"
+        )
+
+
+class _UserClient(OAuthClientProvider):
+    """Logs users in at the authorization server that they have named, if the MCP server accepts several."""
+
+    issuer: str | None = None
+
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        wanted = self.issuer
+        matching = (server for server in advertised if wanted is not None and issuers_match(server, wanted))
+        return next(matching, advertised[0])
+
+
 def _user_client(
     url: str, store: TokenStore, options: OAuthOptions, login: Login | None, scope: str | None
 ) -> OAuthClientProvider:
@@ -153,13 +147,27 @@ def _user_client(
     async def redirect(address: str) -> None:
         if login is None:  # a mere renewal; the driver stops it before this
             raise AuthorizationError("nobody can be asked to log in")
-        answers.append(await login.authorize(address))
+        check_authorization_server(client, options)
+        try:
+            answers.append(await login.authorize(_with_one_query(address)))
+        except LoginRefusedError as refusal:
+            if refusal.issuer is not None:  # what somebody else said is not repeated (RFC 9207, section 2.4)
+                validate_authorization_response_iss(refusal.issuer, client.context.oauth_metadata)
+            raise
 
     async def callback() -> AuthorizationCodeResult:
         return answers.pop()
 
-    storage = _Registered(store, options, redirect_uri)
-    return OAuthClientProvider(url, metadata, storage, redirect, callback, options.client_metadata_url)
+    storage = _Registered(store, options, redirect_uri, lambda: check_authorization_server(client, options))
+    client = _UserClient(url, metadata, storage, redirect, callback, options.client_metadata_url)
+    client.issuer = options.issuer
+    return client
+
+
+def _with_one_query(address: str) -> str:
+    """The address of a login page that has a query of its own; the SDK puts another behind it (RFC 6749, 3.1)."""
+    page, _, parameters = address.rpartition("?")
+    return f"{page}&{parameters}" if "?" in page else address
 
 
 def _informed(client: _AnySdkClient, store: TokenStore) -> _AnySdkClient:
@@ -179,12 +187,16 @@ class _Registered:
         store: The store.
         options: May name a client that is registered already.
         redirect_uri: Where this login comes back to; `None` if nobody logs in.
+        check: Makes sure that it is the right authorization server.
     """
 
-    def __init__(self, store: TokenStore, options: OAuthOptions, redirect_uri: AnyUrl | None) -> None:
+    def __init__(
+        self, store: TokenStore, options: OAuthOptions, redirect_uri: AnyUrl | None, check: Callable[[], None]
+    ) -> None:
         self._store = store
         self._options = options
         self._redirect_uri = redirect_uri
+        self._check = check
 
     async def get_tokens(self) -> OAuthToken | None:
         return await self._store.get_tokens()
@@ -208,10 +220,12 @@ class _Registered:
         )
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keep a new client, with where its logins come back to: what is registered and not repeated is as asked."""
         if self._options.client_id is not None:
-            raise AuthorizationError(
-                "it sends us to another authorization server than the one that knows the configured client_id"
-            )
+            raise AuthorizationError(_NOT_REGISTERED)
+        self._check()
+        if self._redirect_uri is not None and not client_info.redirect_uris:
+            client_info = client_info.model_copy(update={"redirect_uris": [self._redirect_uri]})
         await self._store.set_client_info(client_info)
 
     def _fits(self, client: OAuthClientInformationFull) -> bool:

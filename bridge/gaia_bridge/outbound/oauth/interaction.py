@@ -20,7 +20,8 @@ from mcp.shared.auth import AuthorizationCodeResult
 from gaia_bridge.loopback import is_loopback_host
 from gaia_bridge.outbound.oauth.addresses import url_problem
 from gaia_bridge.outbound.oauth.callback import CALLBACK_PATH, CallbackServer
-from gaia_bridge.outbound.oauth.errors import AuthorizationError, LoginRequiredError
+from gaia_bridge.outbound.oauth.errors import LoginRefusedError, LoginRequiredError
+from gaia_bridge.outbound.transport import AuthorizationError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import one_line
 
@@ -59,7 +60,7 @@ class UserInteraction(Protocol):
         """Be ready for a login, to the end of the block.
 
         Args:
-            redirect_uris: Where earlier logins were sent back to; the authorization server knows these.
+            redirect_uris: Where a login should come back to if it can: the authorization server knows these.
 
         Raises:
             LoginRequiredError: On entering: nobody can be asked here.
@@ -94,7 +95,6 @@ class BrowserInteraction:
     Args:
         tell: Shows a line to the user. The address is always shown, for a browser may be elsewhere.
         limits: `login_timeout` is how long the user has.
-        port: The port to come back to, where a client is registered with one; any, if 0.
         open_browser: Opens an address, as `webbrowser.open` does.
     """
 
@@ -103,12 +103,10 @@ class BrowserInteraction:
         tell: Callable[[str], object],
         limits: UpstreamLimits | None = None,
         *,
-        port: int = 0,
         open_browser: Callable[[str], bool] = webbrowser.open,
     ) -> None:
         self._tell = tell
         self._seconds = (limits or UpstreamLimits()).login_timeout
-        self._port = port
         self._open = open_browser
 
     @asynccontextmanager
@@ -116,13 +114,12 @@ class BrowserInteraction:
         """Listen for the browser's answer, to the end of the block.
 
         Args:
-            redirect_uris: The port of the first of them is taken again if it is free.
+            redirect_uris: The port of the first of them is taken if it is free.
 
         Raises:
             AuthorizationError: There is no port to listen on.
         """
-        ports = (self._port,) if self._port else _ports(redirect_uris)
-        async with CallbackServer.listening(*ports) as server:
+        async with CallbackServer.listening(*_ports(redirect_uris)) as server:
             yield _BrowserLogin(server, self._tell, self._show, self._seconds)
 
     async def _show(self, url: str) -> None:
@@ -171,7 +168,7 @@ class _BrowserLogin:
 def _result(answer: Mapping[str, str]) -> AuthorizationCodeResult:
     if "error" in answer or "code" not in answer:
         reason = ": ".join(part for key in ("error", "error_description") if (part := answer.get(key)))
-        raise AuthorizationError(f"the login was refused ({one_line(reason, 200) or 'without a reason'})")
+        raise LoginRefusedError(reason, answer.get("iss"))
     return AuthorizationCodeResult(code=answer["code"], state=answer.get("state"), iss=answer.get("iss"))
 
 

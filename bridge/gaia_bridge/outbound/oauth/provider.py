@@ -23,14 +23,17 @@ import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
 
+from gaia_bridge.errors import ConfigError
 from gaia_bridge.loopback import is_loopback_host
-from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.outbound.oauth.answers import check_answer, grant_of, refused_renewal
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
+from gaia_bridge.outbound.oauth.callback import callback_url
+from gaia_bridge.outbound.oauth.errors import LoginNotAcceptedError
 from gaia_bridge.outbound.oauth.fetching import Fetcher
-from gaia_bridge.outbound.oauth.grants import OAuthOptions, SdkClient, sdk_client
+from gaia_bridge.outbound.oauth.grants import SdkClient, check_authorization_server, sdk_client
 from gaia_bridge.outbound.oauth.interaction import Login, NoInteraction, UserInteraction
 from gaia_bridge.outbound.oauth.store import StoredLogin, TokenStore
+from gaia_bridge.outbound.transport import AuthorizationError
 from gaia_bridge.outbound.transports.http_values import origin, usable_url
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import one_line
@@ -42,6 +45,7 @@ _CHALLENGES: Final = 8
 _PAST: Final = 1.0
 """A moment that is over; the SDK takes 0 for "never"."""
 _REVISION: Final = "mcp-protocol-version"
+_NOT_ACCEPTED: Final = "it does not accept the token that the login gave"
 
 _driving: contextvars.ContextVar[bool] = contextvars.ContextVar("driving", default=False)
 
@@ -59,34 +63,35 @@ def oauth_for(
     limits: UpstreamLimits | None = None,
     *,
     interaction: UserInteraction | None = None,
-    options: OAuthOptions | None = None,
     folder: Path | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> ServerAuthorization:
     """Make the authorisation for one server; the `auth=` of its transport. Does nothing until the server asks.
 
     Args:
-        spec: The server.
+        spec: The server, and what the user has arranged with its authorization server.
         limits: Bounds.
         interaction: How the user is asked to log in; without, a request that needs a login fails and says what to run.
-        options: What the user has arranged with the authorization server.
         folder: Where logins are kept; `~/.gaia/oauth`, if not given.
         tls: What authorization servers are verified with; the system's authorities, if not given.
 
     Raises:
-        ConfigError: The options are incomplete.
+        ConfigError: What was arranged is incomplete, or that there is no logging in.
         UpstreamError: The URL is none.
     """
-    limits, options = limits or UpstreamLimits(), options or OAuthOptions()
-    options.check(f"server {spec.name!r}")
-    url = usable_url(spec.url).copy_with(userinfo=b"", fragment=None)
+    limits, options = limits or UpstreamLimits(), spec.oauth
+    problem = "it is not to be logged in to" if options is None else options.problem
+    if options is None or problem:
+        raise ConfigError(f"server {spec.name!r}", f"OAuth: {problem}")
+    # What is in the query may be secret, and the authorization server is told the rest.
+    url = str(usable_url(spec.url).copy_with(userinfo=b"", query=None, fragment=None))
     return ServerAuthorization(
-        str(url),
+        url,
         limits,
         options,
         interaction or NoInteraction(f"gaia mcp login {spec.name}"),
-        TokenStore(str(url), options.client_id, folder),
-        Fetcher(str(url), limits, issuer=options.issuer, tls=tls),
+        TokenStore(url, options.client_id, options.issuer, folder),
+        Fetcher(url, limits, issuer=options.issuer, tls=tls),
     )
 
 
@@ -98,6 +103,18 @@ class _Attempt:
     renewed: bool = False
     logged_in: bool = False
     step_ups: int = 0
+
+
+@dataclass
+class _Made:
+    """A login that was made in this process, as long as no other has replaced it."""
+
+    token: str
+    """The access token, as it was last renewed."""
+    requested: str | None
+    """The scope that was asked for; the authorization server may have granted less."""
+    accepted: bool = False
+    """Whether the server has taken the token for one."""
 
 
 class ServerAuthorization(httpx2.Auth):
@@ -132,9 +149,7 @@ class ServerAuthorization(httpx2.Auth):
         self._login: StoredLogin | None = None
         self._failures = 0
         self._failure: AuthorizationError | None = None
-        self._requested: str | None = None
-        self._denied: set[str] = set()
-        """Scopes that the server goes on asking for, however often it gets a token with them (S-20)."""
+        self._made: _Made | None = None
 
     def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
         """Refuse: there is no blocking way.
@@ -161,6 +176,8 @@ class ServerAuthorization(httpx2.Auth):
             if attempt.token is not None:
                 request.headers["authorization"] = f"Bearer {attempt.token}"
             response = yield request
+            if response.status_code != 401 and self._made is not None and self._made.token == attempt.token:
+                self._made.accepted = True
             if not self._is_worth_another(attempt, response):
                 return
             await self._authorise(attempt, request, response)
@@ -169,17 +186,17 @@ class ServerAuthorization(httpx2.Auth):
         """Whether another token could change the answer.
 
         Raises:
-            AuthorizationError: The server has got all that it asked for, and asks again.
+            AuthorizationError: The server goes on asking.
         """
         if response.status_code == 401:
-            return not attempt.logged_in
+            if attempt.logged_in:
+                raise LoginNotAcceptedError(_NOT_ACCEPTED)
+            return True
         if not _wants_more(response):
             return False
-        wanted = extract_scope_from_www_auth(response) or ""
         if attempt.step_ups >= self._limits.step_ups:
-            self._denied.add(wanted)
-        if wanted in self._denied:
-            raise AuthorizationError(f"it wants a wider scope ({one_line(wanted, 100)!r}) and does not accept it")
+            wanted = one_line(extract_scope_from_www_auth(response) or "", 100)
+            raise AuthorizationError(f"it wants a wider scope again ({wanted!r}), for one and the same request")
         attempt.step_ups += 1
         return True
 
@@ -213,6 +230,8 @@ class ServerAuthorization(httpx2.Auth):
             try:
                 async with self._store.locked(self._limits.login_timeout):
                     await self._get_token(attempt, request, refusal)
+            except LoginNotAcceptedError:  # nothing was tried of which others could share the outcome
+                raise
             except AuthorizationError as error:
                 self._failures += 1
                 self._failure = error
@@ -222,12 +241,17 @@ class ServerAuthorization(httpx2.Auth):
 
     async def _get_token(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
         self._insist_on_tls()
+        known = self._store.login.access_token
         login = await self._store.load()
+        if login.access_token != known:
+            self._made = None
         if login.access_token in (None, attempt.token) or login.stale:
             await self._replace_token(attempt, request, refusal)
         attempt.token = self._store.login.access_token
 
     async def _replace_token(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
+        if refusal is not None:
+            self._insist_on_news(attempt, refusal)
         if not attempt.renewed and not (refusal is not None and _wants_more(refusal)):
             attempt.renewed = True
             if await self._renew(request):
@@ -236,18 +260,39 @@ class ServerAuthorization(httpx2.Auth):
             await self._log_in(request, refusal)
             attempt.logged_in = True
 
+    def _insist_on_news(self, attempt: _Attempt, refusal: httpx2.Response) -> None:
+        """Make sure that nobody is asked for a login like the one that the server has just refused (S-20, F-066).
+
+        Raises:
+            AuthorizationError: The server has got what it asked for, and asks again.
+        """
+        made = self._made
+        if made is None or made.token != attempt.token:
+            return
+        if _wants_more(refusal):
+            wanted = extract_scope_from_www_auth(refusal) or ""
+            if set(wanted.split()) <= set((made.requested or "").split()):
+                raise LoginNotAcceptedError(
+                    f"it wants the scope {one_line(wanted, 100)!r} and does not accept the login with it"
+                )
+        elif self._options.asks_user and not made.accepted:
+            raise LoginNotAcceptedError(_NOT_ACCEPTED)
+
     async def _renew(self, request: httpx2.Request) -> bool:
         """Use the refresh token; whether there is a new access token. What is of no use any more is thrown away."""
         login = self._store.login
         old = login.tokens
         if old is None:
             return False
-        client = sdk_client(str(self.url), self._store, self._options, None)
+        client = sdk_client(str(self.url), self._store, self._options, None, self._options.scope)
         if old.refresh_token and isinstance(client, OAuthClientProvider):
             client.context.token_expiry_time = _PAST
             await self._drive(client, request, None)
-            if self._store.login.tokens is not old:
-                return self._store.login.tokens is not None
+            new = self._store.login.tokens
+            if new is not old:
+                if new is not None and self._made is not None:
+                    self._made.token = new.access_token
+                return new is not None
         elif not login.stale:
             return False
         await self._store.forget()
@@ -258,19 +303,26 @@ class ServerAuthorization(httpx2.Auth):
         if not self._options.asks_user:
             await self._follow(request, refusal, None)
             return
-        known = self._store.login.client
+        known, port = self._store.login.client, self._options.callback_port
         redirect_uris = [str(uri) for uri in (known.redirect_uris or ())] if known else []
+        if port is not None:
+            redirect_uris = [callback_url(port)]
         async with self._interaction.login(redirect_uris) as login:
+            if port is not None and login.redirect_uri not in redirect_uris:
+                raise AuthorizationError(f"port {port}, which a login has to come back to, is taken on this machine")
             await self._follow(request, refusal, login)
 
     async def _follow(self, request: httpx2.Request, refusal: httpx2.Response, login: Login | None) -> None:
         old = self._store.login.tokens
-        client = sdk_client(str(self.url), self._store, self._options, login, self._requested)
+        requested = self._options.scope if self._made is None else self._made.requested
+        client = sdk_client(str(self.url), self._store, self._options, login, requested)
         await self._drive(client, request, self._challenge(refusal))
-        if isinstance(client, OAuthClientProvider):
-            self._requested = client.context.client_metadata.scope
-        if self._store.login.tokens is None or self._store.login.tokens is old:
+        tokens = self._store.login.tokens
+        if tokens is None or tokens is old:
             raise AuthorizationError("the authorization server gave no token")
+        if isinstance(client, OAuthClientProvider):
+            requested = client.context.client_metadata.scope
+        self._made = _Made(tokens.access_token, requested)
 
     def _challenge(self, refusal: httpx2.Response) -> httpx2.Response:
         """The refusal as the SDK sees it: without a body, and with the user's scope where the server names none."""
@@ -307,7 +359,8 @@ class ServerAuthorization(httpx2.Auth):
     ) -> httpx2.Request | None:
         """Send what an SDK client wants to be sent, and tell it the answer."""
         if isinstance(client, OAuthClientProvider):
-            self._insist_on_pkce(client)
+            if request.method == "POST":
+                check_authorization_server(client, self._options)
             self._store.found(client.context.oauth_metadata, client.context.protected_resource_metadata)
         wanted: httpx2.Request | None = None
         # Codes and refresh tokens can be used once: whoever stops waiting now must not lose what they are changed for.
@@ -318,15 +371,6 @@ class ServerAuthorization(httpx2.Auth):
                 await self._store.forget(client=True)
             wanted = await _step(flow, response)
         return wanted
-
-    def _insist_on_pkce(self, client: OAuthClientProvider) -> None:
-        metadata = client.context.oauth_metadata
-        if metadata is None or not self._options.asks_user:
-            return
-        if "S256" not in (metadata.code_challenge_methods_supported or ()):
-            raise AuthorizationError(
-                f"its authorization server {one_line(str(metadata.issuer), 100)} does not support PKCE with S256 (S-21)"
-            )
 
     def _insist_on_tls(self) -> None:
         if self.url.scheme != "https" and not is_loopback_host(self.url.host):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
 import logging
 import os
 import re
@@ -28,7 +29,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToke
 from mcp.shared.auth_utils import resource_url_from_server_url
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
+from gaia_bridge.outbound.transport import AuthorizationError
 
 __all__ = ["StoredLogin", "TokenStore", "default_folder"]
 
@@ -92,12 +93,16 @@ class TokenStore:
     Args:
         server_url: The server.
         client_id: The client that the user has registered there, if any: another one has another login.
+        issuer: The authorization server that the user has named, if any: what it gave is never sent to another (S-21).
         folder: Where the files are.
     """
 
-    def __init__(self, server_url: str, client_id: str | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self, server_url: str, client_id: str | None = None, issuer: str | None = None, folder: Path | None = None
+    ) -> None:
         self._resource = resource_url_from_server_url(server_url)
-        key = hashlib.sha256(f"{self._resource}\n{client_id or ''}".encode()).hexdigest()[:24]
+        belongs_to = json.dumps([self._resource, client_id, issuer])
+        key = hashlib.sha256(belongs_to.encode()).hexdigest()[:24]
         host = re.sub(r"[^a-z0-9.-]", "_", urlsplit(self._resource).hostname or "")[:60]
         self._folder = folder or default_folder()
         self.path = self._folder / f"{host}-{key}.json"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -10,12 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.outbound.oauth.discovery import advertised_issuers
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
-from gaia_bridge.outbound.oauth.grants import OAuthOptions, identity_exchange, signed_assertion
+from gaia_bridge.outbound.oauth.grants import identity_exchange, signed_assertion
 from gaia_bridge.outbound.oauth.provider import oauth_for
-from tests.oauth_helpers import LIMITS, User, auth_of, client_with, problem, stored
+from gaia_bridge.outbound.transport import AuthorizationError
+from tests.oauth_helpers import LIMITS, User, auth_of, client_with, problem, seeded, stored
 from tests.servers.auth_server import AuthServer, auth_server
 from tests.servers.evil_http import Exchange
 
@@ -33,6 +36,56 @@ async def test_a_registered_client_is_used_as_it_is(server: AuthServer, tmp_path
     assert kept is not None
     assert "access_token" in kept
     assert "s3cret" not in kept
+
+
+async def test_the_authorization_server_that_the_user_has_named_is_chosen(server: AuthServer, tmp_path: Path) -> None:
+    server.protection["authorization_servers"] = ["https://as.example.com", server.issuer]
+    async with client_with(auth_of(server, tmp_path, User(), issuer=server.issuer)) as call:
+        assert (await call()).status_code == 200
+
+
+async def test_a_registered_client_may_have_one_port_that_logins_come_back_to(
+    server: AuthServer, tmp_path: Path
+) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        port = busy.getsockname()[1]
+        auth = auth_of(server, tmp_path, User(), client_id="me", callback_port=port)
+        busy.listen()
+        async with client_with(auth) as call:
+            assert f"port {port}, which a login has to come back to, is taken" in str(await problem(call))
+    async with client_with(auth) as call:
+        assert (await call()).status_code == 200
+    [request] = server.authorizations
+    assert request["redirect_uri"] == f"http://127.0.0.1:{port}/callback"
+
+
+async def test_a_registration_that_does_not_repeat_the_port_is_for_that_port_all_the_same(
+    server: AuthServer, tmp_path: Path
+) -> None:
+    register = server.http.faults["register"]
+    server.http.faults["register"] = lambda exchange: exchange.answer({"client_id": "terse"}, status=201)
+    await seeded(server, tmp_path)
+    port = urlsplit(server.authorizations[-1]["redirect_uri"]).port
+    server.valid.clear()
+    server.refresh_tokens.clear()
+    server.http.faults["register"] = register
+    with socket.socket() as busy:
+        busy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # somebody else was faster
+            busy.bind(("127.0.0.1", port))
+            busy.listen()
+        async with client_with(auth_of(server, tmp_path, User())) as call:
+            assert (await call()).status_code == 200
+    assert [request["client_id"] for request in server.authorizations] == ["terse", *server.clients]
+
+
+async def test_a_login_page_may_have_a_query_of_its_own(server: AuthServer, tmp_path: Path) -> None:
+    server.metadata["authorization_endpoint"] += "?policy=strict"
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        assert (await call()).status_code == 200
+    [request] = server.authorizations
+    assert (request["policy"], request["response_type"]) == ("strict", "code")
 
 
 @pytest.mark.requirement("S-21")
@@ -114,14 +167,28 @@ async def test_an_identity_provider_vouches_for_the_user(server: AuthServer, tmp
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"grant": "client_credentials", "client_id": "me"}, "needs issuer and client_secret"),
-        ({"grant": "client_credentials"}, "needs client_id and issuer and client_secret"),
-        ({"issuer": "as.example.com"}, "no URL"),
+        ({"grant": "client_credentials", "client_id": "me"}, "needs issuer and client secret"),
+        ({"grant": "client_credentials"}, "needs client id and issuer and client secret"),
+        ({"issuer": "as.example.com"}, "not a plain URL"),
+        ({"issuer": "https://as.example.com/?a=b"}, "not a plain URL"),
+        ({"issuer": "https://me@as.example.com"}, "not a plain URL"),
+        ({"issuer": "https://as.example.com:0x"}, "not a plain URL"),
+        ({"client_metadata_url": "https://us.example.com"}, "expected https://HOST/PATH"),
+        ({"client_metadata_url": "http://us.example.com/client"}, "expected https://HOST/PATH"),
+        ({"callback_port": 0}, "expected 1 to 65535"),
+        ({"callback_port": 65_536}, "expected 1 to 65535"),
+        ({"scope": 'a" error="x'}, "no scope can have"),
+        ({"client_secret": "s3cret"}, "no client id"),
     ],
 )
 async def test_an_incomplete_arrangement_is_refused(tmp_path: Path, options: JSON, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
-        oauth_for(HttpServerSpec("up", "https://mcp.example.com"), options=OAuthOptions(**options), folder=tmp_path)
+        oauth_for(HttpServerSpec("up", "https://mcp.example.com", oauth=OAuthOptions(**options)), folder=tmp_path)
+
+
+async def test_a_server_that_is_not_to_be_logged_in_to_has_no_authorisation(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not to be logged in to"):
+        oauth_for(HttpServerSpec("up", "https://mcp.example.com", oauth=None), folder=tmp_path)
 
 
 async def test_the_accepted_authorization_servers_can_be_asked_for(server: AuthServer) -> None:

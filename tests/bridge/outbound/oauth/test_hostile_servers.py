@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx2
 import pytest
 
-from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.outbound.oauth.errors import AuthorizationError, FetchError
-from gaia_bridge.outbound.oauth.grants import OAuthOptions
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import HttpServerSpec, OAuthOptions
+from gaia_bridge.outbound.oauth.errors import FetchError, LoginNotAcceptedError
 from gaia_bridge.outbound.oauth.provider import oauth_for
-from tests.oauth_helpers import LIMITS, User, auth_of, client_with, problem, seeded
+from gaia_bridge.outbound.transport import AuthorizationError
+from tests.oauth_helpers import LIMITS, User, auth_of, client_with, problem, seeded, stored
 from tests.servers.auth_server import AuthServer, auth_server
+from tests.servers.evil_http import Exchange
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
+
+DOCUMENT = "https://client.example.com/metadata.json"
 
 
 @pytest.mark.requirement("S-22", "F-066")
@@ -94,37 +100,150 @@ def foreign_metadata(server: AuthServer) -> None:
     server.metadata["issuer"] = "https://honest.example.com"
 
 
-def foreign_answer(server: AuthServer) -> None:
-    server.wrong_issuer = "https://evil.example.com"
-
-
 def foreign_resource(server: AuthServer) -> None:
     server.protection["resource"] = "https://bank.example.com/mcp"
 
 
+def nameless(server: AuthServer) -> None:
+    server.metadata.clear()
+
+
 @pytest.mark.requirement("S-21")
+@pytest.mark.parametrize("client_id", [None, "me"])
 @pytest.mark.parametrize(
     ("lie", "expected"),
     [
         (without_pkce, "does not support PKCE with S256"),
         (plain_pkce, "does not support PKCE with S256"),
         (foreign_metadata, "issuer mismatch"),
-        (foreign_answer, "iss mismatch"),
         (foreign_resource, "does not match"),
+        (nameless, "has no metadata"),
     ],
 )
-async def test_a_server_that_is_not_what_it_says_gets_no_token(
+async def test_nobody_is_sent_to_a_server_that_is_not_what_it_should_be(
     server: AuthServer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     lie: Callable[[AuthServer], None],
     expected: str,
+    client_id: str | None,
 ) -> None:
     lie(server)
-    async with client_with(auth_of(server, tmp_path, User())) as call:
+    user = User()
+    async with client_with(auth_of(server, tmp_path, user, client_id=client_id)) as call:
         assert expected in str(await problem(call))
-    assert not server.grants
+    assert (user.logins, len(server.clients), server.http.hits["token"]) == (0, 0, 0)
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.requirement("S-21")
+async def test_an_answer_of_another_authorization_server_is_worth_no_token(server: AuthServer, tmp_path: Path) -> None:
+    server.wrong_issuer = "https://evil.example.com"
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        assert "iss mismatch" in str(await problem(call))
+    assert not server.grants
+
+
+@pytest.mark.requirement("S-21")
+@pytest.mark.parametrize(
+    ("issuer", "expected", "repeated"),
+    [(None, "No way", True), ("own", "No way", True), ("https://evil.example.com", "iss mismatch", False)],
+)
+async def test_the_words_of_another_authorization_server_are_not_repeated(
+    server: AuthServer, tmp_path: Path, issuer: str | None, expected: str, repeated: bool
+) -> None:
+    async def refuses(exchange: Exchange) -> None:
+        request = dict(parse_qsl(urlsplit(exchange.target).query))
+        answer = {"error": "access_denied", "error_description": "No way", "state": request["state"]}
+        if issuer is not None:
+            answer["iss"] = server.issuer if issuer == "own" else issuer
+        location = f"{request['redirect_uri']}?{urlencode(answer)}"
+        await exchange.answer(status=302, headers={"location": location})
+
+    server.http.faults["authorize"] = refuses
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        text = str(await problem(call))
+    assert expected in text
+    assert ("No way" in text) is repeated
+
+
+@pytest.mark.requirement("S-21")
+@pytest.mark.parametrize(
+    "client", [{}, {"client_id": "me", "client_secret": "s3cret"}, {"client_metadata_url": DOCUMENT}]
+)
+async def test_where_the_user_has_named_another_authorization_server_nothing_is_sent(
+    server: AuthServer, tmp_path: Path, client: JSON
+) -> None:
+    user = User()
+    server.metadata["client_id_metadata_document_supported"] = True
+    async with auth_server() as other:
+        async with client_with(auth_of(server, tmp_path, user, issuer=other.issuer, **client)) as call:
+            assert "another authorization server" in str(await problem(call))
+        assert not other.http.hits
+    assert (user.logins, len(server.clients), server.http.hits["token"]) == (0, 0, 0)
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".json")], "nothing is kept of it"
+
+
+@pytest.mark.requirement("S-21")
+@pytest.mark.parametrize("document", [None, DOCUMENT])
+async def test_a_client_secret_stays_with_the_authorization_server_of_the_first_login(
+    server: AuthServer, tmp_path: Path, document: str | None
+) -> None:
+    user = User()
+    client: JSON = {"client_id": "me", "client_secret": "s3cret", "client_metadata_url": document}
+    async with client_with(auth_of(server, tmp_path, user, **client)) as call:
+        assert (await call()).status_code == 200
+        server.valid.clear()
+        server.refresh_tokens.clear()
+        async with auth_server() as other:
+            server.protection["authorization_servers"] = [other.issuer]
+            other.metadata["client_id_metadata_document_supported"] = True
+            assert "another authorization server" in str(await problem(call))
+            assert (set(other.http.hits), user.logins) == ({".well-known"}, 1)
+
+
+@pytest.mark.requirement("S-22")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"access_token": "a\r\nX-Injected: 1"},
+        {"access_token": "a b"},
+        {"access_token": "é"},
+        {"access_token": ""},
+        {"access_token": "a", "expires_in": 10**400},
+        {"access_token": "a", "expires_in": -(10**400)},
+        {"access_token": "a", "token_type": "DPoP"},
+    ],
+)
+async def test_a_token_that_cannot_be_used_is_none(server: AuthServer, tmp_path: Path, answer: JSON) -> None:
+    server.http.faults["token"] = lambda exchange: exchange.answer({"token_type": "Bearer", **answer})
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        assert "answered without a token (application/json)" in str(await problem(call))
+    assert '"tokens"' not in (stored(server, tmp_path) or "")
+
+
+@pytest.mark.requirement("S-36")
+async def test_what_is_in_the_query_of_a_url_is_not_told_to_its_authorization_server(
+    server: AuthServer, tmp_path: Path
+) -> None:
+    """Where the server does not say what it is called, it is called by its URL."""
+    documents = server.http.faults[".well-known"]
+
+    async def only_metadata(exchange: Exchange) -> None:
+        if exchange.path[1] == "oauth-protected-resource":
+            await exchange.answer(status=404)
+        else:
+            await documents(exchange)
+
+    server.http.faults[".well-known"] = only_metadata
+    url = f"{server.url}?key=s3cret"
+    auth = oauth_for(HttpServerSpec("weather", url), LIMITS, interaction=User(), folder=tmp_path)
+    headers = {"mcp-protocol-version": "2025-11-25"}
+    async with httpx2.AsyncClient(auth=auth, trust_env=False, headers=headers) as client:
+        assert (await client.post(url, json={"id": 1})).status_code == 200
+    assert server.authorizations[-1]["resource"] == server.token_requests[-1]["resource"] == server.url
+    kept = stored(server, tmp_path)
+    assert kept is not None and "s3cret" not in kept
 
 
 @pytest.mark.requirement("S-21")
@@ -136,8 +255,8 @@ async def test_credentials_do_not_move_to_another_authorization_server(server: A
         server.refresh_tokens.clear()
         other.url = server.url
         async with client_with(auth_of(server, tmp_path, User())) as call:
-            response = await call()
-        assert response.status_code == 401, "the server does not know the other's tokens"
+            error = await problem(call)
+        assert isinstance(error, LoginNotAcceptedError), "the server does not know the other's tokens"
         assert len(other.clients) == 1
         assert dict(other.grants) == {"authorization_code": 1}
         sent = b"".join(exchange.head + exchange.body for exchange in other.http.seen)

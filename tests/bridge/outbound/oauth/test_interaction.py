@@ -12,8 +12,9 @@ import httpx2
 import pytest
 from mcp.shared.auth import AuthorizationCodeResult
 
-from gaia_bridge.outbound.oauth.errors import AuthorizationError, LoginRequiredError
+from gaia_bridge.outbound.oauth.errors import LoginRequiredError
 from gaia_bridge.outbound.oauth.interaction import BrowserInteraction, Login, NoInteraction, checked_login_url
+from gaia_bridge.outbound.transport import AuthorizationError
 from gaia_bridge.settings import UpstreamLimits
 
 pytestmark = pytest.mark.anyio

@@ -12,17 +12,17 @@ import pytest
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.outbound.oauth.errors import AuthorizationError, LoginRequiredError
+from gaia_bridge.outbound.oauth.errors import LoginRequiredError
 from gaia_bridge.outbound.oauth.provider import ServerAuthorization
 from gaia_bridge.outbound.oauth.store import TokenStore
-from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.outbound.transport import AuthorizationError, UpstreamError
 from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.settings import UpstreamLimits
 from tests.oauth_helpers import LIMITS, User, auth_of, client_with, fifty, problem, seeded, stored
 from tests.servers.auth_server import AuthServer
 from tests.servers.evil_http import Exchange
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 
 # Logging in
@@ -281,31 +281,113 @@ async def test_a_wider_scope_is_asked_for_and_the_old_one_kept(server: AuthServe
 
 
 @pytest.mark.requirement("S-20", "F-066")
-async def test_a_server_that_always_wants_more_is_given_up(server: AuthServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("granted", ["less", "never"])
+async def test_a_scope_that_a_login_was_asked_for_is_not_asked_for_again(
+    server: AuthServer, tmp_path: Path, granted: str
+) -> None:
     user = User()
+    server.needed = "never ever"
+
+    async def stingy(exchange: Exchange) -> None:
+        await exchange.answer(server.issue(granted))
+
+    server.http.faults["token"] = stingy
+    async with client_with(auth_of(server, tmp_path, user)) as call:
+        assert "the scope 'never ever' and does not accept the login with it" in str(await problem(call))
+        assert "the scope 'never ever'" in str(await problem(call))
+        server.needed = "ever"
+        assert "the scope 'ever'" in str(await problem(call)), "it was part of what was asked for"
+    assert user.logins == 2, "one login, and one more for the scope"
+
+
+@pytest.mark.requirement("S-20", "F-066")
+async def test_a_scope_that_the_first_login_was_asked_for_costs_no_second(server: AuthServer, tmp_path: Path) -> None:
+    user = User()
+    server.protection["scopes_supported"] = ["read", "write"]
+
+    async def refuses(exchange: Exchange) -> None:
+        if "authorization" not in exchange.headers:
+            await exchange.answer(status=401, headers={"www-authenticate": server.challenge})
+        else:
+            wanted = f'{server.challenge}, error="insufficient_scope", scope="write"'
+            await exchange.answer(status=403, headers={"www-authenticate": wanted})
+
+    server.http.faults["mcp"] = refuses
+    async with client_with(auth_of(server, tmp_path, user)) as call:
+        assert "the scope 'write'" in str(await problem(call))
+    assert user.logins == 1
+
+
+@pytest.mark.requirement("S-20", "F-066")
+async def test_a_server_that_wants_another_scope_each_time_is_given_up(server: AuthServer, tmp_path: Path) -> None:
+    user = User()
+
+    async def insatiable(exchange: Exchange) -> None:
+        if "authorization" not in exchange.headers:
+            await exchange.answer(status=401, headers={"www-authenticate": server.challenge})
+        else:
+            scope = f"scope-{server.http.hits['mcp']}"
+            wanted = f'{server.challenge}, error="insufficient_scope", scope="{scope}"'
+            await exchange.answer(status=403, headers={"www-authenticate": wanted})
+
+    server.http.faults["mcp"] = insatiable
+    async with client_with(auth_of(server, tmp_path, user)) as call:
+        assert "wants a wider scope again" in str(await problem(call))
+    assert user.logins == 1 + LIMITS.step_ups
+
+
+@pytest.mark.requirement("S-20")
+async def test_fifty_calls_that_want_a_scope_in_vain_share_one_login(server: AuthServer, tmp_path: Path) -> None:
+    user = User()
+    await seeded(server, tmp_path)
     server.needed = "never"
 
     async def stingy(exchange: Exchange) -> None:
         await exchange.answer(server.issue("less"))
 
     server.http.faults["token"] = stingy
-    async with client_with(auth_of(server, tmp_path, user)) as call:
-        assert "a wider scope ('never')" in str(await problem(call))
-        logins = user.logins
-        assert "a wider scope ('never')" in str(await problem(call))
-    assert logins == user.logins == 3, "one login, and two more for the scope"
+    assert await fifty(auth_of(server, tmp_path, user)) == ["LoginNotAcceptedError"] * 50
+    assert user.logins == 1
 
 
-async def test_a_server_that_takes_no_token_is_not_asked_for_ever(server: AuthServer, tmp_path: Path) -> None:
+@pytest.mark.requirement("S-20")
+async def test_a_login_of_another_process_counts_after_a_refusal(server: AuthServer, tmp_path: Path) -> None:
+    server.needed = "admin"
+    works = server.http.faults["token"]
+    server.http.faults["token"] = lambda exchange: exchange.answer(server.issue("less"))
+    async with client_with(auth_of(server, tmp_path, User())) as call:
+        await problem(call)
+        server.http.faults["token"] = works
+        async with client_with(auth_of(server, tmp_path, User())) as other:
+            assert (await other()).status_code == 200
+        assert (await call()).status_code == 200
+
+
+async def test_a_login_that_the_server_does_not_accept_is_not_made_again(server: AuthServer, tmp_path: Path) -> None:
     user = User()
 
     async def never(exchange: Exchange) -> None:
         await exchange.answer(status=401, headers={"www-authenticate": server.challenge})
 
     server.http.faults["mcp"] = never
-    async with client_with(auth_of(server, tmp_path, user)) as call:
-        assert (await call()).status_code == 401
-    assert (user.logins, server.http.hits["mcp"]) == (1, 2)
+    auth = auth_of(server, tmp_path, user)
+    async with client_with(auth) as call:
+        assert "does not accept the token that the login gave" in str(await problem(call))
+        assert server.http.hits["mcp"] == 2
+        assert "does not accept the token" in str(await problem(call))
+    assert await fifty(auth) == ["LoginNotAcceptedError"] * 50
+    assert user.logins == 1
+
+
+async def test_fifty_calls_whose_login_is_not_accepted_share_it(server: AuthServer, tmp_path: Path) -> None:
+    user = User()
+
+    async def never(exchange: Exchange) -> None:
+        await exchange.answer(status=401, headers={"www-authenticate": server.challenge})
+
+    server.http.faults["mcp"] = never
+    assert await fifty(auth_of(server, tmp_path, user)) == ["LoginNotAcceptedError"] * 50
+    assert user.logins == 1
 
 
 async def test_the_configured_scope_is_asked_for_where_the_server_names_none(

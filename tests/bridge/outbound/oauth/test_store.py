@@ -15,8 +15,8 @@ import anyio.lowlevel
 import pytest
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
 from gaia_bridge.outbound.oauth.store import StoredLogin, TokenStore
+from gaia_bridge.outbound.transport import AuthorizationError
 
 pytestmark = pytest.mark.anyio
 
@@ -104,12 +104,13 @@ async def test_another_process_finds_everything_that_belongs_to_the_tokens(folde
 
 
 @pytest.mark.requirement("S-21")
-async def test_logins_belong_to_one_resource_and_one_client(folder: Path) -> None:
+async def test_logins_belong_to_one_resource_one_client_and_one_issuer(folder: Path) -> None:
     await filled(folder)
     for other in (
         TokenStore("https://mcp.example.com/other", folder=folder),
         TokenStore("https://mcp.example.com:444/mcp", folder=folder),
-        TokenStore(URL, "another-client", folder),
+        TokenStore(URL, "another-client", folder=folder),
+        TokenStore(URL, None, "https://as.example.com", folder),
     ):
         assert (await other.load()).tokens is None
     assert (await TokenStore("HTTPS://MCP.example.com/mcp#x", folder=folder).load()).tokens == TOKENS

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
-from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class HTTPTransport(ConnectionTransport):
         self.url = url
         self.headers = dict(headers or {})
         self.sse = sse
+        self.oauth: OAuthOptions | None = OAuthOptions()
+        """How to log in if the server asks for that; not at all if `None`."""
 
     @classmethod
     def from_spec(cls, spec: HttpServerSpec, timeout: float = 30, debug: bool = False) -> Self:
@@ -49,10 +51,10 @@ class HTTPTransport(ConnectionTransport):
             debug: Whether requests are logged at level DEBUG.
         """
         transport = cls(spec.url, spec.headers, timeout, debug, spec.sse)
-        transport.name = spec.name
+        transport.name, transport.oauth = spec.name, spec.oauth
         return transport
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
         from gaia_bridge.outbound.reaching import transport_for
 
-        return transport_for(HttpServerSpec(self.name, self.url, self.headers, self.sse), limits)
+        return transport_for(HttpServerSpec(self.name, self.url, self.headers, self.sse, oauth=self.oauth), limits)

@@ -6,8 +6,10 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 import uvicorn
 from mcp.server.sse import SseServerTransport
@@ -20,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from gaia.mcp.client import HTTPTransport, MCPClient
 from tests.client_helpers import PATIENCE, background_threads
+from tests.servers.auth_server import auth_server
 from tests.servers.stdio_upstream import SERVER
 
 seen: list[str] = []
@@ -104,3 +107,17 @@ def test_an_address_where_nobody_listens_is_false_and_says_so(sse: bool) -> None
     assert client.connect() is False
     assert f"the server cannot be reached at http://127.0.0.1:{port}/mcp: Connection refused" in client.last_error
     assert background_threads() == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("method", "grants"), [("client_credentials", 1), (None, 0)])
+async def test_what_an_entry_says_about_logins_is_heeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str | None, grants: int
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with auth_server() as server:
+        oauth = {"grantType": method, "clientId": "me", "clientSecret": "s3cret", "issuer": server.issuer}
+        client = MCPClient.from_config("web", {"url": server.url, "oauth": oauth if method else False})
+        await anyio.to_thread.run_sync(client.connect)  # it lets us in, and is no MCP server
+        await anyio.to_thread.run_sync(client.disconnect)
+        assert server.grants["client_credentials"] == grants
