@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from gaia_bridge.outbound.transport import Link
 from gaia_bridge.outbound.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 from tests.helpers import PATIENCE
+from tests.waiting import Changing
 
 __all__ = ["Liveness", "Received", "child", "do", "launched", "liveness"]
 
@@ -30,32 +31,22 @@ def child(code: str = "", name: str = "child", **env: str) -> StdioServerSpec:
     return StdioServerSpec(name, sys.executable, ("-S", str(PROGRAM), code), env)
 
 
-class Received:
+class Received(Changing):
     """A receiver that remembers."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.messages: list[JSON] = []
         self.reasons: list[str] = []
-        self._more = anyio.Event()
 
     def message(self, message: JSON, during: int | None) -> None:
         assert during is None
         self.messages.append(message)
-        self._tell()
+        self._changed()
 
     def ended(self, reason: str) -> None:
         self.reasons.append(reason)
-        self._tell()
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds; asks whenever something came."""
-        with anyio.fail_after(PATIENCE):
-            while not holds():
-                await self._more.wait()
-
-    def _tell(self) -> None:
-        self._more.set()
-        self._more = anyio.Event()
+        self._changed()
 
 
 @asynccontextmanager
@@ -75,43 +66,34 @@ async def do(link: Link, code: str, **params: Any) -> JSON:
     return result
 
 
-class Liveness:
+class Liveness(Changing):
     """Knows which processes live: those that called `alive(role)` and whose connection is open."""
 
     def __init__(self, port: int) -> None:
+        super().__init__()
         self.port = port
         self.pids: dict[str, int] = {}
         self._gone: set[str] = set()
-        self._more = anyio.Event()
 
     async def born(self, *roles: str) -> None:
         """Wait until these processes live."""
-        await self._until(lambda: all(role in self.pids for role in roles))
+        await self.until(lambda: all(role in self.pids for role in roles))
 
     async def dead(self, *roles: str) -> None:
         """Wait until these processes are gone."""
-        await self._until(lambda: all(role in self._gone for role in roles))
+        await self.until(lambda: all(role in self._gone for role in roles))
 
     async def serve(self, stream: SocketStream) -> None:
         """Follow one process."""
         async with stream:
             role, pid = (await stream.receive()).decode().split()
             self.pids[role] = int(pid)
-            self._tell()
+            self._changed()
             try:
                 await stream.receive()
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 self._gone.add(role)
-                self._tell()
-
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        with anyio.fail_after(PATIENCE):
-            while not holds():
-                await self._more.wait()
-
-    def _tell(self) -> None:
-        self._more.set()
-        self._more = anyio.Event()
+                self._changed()
 
 
 @asynccontextmanager

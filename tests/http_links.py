@@ -16,7 +16,8 @@ from gaia_bridge.outbound.transport import Link, UpstreamError
 from gaia_bridge.outbound.transports.sse import SseTransport
 from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.settings import UpstreamLimits
-from tests.servers.evil_http import Exchange, good
+from tests.servers.evil_http import Exchange, evil_http, good
+from tests.waiting import Changing
 
 __all__ = [
     "INITIALIZED",
@@ -27,6 +28,7 @@ __all__ = [
     "SessionServer",
     "failure_of",
     "give_up",
+    "in_session",
     "initialize",
     "linked",
     "modern",
@@ -44,28 +46,21 @@ LIMITS = UpstreamLimits(
 INITIALIZED: JSON = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
-class Heard:
+class Heard(Changing):
     """A receiver that remembers."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.messages: list[tuple[JSON, int | None]] = []
         self.ends: list[str] = []
-        self._more = asyncio.Event()
 
     def message(self, message: JSON, during: int | None) -> None:
         self.messages.append((message, during))
-        self._more.set()
+        self._changed()
 
     def ended(self, reason: str) -> None:
         self.ends.append(reason)
-        self._more.set()
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until something holds; asks whenever something was heard."""
-        with anyio.fail_after(5):
-            while not holds():
-                self._more.clear()
-                await self._more.wait()
+        self._changed()
 
 
 def request(method: str = "tools/call", request_id: int = 1, **params: Any) -> JSON:
@@ -190,3 +185,15 @@ class SessionServer:
             await exchange.answer(status=202, kind=None)
             if message["method"] == "notifications/cancelled":
                 self.cancelled.set()
+
+
+@asynccontextmanager
+async def in_session(
+    sessions: SessionServer, heard: Heard | None = None, limits: UpstreamLimits = LIMITS
+) -> AsyncGenerator[Link]:
+    """A link to a server with sessions, after the handshake; see `linked`."""
+    async with evil_http() as server:
+        server.faults["session"] = sessions.serve
+        async with linked(server.url("session"), heard, limits=limits) as link:
+            await open_session(link)
+            yield link

@@ -31,6 +31,7 @@ __all__ = [
     "normalised_tool",
     "question_problem",
     "result_problem",
+    "server_info",
 ]
 
 LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -56,18 +57,22 @@ def is_modern(protocol_version: str) -> bool:
     return protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
+def server_info(info: ServerInfo) -> JSON:
+    """The `Implementation` object that introduces a server."""
+    fields = {
+        "name": info.name,
+        "version": info.version,
+        "title": info.title,
+        "description": info.description,
+        "websiteUrl": info.website_url,
+        "icons": [dict(icon) for icon in info.icons] or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def implementation(info: ServerInfo) -> JSON:
-    """The `Implementation` object that introduces a server, as keyword arguments of the SDK's `Server`."""
-    model = Implementation.model_validate(
-        {
-            "name": info.name,
-            "version": info.version,
-            "title": info.title,
-            "description": info.description,
-            "websiteUrl": info.website_url,
-            "icons": [dict(icon) for icon in info.icons] or None,
-        }
-    )
+    """The same as keyword arguments of the SDK's `Server`."""
+    model = Implementation.model_validate(server_info(info))
     return {name: getattr(model, name) for name in ("version", "title", "description", "website_url", "icons")}
 
 

@@ -64,7 +64,7 @@ class Expander:
                 found[key] = self.text(f"'{key}'", text)
         if is_array(args := entry.get("args")):
             found["args"] = [self._value(f"item {number} of 'args'", item) for number, item in enumerate(args, 1)]
-        for key in ("env", "headers"):
+        for key in ("env", "headers", "oauth"):
             if is_object(table := entry.get(key)):
                 found[key] = {name: self._value(f"{name!r} in '{key}'", item) for name, item in table.items()}
         return found
@@ -86,6 +86,8 @@ class Expander:
         return _REFERENCE.sub(looked_up, text)
 
     def _value(self, place: str, value: Any) -> Any:
+        if is_array(value):
+            return [self.text(place, item) if isinstance(item, str) else item for item in value]
         return self.text(place, value) if isinstance(value, str) else value
 
     def _looked_up(self, place: str, reference: str) -> str:

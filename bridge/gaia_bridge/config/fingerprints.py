@@ -7,11 +7,11 @@ import json
 from typing import Any, Final
 
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import ServerSpec, StdioServerSpec
+from gaia_bridge.model import OAuthOptions, ServerSpec, StdioServerSpec
 
 __all__ = ["LAUNCH_KEYS", "digest", "fingerprint", "launch_line"]
 
-LAUNCH_KEYS: Final = ("type", "command", "args", "env", "cwd", "inherit_env", "url", "headers")
+LAUNCH_KEYS: Final = ("type", "command", "args", "env", "cwd", "inherit_env", "url", "headers", "oauth")
 """What an entry says about how its server is reached."""
 
 
@@ -28,7 +28,12 @@ def fingerprint(spec: ServerSpec) -> str:
         inherited = spec.inherit_env if isinstance(spec.inherit_env, bool) else sorted(spec.inherit_env)
         return digest(["stdio", spec.command, spec.args, dict(spec.env), spec.cwd, inherited])
     headers = {name.lower(): value for name, value in spec.headers.items()}
-    return digest(["sse" if spec.sse else "http", spec.url, headers])
+    return digest(["sse" if spec.sse else "http", spec.url, headers, _identity(spec.oauth)])
+
+
+def _identity(oauth: OAuthOptions | None) -> list[str | None]:
+    """Who we are to a server, and what we may do there: it may show others something else."""
+    return [] if oauth is None else [oauth.grant, oauth.client_id, oauth.client_metadata_url, oauth.issuer, oauth.scope]
 
 
 def launch_line(entry: JSON) -> JSON:

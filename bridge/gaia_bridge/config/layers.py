@@ -167,7 +167,7 @@ class ServersConfig:
         Args:
             environ: Where `${VAR}` is looked up; the process environment if not given.
             trust: If given, entries of the local file count only if they are approved there (S-25). Of the others not
-                even the references are looked up (C-19).
+                even the references are looked up (C-19). Nothing is asked of it where there are no such entries.
         """
         environ = os.environ if environ is None else environ
         secrets: set[str] = set()
@@ -177,13 +177,25 @@ class ServersConfig:
             reports.append(_resolved(layer, above, environ, trust, secrets))
         return LoadReport(tuple(reports), frozenset(secrets))
 
+    def target(self, name: str, to: LayerKind | None = None) -> Layer:
+        """The file that `add` writes an entry into; what its references name relatively begins in that folder.
+
+        Args:
+            name: The server.
+            to: The file; if not given, the one that has the entry already, or else `save_target`.
+
+        Raises:
+            ConfigError: That file is not in use.
+        """
+        return self._layer_for(to) if to else self.owner(name) or self.save_target
+
     def add(self, name: str, entry: Mapping[str, Any], *, to: LayerKind | None = None, replace: bool = False) -> Path:
         """Write an entry into one file.
 
         Args:
             name: The server.
             entry: What is written, as JSON.
-            to: The file; if not given, the one that has the entry already, or else `save_target`.
+            to: The file; as `target` chooses it if not given.
             replace: Whether an entry of that name in that file may be replaced.
 
         Returns:
@@ -195,7 +207,7 @@ class ServersConfig:
         if not is_source_name(name):
             raise ConfigError(repr(name), "cannot be the name of a server", NAME_RULE)
         value = _as_json(name, entry)
-        layer = self._layer_for(to) if to else self.owner(name) or self.save_target
+        layer = self.target(name, to)
 
         def change(entries: JSON) -> None:
             if name in entries and not replace:
@@ -339,7 +351,13 @@ def _check_usable(layer: Layer, name: str, entry: object, trust: TrustStore | No
         raise EntryError("disabled")
     if trust is None or layer.kind is not LayerKind.LOCAL:
         return
-    if not (is_object(entry) and trust.is_approved(layer.path, name, entry)):
+    try:
+        approved = is_object(entry) and trust.is_approved(layer.path, name, entry)
+    except ConfigError as error:
+        raise EntryError(
+            f"a file of this project lists it, and whether it was approved cannot be told: {error}"
+        ) from None
+    if not approved:
         raise EntryError(f"{_NOT_APPROVED} {name}" if is_source_name(name) else NAME_RULE)
 
 

@@ -124,7 +124,7 @@ def _literal_secrets(name: str, entry: object) -> list[str]:
         return []
     return [
         f"{label!r} in '{key}' of server {name!r}"
-        for key in ("env", "headers")
+        for key in ("env", "headers", "oauth")
         if is_object(table := entry.get(key))
         for label, value in table.items()
         if isinstance(value, str) and "${" not in value and redacted(line := f"{label}: {value}") != line

@@ -27,18 +27,26 @@ _APPROVED: Final = "approved"
 
 
 class TrustStore:
-    """The approvals of this user.
+    """The approvals of this user. They are read when they are asked for: most users have no projects with servers.
 
     Args:
         path: The file; `~/.gaia/trust.json` if not given. It need not exist.
-
-    Raises:
-        ConfigError: It cannot be read, is no such file, or other users could have written it.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = default_trust_path() if path is None else path
-        self._approved = self._read()
+        self._path = path
+        self._approved: JSON | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file.
+
+        Raises:
+            ConfigError: This user has no home folder.
+        """
+        if self._path is None:
+            self._path = default_trust_path()
+        return self._path
 
     def is_approved(self, file: Path, name: str, entry: JSON) -> bool:
         """Whether the user approved this very launch line.
@@ -47,9 +55,13 @@ class TrustStore:
             file: The configuration file.
             name: The server.
             entry: Its entry, as decoded; references not filled in.
+
+        Raises:
+            ConfigError: The approvals cannot be read, are none, or other users could have written them.
         """
-        known = self._approved.get(_digest(file, name, entry))
-        return is_object(known)
+        if self._approved is None:
+            self._approved = self._read()
+        return is_object(self._approved.get(_digest(file, name, entry)))
 
     def approve(self, file: Path, name: str, entry: JSON) -> None:
         """Remember that the user approved a launch line. An earlier one of that server is forgotten.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 
 __all__ = ["Values"]
+
+T = TypeVar("T", bound=str)
 
 
 class Values:
@@ -19,17 +21,28 @@ class Values:
 
     Args:
         entry: The entry, its references filled in.
+        within: The key of the entry that these are the values of, if they are not its own.
     """
 
-    def __init__(self, entry: JSON) -> None:
+    def __init__(self, entry: JSON, within: str | None = None) -> None:
         self._entry = {key: value for key, value in entry.items() if value is not None}
+        self._within = "" if within is None else f" in '{within}'"
 
     def __contains__(self, key: str) -> bool:
         return key in self._entry
 
     def text(self, key: str) -> str | None:
         """A text."""
-        return self._text(f"'{key}'", self._entry[key]) if key in self._entry else None
+        return self._text(self._place(key), self._entry[key]) if key in self._entry else None
+
+    def choice(self, key: str, *choices: T) -> T | None:
+        """One of certain texts."""
+        value = self.text(key)
+        found = next((choice for choice in choices if choice == value), None)
+        if value is not None and found is None:
+            expected = " or ".join(f'"{choice}"' for choice in choices)
+            raise EntryError(f"{self._place(key)} has a value that is not known; expected {expected}")
+        return found
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         """A list of texts."""
@@ -37,18 +50,34 @@ class Values:
         if items is None:
             return None
         if not is_array(items):
-            raise EntryError(f"'{key}' is {kind_of(items)}; expected a list of texts")
-        return tuple(self._text(f"item {number} of '{key}'", item) for number, item in enumerate(items, 1))
+            raise EntryError(f"{self._place(key)} is {kind_of(items)}; expected a list of texts")
+        return tuple(self._text(f"item {number} of {self._place(key)}", item) for number, item in enumerate(items, 1))
+
+    def words(self, key: str) -> tuple[str, ...] | None:
+        """A list of texts, or one text that has them separated by blanks."""
+        if not isinstance(self._entry.get(key), str):
+            return self.texts(key)
+        return tuple((self.text(key) or "").split())
+
+    def section(self, key: str) -> Values | None:
+        """An object with values of its own, which may all be absent; `None` where the entry says `false`."""
+        section = self._entry.get(key, {})
+        if section is False:
+            return None
+        if not is_object(section):
+            kind = "true" if section is True else kind_of(section)
+            raise EntryError(f"{self._place(key)} is {kind}; expected an object, or false")
+        return Values(section, key)
 
     def table(self, key: str) -> dict[str, str]:
         """An object of texts. Numbers and booleans are a common slip, and what is meant is clear (C9)."""
         table = self._entry.get(key, {})
         if not is_object(table):
-            raise EntryError(f"'{key}' is {kind_of(table)}; expected an object of texts")
+            raise EntryError(f"{self._place(key)} is {kind_of(table)}; expected an object of texts")
         return {
             name: json.dumps(value)
             if isinstance(value, bool | int | float)
-            else self._text(f"{name!r} in '{key}'", value)
+            else self._text(f"{name!r} in {self._place(key)}", value)
             for name, value in table.items()
             if value is not None
         }
@@ -57,7 +86,7 @@ class Values:
         """`true` or `false`."""
         value = self._entry.get(key, default)
         if not isinstance(value, bool):
-            raise EntryError(f"'{key}' is {kind_of(value)}; expected true or false")
+            raise EntryError(f"{self._place(key)} is {kind_of(value)}; expected true or false")
         return value
 
     def seconds(self, key: str) -> float | None:
@@ -70,7 +99,7 @@ class Values:
             return None
         value = self._number(key, "a whole number")
         if not isinstance(value, int):
-            raise EntryError(f"'{key}' is a fraction; expected a whole number above 0")
+            raise EntryError(f"{self._place(key)} is a fraction; expected a whole number above 0")
         return value
 
     def flag_or_texts(self, key: str) -> bool | tuple[str, ...]:
@@ -79,19 +108,22 @@ class Values:
         if value is None or isinstance(value, bool):
             return value or ()
         if not is_array(value):
-            raise EntryError(f"'{key}' is {kind_of(value)}; expected true, false or a list of names")
+            raise EntryError(f"{self._place(key)} is {kind_of(value)}; expected true, false or a list of names")
         return self.texts(key) or ()
+
+    def _place(self, key: str) -> str:
+        return f"'{key}'{self._within}"
 
     def _number(self, key: str, expected: str) -> int | float:
         value: Any = self._entry[key]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise EntryError(f"'{key}' is {kind_of(value)}; expected {expected}")
+            raise EntryError(f"{self._place(key)} is {kind_of(value)}; expected {expected}")
         try:
             usable = math.isfinite(value) and value > 0
         except OverflowError:  # an integer beyond every float
             usable = False
         if not usable:
-            raise EntryError(f"'{key}' is not above 0 and finite; expected {expected}")
+            raise EntryError(f"{self._place(key)} is not above 0 and finite; expected {expected}")
         return value
 
     def _text(self, place: str, value: object) -> str:

@@ -31,7 +31,9 @@ def transports(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeTransport]:
     """Every command is a server that exists only here; by their commands."""
     made: dict[str, FakeTransport] = {}
 
-    def make(name: str, config: dict[str, Any], timeout: float, debug: bool) -> ConfiguredServer:
+    def make(
+        name: str, config: dict[str, Any], timeout: float, debug: bool, folder: Path | None = None
+    ) -> ConfiguredServer:
         transport = made.setdefault(config["command"], FakeTransport(READ, WRITE))
         transport.connects = config["command"] != "missing"
         return ConfiguredServer(transport, all_tools)

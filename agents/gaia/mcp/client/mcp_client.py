@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
@@ -18,6 +19,7 @@ from gaia.mcp.client.validation import validation_message
 from gaia_bridge import __version__
 from gaia_bridge.errors import INVALID_PARAMS
 from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.outputs import OutputSchemas
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["MCPClient", "MCPTool"]
@@ -60,6 +62,7 @@ class MCPClient:
         self.offers: Callable[[str], bool] = lambda tool_name: True
         """Whether a tool is listed; decided by `allowed_tools` and `disabled_tools` of the configuration."""
         self._tools: list[MCPTool] | None = None
+        self._outputs = OutputSchemas(f"MCP server '{name}'")
         self._lists = 0
         self._lock = threading.Lock()
         self._connections = 0
@@ -68,7 +71,15 @@ class MCPClient:
         transport.on_notification = self._notified
 
     @classmethod
-    def from_config(cls, name: str, config: Mapping[str, Any], timeout: float = 30, debug: bool = False) -> Self:
+    def from_config(
+        cls,
+        name: str,
+        config: Mapping[str, Any],
+        timeout: float = 30,
+        debug: bool = False,
+        *,
+        folder: Path | None = None,
+    ) -> Self:
         """Create a client from an entry of `mcp_servers.json`.
 
         Args:
@@ -78,6 +89,8 @@ class MCPClient:
                 References such as `${env:TOKEN}` are filled in.
             timeout: Seconds for the connection and for each request, where the configuration has no `timeout`.
             debug: Whether what happens is logged at level DEBUG.
+            folder: Where the configuration is from: relative paths in `${file:...}` begin there; the current folder
+                if not given.
 
         Returns:
             A client that is not connected yet.
@@ -85,7 +98,7 @@ class MCPClient:
         Raises:
             ValueError: The configuration names no server, or more than one, or cannot be used for another reason.
         """
-        server = configured_server(name, config, timeout, debug)
+        server = configured_server(name, config, timeout, debug, folder)
         client = cls(name, server.transport, debug)
         client.offers = server.offers
         return client
@@ -199,7 +212,8 @@ class MCPClient:
 
         Returns:
             The MCP result as it came, `{"content": [...], ...}`, also if it says `isError`; or `{"error": "..."}` if
-            the server answered with an error. If it refused the arguments, that text has the tool's schema in it.
+            the server answered with an error, or with structured content that breaks what a listed tool promises. If
+            it refused the arguments, that text has the tool's schema in it.
 
         Raises:
             RuntimeError: The client is not connected, or the connection ended during the call.
@@ -212,7 +226,11 @@ class MCPClient:
         error = response.get("error")
         if error is None:
             result: dict[str, Any] = response.get("result", {})
-            return result
+            problem = self._outputs.problem(tool_name, result) if is_object(result) else None
+            if problem is None:
+                return result
+            against = f"MCP tool '{tool_name}' answered with structured content against its output schema"
+            return {"error": f"{against}:\n{problem}"}
         self._log("%s failed", tool_name)
         message = _message_of(error)
         if is_object(error) and error.get("code") == INVALID_PARAMS:
@@ -322,9 +340,11 @@ class MCPClient:
 
     def _read_tools(self) -> list[MCPTool]:
         found: list[MCPTool] = []
+        definitions: list[Any] = []
         cursor: str | None = None
         for _ in range(_LIMITS.pages):
             page, cursor = self._read_page(cursor)
+            definitions += page
             for definition in page:
                 try:
                     found.append(MCPTool.from_definition(definition))
@@ -332,6 +352,7 @@ class MCPClient:
                     logger.warning("MCP server '%s': %s; it is left out", self.name, problem)
             if cursor is None or len(found) >= _LIMITS.tools:
                 break
+        self._outputs.replace(filter(is_object, definitions))
         return found[: _LIMITS.tools]
 
     def _read_page(self, cursor: str | None) -> tuple[list[Any], str | None]:

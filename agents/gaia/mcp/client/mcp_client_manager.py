@@ -40,7 +40,8 @@ class MCPClientManager:
 
         Args:
             name: What the server is called here.
-            config: As `MCPClient.from_config` takes it. One with an `agent` is not written to the file.
+            config: As `MCPClient.from_config` takes it; relative paths in `${file:...}` begin in the folder of the
+                file that it is written to. One with an `agent` is not written.
 
         Returns:
             The connected client.
@@ -49,7 +50,7 @@ class MCPClientManager:
             ValueError: There is a server of that name already, or the configuration names none.
             RuntimeError: It could not be connected; nothing is remembered then.
         """
-        client = MCPClient.from_config(name, config, debug=self.debug)
+        client = self._client(name, config)
         if not self._reserve(name):
             raise ValueError(f"MCP server '{name}' already exists")
         if not self._connect(name, client):
@@ -125,11 +126,14 @@ class MCPClientManager:
         if is_object(entry) and entry.get("disabled"):
             return None
         try:
-            client = MCPClient.from_config(name, entry if is_object(entry) else {}, debug=self.debug)
+            client = self._client(name, entry if is_object(entry) else {})
         except ValueError as error:
             logger.warning("MCP server '%s' is skipped: %s", name, error)
             return None
         return client if self._reserve(name) else None
+
+    def _client(self, name: str, config: dict[str, Any]) -> MCPClient:
+        return MCPClient.from_config(name, config, debug=self.debug, folder=self.config.folder_of(name))
 
     def _reserve(self, name: str) -> bool:
         """Claim a name, so that two threads do not connect the same server; not if it is connected."""

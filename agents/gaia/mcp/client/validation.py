@@ -21,10 +21,13 @@ _SOUNDS_LIKE_ONE: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
+_IS_ABOUT_THE_RESULT: Final = re.compile(r"\boutput (?:schema|validation)\b", re.IGNORECASE)
+"""The same words, but the server broke its own promise: other arguments would not help (F-063)."""
+
 
 def is_validation_error(text: str) -> bool:
     """Whether the text of an `isError` result says that the arguments did not fit, as servers usually put it (C7)."""
-    return _SOUNDS_LIKE_ONE.search(text) is not None
+    return _SOUNDS_LIKE_ONE.search(text) is not None and _IS_ABOUT_THE_RESULT.search(text) is None
 
 
 def validation_message(tool_name: str, details: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mcp_types import METHOD_NOT_FOUND
+from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND
 
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.transport import UpstreamError
 from gaia_bridge.outbound.transports.http_client import Reply
 from gaia_bridge.outbound.transports.http_values import named_status
-from gaia_bridge.outbound.transports.json_rpc import decoded, response_to
+from gaia_bridge.outbound.transports.json_rpc import messages
 from gaia_bridge.text import one_line
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "is_stream",
     "is_transient",
     "knows_no_session",
-    "only_response",
+    "messages_of",
     "session_of",
 ]
 
@@ -32,8 +32,10 @@ SESSION: Final = "mcp-session-id"
 
 _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
 """Visible ASCII (MCP 2025-11-25, basic/transports); the length is ours, every request carries it."""
-_SERVER_ERROR: Final = -32000
-"""JSON-RPC 2.0, section 5.1: one of the codes that servers may give a meaning."""
+_MISUSES: Final = (-32000, INVALID_REQUEST)
+"""What servers call a request that the transport refused. The first is one of the codes that they may give a meaning
+(JSON-RPC 2.0, section 5.1)."""
+_NO_SESSION: Final = re.compile(r"session|not initiali[sz]ed", re.IGNORECASE)
 
 
 def is_stream(reply: Reply) -> bool:
@@ -58,8 +60,8 @@ def session_of(reply: Reply) -> str | None:
     return session
 
 
-async def only_response(request_id: int, reply: Reply) -> JSON:
-    """The response that is all there is in the body.
+async def messages_of(reply: Reply) -> list[JSON]:
+    """The messages in the body: a response, and where the server batches perhaps others.
 
     Raises:
         UpstreamError: There is something else, or nothing (F-062, F-068).
@@ -74,7 +76,7 @@ async def only_response(request_id: int, reply: Reply) -> JSON:
         raise UpstreamError("answered with an empty body")
     if not reply.content_type:
         raise UpstreamError("answered without a content type, where JSON or an event stream was expected")
-    return response_to(request_id, decoded(body))
+    return messages(body)
 
 
 async def error_response(request_id: int, reply: Reply) -> JSON | None:
@@ -85,22 +87,38 @@ async def error_response(request_id: int, reply: Reply) -> JSON | None:
     if reply.content_type != JSON_TYPE:
         return None
     try:
-        message = decoded(await reply.body())
+        found = messages(await reply.body())
     except UpstreamError:
         return None
-    return {**message, "id": request_id} if is_object(message.get("error")) else None
+    return next(({**message, "id": request_id} for message in found if is_object(message.get("error"))), None)
 
 
-def knows_no_session(status: int, response: JSON | None) -> bool:
+async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
     """Whether a server that was given a session says that there is none (F-053).
 
-    The specification wants 404. Servers made after the example of the TypeScript SDK answer 400 with a text instead.
+    The specification wants 404. Version 1 of the Python SDK answers 400 with a plain text, and servers made after the
+    example of the TypeScript SDK 400 with a JSON-RPC error, also where a restarted server was not greeted yet.
 
     Args:
-        status: The HTTP status.
-        response: The JSON-RPC error in the body, if there is one.
+        reply: Not one of success.
+        response: The JSON-RPC error in its body, if there is one.
     """
     error: JSON = {} if response is None else response["error"]
-    if status == 404:
+    if reply.status == 404:
         return error.get("code") != METHOD_NOT_FOUND
-    return status == 400 and error.get("code") == _SERVER_ERROR and "session" in str(error.get("message")).lower()
+    if reply.status != 400:
+        return False
+    if response is None:
+        reason = await _beginning_of(reply)
+    else:
+        reason = str(error.get("message")) if error.get("code") in _MISUSES else ""
+    return _NO_SESSION.search(reason) is not None
+
+
+async def _beginning_of(reply: Reply) -> str:
+    if reply.content_type not in ("", "text/plain"):
+        return ""
+    try:
+        return (await reply.read())[:200].decode("utf-8", "replace")
+    except UpstreamError:
+        return ""

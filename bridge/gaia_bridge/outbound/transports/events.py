@@ -50,13 +50,11 @@ class EventParser:
         self.oversized = False
         """Whether an event was larger than allowed; nothing is read after that."""
         self._limit = limit
-        self._line: list[bytes] = []  # a line that has not ended
-        self._line_size = 0
+        self._line = bytearray()  # one that has not ended
         self._after_cr = False
         self._at_start = True
         self._type = b""
-        self._data: list[bytes] = []
-        self._data_size = 0
+        self._data = bytearray()  # its lines, each with an end; in one place, as objects cost more than short lines
         self._id: bytes | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
@@ -81,17 +79,15 @@ class EventParser:
         return events
 
     def _keep(self, part: bytes) -> None:
-        self._line_size += len(part)
-        if self._line_size + self._data_size > self._limit:
+        if len(self._line) + len(part) + len(self._data) > self._limit:
             self.oversized = True
-            self._line, self._data = [], []
-        elif part:
-            self._line.append(part)
+            self._line, self._data = bytearray(), bytearray()
+        else:
+            self._line += part
 
     def _take_line(self) -> Event | None:
-        line = b"".join(self._line)
+        line = bytes(self._line)
         self._line.clear()
-        self._line_size = 0
         if self._at_start:
             self._at_start = False
             line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -103,8 +99,8 @@ class EventParser:
 
     def _take_field(self, name: bytes, value: bytes) -> None:
         if name == b"data":
-            self._data.append(value)
-            self._data_size += len(value) + 1
+            self._data += value
+            self._data += b"\n"
         elif name == b"event":
             self._type = value
         elif name == b"id":
@@ -114,12 +110,12 @@ class EventParser:
             self.retry = int(value) / 1000
 
     def _dispatch(self) -> Event | None:
-        kind, data, self._type, self._data, self._data_size = self._type, self._data, b"", [], 0
+        kind, data, self._type, self._data = self._type, self._data, b"", bytearray()
         if self._id is not None:
             self.last_id, self._id = self._id.decode("utf-8", "replace"), None
         if not data:
             return None
-        return Event(kind.decode("utf-8", "replace") or "message", b"\n".join(data).decode("utf-8", "replace"))
+        return Event(kind.decode("utf-8", "replace") or "message", data[:-1].decode("utf-8", "replace"))
 
 
 class EventStream:

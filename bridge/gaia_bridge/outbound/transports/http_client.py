@@ -6,7 +6,9 @@ its `AsyncClient`, which keeps cookies, reads bodies without a bound, and logs w
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from functools import cache
@@ -26,7 +28,7 @@ from gaia_bridge.outbound.transports.http_values import (
     shown,
     usable_url,
 )
-from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.settings import KIB, UpstreamLimits
 from gaia_bridge.text import one_line
 
 __all__ = ["BrokenOffError", "HttpClient", "Reply"]
@@ -40,6 +42,9 @@ _FOLLOWED: Final = (307, 308)
 _REDIRECTS: Final = (301, 302, 303, *_FOLLOWED)
 _DECODABLE: Final = ("", "identity", "gzip", "deflate")
 """What `httpx2` decodes in pieces of bounded size. We ask for `identity`; some servers do not listen."""
+_PIECE: Final = 64 * KIB
+"""Bytes that are handed out at once, as many as a connection is read for. A thousand bytes may come of one that was
+compressed, and what they say must not keep every other server waiting (F-061)."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
 
 
@@ -71,6 +76,7 @@ class Reply:
         self._response = response
         self._limit = limit
         self._pieces = response.aiter_bytes()
+        self._decoded = b""
 
     @property
     def ok(self) -> bool:
@@ -84,6 +90,15 @@ class Reply:
             BrokenOffError: The connection ended first.
             UpstreamError: The body cannot be decoded.
         """
+        if self._decoded:
+            await asyncio.sleep(0)
+        else:
+            self._decoded = await self._next_piece()
+        piece, self._decoded = self._decoded[:_PIECE], self._decoded[_PIECE:]
+        self.ended = not piece
+        return piece
+
+    async def _next_piece(self) -> bytes:
         try:
             async for piece in self._pieces:
                 if piece:
@@ -92,7 +107,6 @@ class Reply:
             raise UpstreamError("sent a body that is not encoded as it says") from None
         except (httpx2.TransportError, httpx2.StreamError) as error:
             raise BrokenOffError(reason_of(error)) from None
-        self.ended = True
         return b""
 
     async def body(self) -> bytes:
@@ -162,7 +176,10 @@ class HttpClient:
             }
         }
         self._transport = httpx2.AsyncHTTPTransport(
-            verify=_tls(url), trust_env=False, limits=httpx2.Limits(keepalive_expiry=limits.http_keep_alive)
+            verify=_tls(url),
+            trust_env=False,
+            limits=httpx2.Limits(keepalive_expiry=limits.http_keep_alive),
+            socket_options=_asking(limits.http_alive_after),
         )
 
     async def close(self) -> None:
@@ -284,6 +301,14 @@ async def _step(
         raise
     except Exception as error:  # whatever an authorisation does is that server's failure; the text may be secret
         raise UpstreamError(f"could not be authorised ({type(error).__name__})") from error
+
+
+def _asking(idle: int) -> list[tuple[int, int, int]]:
+    """Socket options that have TCP ask a silent peer whether it is there: after `idle` seconds, four times."""
+    wanted = {"TCP_KEEPIDLE": idle, "TCP_KEEPALIVE": idle, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+    known = {name: value for name, value in wanted.items() if hasattr(socket, name)}  # systems differ in this
+    options = [(socket.IPPROTO_TCP, int(getattr(socket, name)), value) for name, value in known.items()]
+    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]
 
 
 @cache

@@ -4,26 +4,62 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Generator, Mapping
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
 import httpx2
 
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.outbound.transport import ConnectionLostError, Receiver, UpstreamError
+from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.outbound.transports.http_client import HttpClient, Reply
-from gaia_bridge.outbound.transports.json_rpc import cancellation, encoded
+from gaia_bridge.outbound.transports.json_rpc import cancellation, encoded, messages
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["HttpLink"]
+__all__ = ["HttpLink", "HttpTransport"]
 
 logger = logging.getLogger(__name__)
 
 
-class HttpLink:
-    """Base of the links over HTTP.
+class HttpTransport(ABC):
+    """Base of the transports over HTTP.
+
+    Args:
+        spec: The server.
+        limits: Bounds.
+        auth: Says who we are, if the server wants to know.
+    """
+
+    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: httpx2.Auth | None = None) -> None:
+        self._spec = spec
+        self._limits = limits
+        self._auth = auth
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link; see `Transport.connect`.
+
+        Raises:
+            UpstreamError: The URL or a header of the specification cannot be used, or the server is not as it should
+                be where that shows before the first request.
+        """
+        link = self._link(HttpClient(self._spec, self._limits, self._auth), receiver)
+        try:
+            await link.open()
+            yield link
+        finally:
+            await link.close()
+
+    @abstractmethod
+    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
+        """A link that is not open yet."""
+
+
+class HttpLink(ABC):
+    """Base of the links over HTTP. What implements it implements `transport.Link`.
 
     Args:
         http: Owned by the link, which closes it.
@@ -45,6 +81,29 @@ class HttpLink:
         """Empty: a server behind HTTP has no error output that we could see."""
         return ""
 
+    async def open(self) -> None:  # noqa: B027 - nothing, unless a link says otherwise
+        """Do what has to be done before the first message."""
+
+    @abstractmethod
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Send a request and wait for its response. See `Link.request`."""
+
+    async def notify(self, message: JSON) -> None:
+        """Send a notification or a response. See `Link.notify`."""
+        seconds = self._limits.write_timeout
+        with self._until_closed(), anyio.move_on_after(seconds) as patience:
+            await self._tell(message)
+        if patience.cancelled_caught:
+            raise UpstreamError(f"did not take a message within {seconds:g} s")
+
+    @abstractmethod
+    async def _tell(self, message: JSON) -> None:
+        """Send a message that has no response."""
+
+    @abstractmethod
+    def agree(self, revision: str) -> None:
+        """The protocol revision is settled. See `Link.agree`."""
+
     async def close(self) -> None:
         """Release everything: what waits for an answer fails, last errands are done within `limits.farewell`."""
         self._lost = self._lost or ConnectionLostError()
@@ -62,7 +121,7 @@ class HttpLink:
                 await asyncio.wait(remaining)
             await self._http.close()
 
-    async def _say_farewell(self) -> None:
+    async def _say_farewell(self) -> None:  # noqa: B027 - nothing, unless a link says otherwise
         """Whatever the server should know at the end."""
 
     async def _post(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> Reply:
@@ -80,6 +139,14 @@ class HttpLink:
                 raise self._refusal(reply)
         finally:
             await self._finish(reply)
+
+    def _messages_in(self, event: str) -> list[JSON]:
+        """The messages in an event that no request waits for. Where there is nothing but nonsense, nobody is hurt."""
+        try:
+            return messages(event)
+        except UpstreamError as error:
+            logger.debug("an event is left out: the server %s", error)
+            return []
 
     def _refusal(self, reply: Reply) -> UpstreamError:
         """The error that a status stands for."""

@@ -70,13 +70,15 @@ def usable_url(url: str) -> httpx2.URL:
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers, names in lower case; nothing in them can end a line (S-6).
 
+    Blanks at the ends of a value, such as a file brings along, belong to no value (RFC 9110, section 5.5).
+
     Raises:
         LaunchError: A header cannot be sent; names it, and keeps its value to itself.
     """
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
             raise LaunchError(f"cannot be sent the header {one_line(name, 60)!r}: only visible ASCII can")
-    checked = {name.lower(): value for name, value in headers.items()}
+    checked = {name.lower(): value.strip(" \t") for name, value in headers.items()}
     if refused := _OURS & checked.keys():
         raise LaunchError(f"cannot be sent a header {min(refused)!r} of your own: it belongs to the connection")
     return checked

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import from_json
 
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.transport import UpstreamError
 from gaia_bridge.text import printable
 
-__all__ = ["cancellation", "decoded", "encoded", "is_complete", "is_response", "response_to"]
+__all__ = ["cancellation", "encoded", "is_complete", "is_response", "messages", "response_to"]
+
+_BATCH: Final = 1_000
+"""Messages of one batch. They are taken in without a pause, and a message of ours is never answered with so many."""
 
 
 def encoded(message: JSON) -> bytes:
@@ -27,22 +30,30 @@ def encoded(message: JSON) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def decoded(content: bytes | str) -> JSON:
-    """A message from what a server sent.
+def messages(content: bytes | str) -> list[JSON]:
+    """The messages in what a server sent at once: one, or those of a batch in their order.
+
+    A server of 2024-11-05 may batch, as JSON-RPC 2.0, section 6, has it, and 2025-03-26 demands that a client takes
+    batches; later revisions have none. They are taken whatever was agreed: the answer to `initialize` comes before
+    that, and there is nothing else that they could mean. What of a batch is no object is left out.
 
     Bytes that are no UTF-8 are replaced (F-011). NaN and the infinities, which JSON does not have and some servers
     write all the same, become null (F-039).
 
     Raises:
-        UpstreamError: It is no JSON object.
+        UpstreamError: There is no JSON object, or there are too many.
     """
     try:
-        message: Any = from_json(content, allow_inf_nan=False)
+        value: Any = from_json(content, allow_inf_nan=False)
     except ValueError as error:
-        message = _leniently(content, error)
-    if not is_object(message):
+        value = _leniently(content, error)
+    batch: list[Any] = value if is_array(value) else [value]
+    if len(batch) > _BATCH:
+        raise UpstreamError(f"sent {len(batch):,} messages in one batch; at most {_BATCH:,} are read")
+    found = [message for message in batch if is_object(message)]
+    if not found:
         raise UpstreamError("sent JSON that is no object, and so no JSON-RPC message")
-    return message
+    return found
 
 
 def _leniently(content: bytes | str, error: ValueError) -> Any:
@@ -54,8 +65,8 @@ def _leniently(content: bytes | str, error: ValueError) -> Any:
 
 
 def is_response(message: JSON) -> bool:
-    """Whether it answers a request; otherwise it is a request or a notification."""
-    return "method" not in message
+    """Whether it answers a request; otherwise it is a request or a notification. Some servers write every field."""
+    return not isinstance(message.get("method"), str)
 
 
 def is_complete(response: JSON) -> bool:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
-
-from pydantic_core import from_json
+from typing import Final
 
 from gaia_bridge.framing import OversizedLine
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.outbound.transports import json_rpc
 from gaia_bridge.redact import redacted
 from gaia_bridge.text import printable
 
 __all__ = ["Garbage", "messages", "request_id_of"]
-
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 _SHOWN: Final = 3
 """Lines of garbage that are kept for people to see."""
@@ -27,17 +24,11 @@ _ID_LAST: Final = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"
 
 
 def messages(line: bytes) -> list[JSON]:
-    """The messages in one line: one, or those of a batch (2025-03-26), or none if it is no JSON-RPC.
-
-    Bytes that are no UTF-8 are replaced (F-011). NaN and the infinities, which JSON does not have and some servers
-    write all the same, become null (F-039).
-    """
+    """The messages in one line, as `json_rpc.messages` finds them; none if it is no JSON-RPC."""
     try:
-        content: Any = from_json(line, allow_inf_nan=False)
-    except ValueError:
-        content = _leniently(line)
-    found: list[Any] = content if is_array(content) else [content]
-    return [message for message in found if is_object(message) and _is_message(message)]
+        return [message for message in json_rpc.messages(line) if _is_message(message)]
+    except UpstreamError:
+        return []
 
 
 def request_id_of(line: OversizedLine | bytes) -> int | None:
@@ -75,19 +66,13 @@ class Garbage:
         self.count += 1
         self._times.append(now)
         if len(self.first) < _SHOWN:
-            self.first.append(printable(self._secrets(line[:400].decode("utf-8", "replace")), 200))
+            self.first.append(self.shown(line[:400].decode("utf-8", "replace")))
         full = len(self._times) == self._times.maxlen
         return not (full and now - self._times[0] < self._window)
 
-
-def _leniently(line: bytes) -> Any:
-    text = line.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return json.loads(text, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
-        return None
+    def shown(self, text: str) -> str:
+        """What the child wrote, for people: short, printable and without secrets."""
+        return printable(self._secrets(text), 200)
 
 
 def _is_message(message: JSON) -> bool:

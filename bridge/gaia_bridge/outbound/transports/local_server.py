@@ -27,10 +27,10 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
 )
 from gaia_bridge.jsontypes import JSON, is_object
-from gaia_bridge.model import LOG_LEVELS, Change, ChangeKind, ServerInfo
+from gaia_bridge.model import LOG_LEVELS, Change, ChangeKind
 from gaia_bridge.results import error_result, is_input_required
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.wire import LIST_FIELDS, for_legacy, missing_capability
+from gaia_bridge.wire import LIST_FIELDS, for_legacy, missing_capability, server_info
 
 __all__ = ["LocalServer", "Way"]
 
@@ -148,14 +148,14 @@ class LocalServer:
         self._capabilities = declared if is_object(declared) else {}
         return {
             "protocolVersion": asked if asked in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION,
-            "serverInfo": _implementation(self._source.offer.info),
+            "serverInfo": server_info(self._source.offer.info),
             **self._introduction(),
         }
 
     async def _discover(self, request: _LocalRequest, params: JSON) -> JSON:
         return {
             "supportedVersions": [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS],
-            "_meta": {SERVER_INFO_META_KEY: _implementation(self._source.offer.info)},
+            "_meta": {SERVER_INFO_META_KEY: server_info(self._source.offer.info)},
             **self._introduction(),
         }
 
@@ -338,18 +338,6 @@ def _wants(wanted: JSON, change: Change) -> bool:
     if change.kind is ChangeKind.RESOURCE_UPDATED:
         return change.uri in (wanted.get("resourceSubscriptions") or ())
     return wanted.get(f"{_CHANGED[change.kind]}ListChanged") is True
-
-
-def _implementation(info: ServerInfo) -> JSON:
-    fields = {
-        "name": info.name,
-        "version": info.version,
-        "title": info.title,
-        "description": info.description,
-        "websiteUrl": info.website_url,
-        "icons": [dict(icon) for icon in info.icons] or None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _text(params: JSON, name: str) -> str:

@@ -220,7 +220,11 @@ class Child:
         return False
 
     def _signal_group(self, number: int) -> bool:
-        """Send a signal to the group; whether anybody is left in it."""
+        """Send a signal to the group; whether anybody is left in it.
+
+        When the child has ended and was waited for, its number is free as soon as the group is empty, but the system
+        hands out all others first. So whoever owns a child has to stop it soon after its end.
+        """
         try:
             os.killpg(self.pid, number)
         except PermissionError:  # somebody is there, but not ours any more

@@ -28,6 +28,7 @@ class Place:
         self._limits = limits
         self._last_id = ""
         self._retry = 0.0
+        self._put_off = 0.0
 
     @property
     def known(self) -> bool:
@@ -43,6 +44,15 @@ class Place:
         """What a stream has said about itself holds for the next one too."""
         self._last_id = stream.last_id or self._last_id
         self._retry = self._retry if stream.retry is None else stream.retry
+        self._put_off = 0.0
+
+    def put_off(self, retry_after: float | None) -> None:
+        """Instead of a stream came an answer, which may have said when to ask again (F-052).
+
+        Args:
+            retry_after: Seconds, if it did.
+        """
+        self._put_off = min(retry_after or 0.0, self._limits.retry_after_cap)
 
     def pause(self, failures: int = 0) -> float:
         """Seconds to wait before the stream is asked for again (F-056).
@@ -51,4 +61,4 @@ class Place:
             failures: How often in a row that has led to nothing; each doubles the time.
         """
         floor = self._limits.retry_floor * 2.0 ** min(max(failures - 1, 0), _DOUBLINGS)
-        return min(max(self._retry, floor), self._limits.retry_cap)
+        return max(min(max(self._retry, floor), self._limits.retry_cap), self._put_off)

@@ -3,56 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 import httpx2
 
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.outbound.transport import ConnectionLostError, Link, PendingRequests, Receiver, UpstreamError
+from gaia_bridge.outbound.transport import ConnectionLostError, PendingRequests, Receiver, UpstreamError
 from gaia_bridge.outbound.transports.answers import EVENT_STREAM, is_stream
 from gaia_bridge.outbound.transports.events import EventStream, OversizedEventError
 from gaia_bridge.outbound.transports.http_client import HttpClient, Reply
-from gaia_bridge.outbound.transports.http_link import HttpLink
+from gaia_bridge.outbound.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.outbound.transports.http_values import origin, shown
-from gaia_bridge.outbound.transports.json_rpc import decoded, is_complete, is_response
+from gaia_bridge.outbound.transports.json_rpc import is_complete, is_response
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import one_line
 
 __all__ = ["SseTransport"]
 
-logger = logging.getLogger(__name__)
 
+class SseTransport(HttpTransport):
+    """How to reach a server over HTTP+SSE; made as `HttpTransport` says.
 
-class SseTransport:
-    """How to reach a server over HTTP+SSE.
-
-    Args:
-        spec: The server.
-        limits: Bounds.
-        auth: Says who we are, if the server wants to know.
+    A link is open when the server has said where it takes messages. One that offers no such stream is refused.
     """
 
-    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: httpx2.Auth | None = None) -> None:
-        self._spec = spec
-        self._limits = limits
-        self._auth = auth
-
-    @asynccontextmanager
-    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Open the stream, and wait until the server has said where it takes messages.
-
-        Raises:
-            UpstreamError: The server cannot be reached, or offers no such stream.
-        """
-        link = _SseLink(HttpClient(self._spec, self._limits, self._auth), receiver, self._limits)
-        try:
-            await link.open()
-            yield link
-        finally:
-            await link.close()
+    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
+        return _SseLink(http, receiver, self._limits)
 
 
 class _SseLink(HttpLink):
@@ -64,7 +40,11 @@ class _SseLink(HttpLink):
         self._endpoint = http.url
 
     async def open(self) -> None:
-        """Open the stream; see `SseTransport.connect`."""
+        """Open the stream, and wait until the server has said where it takes messages.
+
+        Raises:
+            UpstreamError: The server cannot be reached, or offers no such stream.
+        """
         reply = await self._http.send("GET", {"accept": EVENT_STREAM, "cache-control": "no-store"})
         try:
             if not is_stream(reply):
@@ -93,10 +73,8 @@ class _SseLink(HttpLink):
             finally:
                 self._pending.forget(request_id)
 
-    async def notify(self, message: JSON) -> None:
-        """Send a notification or a response. See `Link.notify`."""
-        with self._until_closed():
-            await self._deliver(message, {}, self._endpoint)
+    async def _tell(self, message: JSON) -> None:
+        await self._deliver(message, {}, self._endpoint)
 
     async def close(self) -> None:
         """Release everything; what waits for an answer fails."""
@@ -138,23 +116,21 @@ class _SseLink(HttpLink):
         try:
             while (event := await stream.next()) is not None:
                 if event.type == "message":
-                    self._take(event.data)
+                    for message in self._messages_in(event.data):
+                        self._take(message)
         except UpstreamError as error:
             return str(error)
         except OversizedEventError as error:
             return f"sent {error}"
         return str(ConnectionLostError())
 
-    def _take(self, data: str) -> None:
-        try:
-            message = decoded(data)
-        except UpstreamError as error:
-            logger.debug("an event is left out: the server %s", error)
-            return
+    def _take(self, message: JSON) -> None:
         if not is_response(message):
             self._receiver.message(message, None)
         elif is_complete(message):
             self._pending.resolve(message)
+        elif type(number := message.get("id")) is int:
+            self._pending.reject(number, UpstreamError("answered with what is no JSON-RPC response"))
 
 
 def _no_stream(reply: Reply) -> UpstreamError:

@@ -15,7 +15,7 @@ from typing import Final, cast
 import anyio
 
 from gaia_bridge.framing import LineFramer, OversizedLine
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.transport import (
     ConnectionLostError,
@@ -115,6 +115,7 @@ class StdioLink(asyncio.Protocol):
         self._open: list[asyncio.BaseTransport] = []
         self._verdict: asyncio.TimerHandle | None = None
         self._output_ended = False
+        self._complained = False
         self._reason: str | None = None
 
     @property
@@ -211,10 +212,20 @@ class StdioLink(asyncio.Protocol):
         for message in found:
             if is_response(message):
                 self._pending.resolve(message)
+                self._note_error(message)
             else:
                 self._receiver.message(message, None)
         if not found:
             self._refuse(line, "sent a response that is no valid JSON")
+
+    def _note_error(self, response: JSON) -> None:
+        """Log an error that belongs to no request: the server could not read one of ours, and does not say which."""
+        error = response.get("error")
+        if response.get("id") is None and is_object(error):
+            level = logging.DEBUG if self._complained else logging.WARNING
+            self._complained = True
+            text = self.garbage.shown(str(error.get("message")))
+            logger.log(level, "upstream %r reports an error without saying of which request: %s", self._name, text)
 
     def _refuse(self, line: bytes | OversizedLine, problem: str) -> None:
         """Take a line for what it is: a response that cannot be read, or garbage."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Final
 
-import httpx2
 from mcp.shared.inbound import (
     MCP_METHOD_HEADER,
     MCP_NAME_HEADER,
@@ -23,8 +21,7 @@ from mcp.shared.inbound import (
 from mcp_types import PROTOCOL_VERSION_META_KEY
 
 from gaia_bridge.jsontypes import JSON, is_object
-from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.outbound.transport import Link, Receiver, SessionExpiredError, UpstreamError
+from gaia_bridge.outbound.transport import Receiver, SessionExpiredError, UpstreamError
 from gaia_bridge.outbound.transports.answers import (
     EVENT_STREAM,
     JSON_TYPE,
@@ -33,13 +30,14 @@ from gaia_bridge.outbound.transports.answers import (
     is_stream,
     is_transient,
     knows_no_session,
-    only_response,
+    messages_of,
     session_of,
 )
 from gaia_bridge.outbound.transports.events import EventStream, OversizedEventError
 from gaia_bridge.outbound.transports.http_client import BrokenOffError, HttpClient, Reply
-from gaia_bridge.outbound.transports.http_link import HttpLink
-from gaia_bridge.outbound.transports.json_rpc import decoded, is_response, response_to
+from gaia_bridge.outbound.transports.http_link import HttpLink, HttpTransport
+from gaia_bridge.outbound.transports.http_values import retry_after
+from gaia_bridge.outbound.transports.json_rpc import is_response, messages, response_to
 from gaia_bridge.outbound.transports.resuming import Place
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.wire import is_modern
@@ -51,32 +49,14 @@ logger = logging.getLogger(__name__)
 _ACCEPTED: Final = f"{JSON_TYPE}, {EVENT_STREAM}"
 
 
-class StreamableHttpTransport:
-    """How to reach a server over Streamable HTTP.
+class StreamableHttpTransport(HttpTransport):
+    """How to reach a server over Streamable HTTP; made as `HttpTransport` says.
 
-    Args:
-        spec: The server.
-        limits: Bounds.
-        auth: Says who we are, if the server wants to know.
+    Opening a link sends nothing: the first request shows whether the server is there.
     """
 
-    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: httpx2.Auth | None = None) -> None:
-        self._spec = spec
-        self._limits = limits
-        self._auth = auth
-
-    @asynccontextmanager
-    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Open a link. Nothing is sent before the first request, which shows whether the server is there.
-
-        Raises:
-            UpstreamError: The URL or a header of the specification cannot be used.
-        """
-        link = _StreamableHttpLink(HttpClient(self._spec, self._limits, self._auth), receiver, self._limits)
-        try:
-            yield link
-        finally:
-            await link.close()
+    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
+        return _StreamableHttpLink(http, receiver, self._limits)
 
 
 class _StreamableHttpLink(HttpLink):
@@ -104,11 +84,9 @@ class _StreamableHttpLink(HttpLink):
                     self._tell_cancelled(message, self._own_headers())
                 raise
 
-    async def notify(self, message: JSON) -> None:
-        """Send a notification or a response. See `Link.notify`."""
+    async def _tell(self, message: JSON) -> None:
         modern = self._is_modern(message)
-        with self._until_closed():
-            await self._deliver(message, self._headers_of(message, modern))
+        await self._deliver(message, self._headers_of(message, modern))
         if not modern and message.get("method") == "notifications/initialized" and not self._standing:
             self._standing = True
             self._spawn(self._stand())
@@ -148,6 +126,7 @@ class _StreamableHttpLink(HttpLink):
 
     async def _answer(self, message: JSON, reply: Reply, resumable: bool) -> JSON:
         request_id: int = message["id"]
+        response: JSON | None
         try:
             if not reply.ok:
                 response = await self._rejected(request_id, reply)
@@ -156,11 +135,27 @@ class _StreamableHttpLink(HttpLink):
                     self._session = session_of(reply)
                 if reply.content_type == EVENT_STREAM:
                     return await self._streamed(request_id, reply, resumable)
-                response = await only_response(request_id, reply)
+                response = self._sifted(await messages_of(reply), request_id)
         except BaseException:
             await reply.close()
             raise
         await self._finish(reply)
+        if response is None:
+            raise UpstreamError("answered with what is no JSON-RPC response")
+        return response
+
+    def _sifted(self, found: list[JSON], request_id: int | None) -> JSON | None:
+        """Pass on what is no response; returns the response to a request, if that is among them.
+
+        Raises:
+            UpstreamError: Something else is answered (F-068).
+        """
+        response: JSON | None = None
+        for message in found:
+            if not is_response(message):
+                self._receiver.message(message, request_id)
+            elif request_id is not None and response is None:
+                response = response_to(request_id, message)
         return response
 
     async def _rejected(self, request_id: int, reply: Reply) -> JSON:
@@ -171,7 +166,7 @@ class _StreamableHttpLink(HttpLink):
             UpstreamError: There is only the status, or it is about when and as whom we may ask.
         """
         response = await error_response(request_id, reply)
-        if self._session is not None and knows_no_session(reply.status, response):
+        if self._session is not None and await knows_no_session(reply, response):
             raise self._expired()
         if response is None or reply.status == 401 or "retry-after" in reply.headers:
             raise self._refusal(reply)
@@ -202,13 +197,17 @@ class _StreamableHttpLink(HttpLink):
             return None
         if is_stream(reply):
             return reply
-        await reply.close()
+        await self._turned_away(reply, place)
         if is_transient(reply.status):
             return None
         raise BrokenOffError(f"its event stream ended, and taking it up again was refused with HTTP {reply.status}")
 
     async def _open_stream(self, place: Place) -> Reply:
         return await self._http.send("GET", {**self._own_headers(EVENT_STREAM), **place.headers}, insist=False)
+
+    async def _turned_away(self, reply: Reply, place: Place) -> None:
+        place.put_off(retry_after(reply.headers.get("retry-after")))
+        await reply.close()
 
     async def _hear(self, reply: Reply, place: Place, request_id: int | None) -> JSON:
         """Pass on the messages of a stream until the response to a request; with `None`, until it ends.
@@ -222,12 +221,10 @@ class _StreamableHttpLink(HttpLink):
             while (event := await stream.next()) is not None:
                 if event.type != "message" or not event.data:
                     continue
-                message = decoded(event.data)
-                place.messages += 1
-                if not is_response(message):
-                    self._receiver.message(message, request_id)
-                elif request_id is not None:
-                    response = response_to(request_id, message)
+                found = self._messages_in(event.data) if request_id is None else messages(event.data)
+                place.messages += len(found)
+                response = self._sifted(found, request_id)
+                if response is not None:
                     await self._finish(reply)
                     return response
             raise BrokenOffError("its event stream ended")
@@ -255,7 +252,7 @@ class _StreamableHttpLink(HttpLink):
                 if is_stream(reply):
                     offered = True
                     await self._hear(reply, place, None)
-                await reply.close()
+                await self._turned_away(reply, place)
                 if not is_transient(reply.status):
                     if offered and reply.status == 404 and self._session is not None:
                         self._expired()

@@ -293,6 +293,29 @@ def test_an_error_response_becomes_its_message(error: Any) -> None:
     assert client.call_tool("read_file", {}) == {"error": "no such file"}
 
 
+SUM = {"name": "add", "outputSchema": {"type": "object", "properties": {"sum": {"type": "integer"}}}}
+
+
+@pytest.mark.requirement("F-063")
+def test_a_result_that_breaks_what_the_tool_promises_is_an_error_once_the_tool_is_listed() -> None:
+    wrong: dict[str, Any] = {"content": [], "structuredContent": {"sum": "three"}}
+    client, _ = fake_client(SUM, add={"result": wrong})
+    assert client.call_tool("add", {}) == wrong
+    client.list_tools()
+    assert client.call_tool("add", {}) == {
+        "error": "MCP tool 'add' answered with structured content against its output schema:\n"
+        "- at /sum: got 'three'; the value is not of type \"integer\""
+    }
+
+
+@pytest.mark.requirement("F-063")
+@pytest.mark.parametrize("result", [{"structuredContent": {"sum": 3}}, {"structuredContent": 3, "isError": True}, {}])
+def test_a_result_that_breaks_nothing_comes_back_as_it_is(result: Any) -> None:
+    client, _ = fake_client(SUM, add={"result": result})
+    client.list_tools()
+    assert client.call_tool("add", {}) == result
+
+
 @pytest.mark.requirement("S0-34")
 def test_a_call_without_a_connection_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="Not connected to MCP server 'test'"):

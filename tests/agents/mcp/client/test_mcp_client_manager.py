@@ -22,7 +22,9 @@ def transports(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeTransport]:
     """Every command is a server that exists only here; by their commands."""
     made: dict[str, FakeTransport] = {}
 
-    def make(name: str, config: dict[str, Any], timeout: float, debug: bool) -> ConfiguredServer:
+    def make(
+        name: str, config: dict[str, Any], timeout: float, debug: bool, folder: Path | None = None
+    ) -> ConfiguredServer:
         check_server_config(config)
         command = config.get("command", "agent")
         transport = made.setdefault(command, FakeTransport({"name": "t"}))

@@ -23,6 +23,17 @@ def test_what_servers_say_about_wrong_arguments_is_recognised(text: str) -> None
     assert is_validation_error(text)
 
 
-@pytest.mark.parametrize("text", ["", "File not found: /x", "The form is invalid", "Required reading: none"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "File not found: /x",
+        "The form is invalid",
+        "Required reading: none",
+        "Output validation error: 'sum' is a required property",
+        "upstream 'up' answered with structured content against the output schema of its tool 'add':\n"
+        '- at (root): got {}; "sum" is a required property',
+    ],
+)
 def test_other_failures_are_not(text: str) -> None:
     assert not is_validation_error(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterable
 
 import pytest
@@ -112,6 +113,20 @@ def test_the_limit_holds_for_each_event_and_comments_do_not_add_up() -> None:
     events, _, _, oversized = parsed([b"data: %s\n\n" % (b"x" * 30), b": keep-alive\n" * 100, b"data: y\n\n"] * 2)
     assert len(events) == 4
     assert not oversized
+
+
+@pytest.mark.requirement("F-059")
+def test_an_event_of_many_short_lines_costs_no_more_memory_than_the_limit_says() -> None:
+    limit, chunk = 2**20, b"data:xy\n" * 1_000
+    parser = EventParser(limit)
+    tracemalloc.start()
+    try:
+        while not parser.oversized:
+            parser.feed(chunk)
+        _, most = tracemalloc.get_traced_memory()
+        assert most < 3 * limit
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.anyio

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import ssl
+import sys
 import tracemalloc
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
@@ -22,7 +25,7 @@ from gaia_bridge.outbound.transports.http_values import retry_after
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 LIMITS = UpstreamLimits(http_connect_timeout=0.2, message_bytes=1_000_000)
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"m"}'
@@ -93,6 +96,16 @@ async def test_a_cancelled_request_releases_its_connection() -> None:
         await server.until_all_closed()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the state of a connection is read from /proc")
+async def test_the_other_end_of_a_silent_connection_is_asked_whether_it_is_there() -> None:
+    async with evil_client("keep_alives") as (server, client):
+        reply = await client.send("POST", {}, BODY)
+        connections = (await anyio.Path("/proc/self/net/tcp").read_text("ascii")).splitlines()[1:]
+        [timer] = [line.split()[5] for line in connections if line.split()[2].endswith(f":{server.port:04X}")]
+        await reply.close()
+    assert timer.startswith("02:")  # the timer that is set is the one that keeps connections alive
+
+
 @pytest.mark.requirement("F-050")
 async def test_a_refused_connection_names_the_place_and_the_reason() -> None:
     async with evil_http() as server:
@@ -158,6 +171,33 @@ async def test_a_compressed_bomb_is_given_up_at_the_limit_and_costs_no_memory() 
             assert tracemalloc.get_traced_memory()[1] < 8_000_000
         finally:
             tracemalloc.stop()
+
+
+@pytest.mark.requirement("F-061")
+async def test_what_comes_of_a_compressed_body_is_handed_out_in_pieces_between_which_others_have_their_turn() -> None:
+    async def compressed(exchange: Exchange) -> None:
+        await exchange.answer(gzip.compress(b"x" * 900_000), headers={"content-encoding": "gzip"})
+
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with evil_client("compressed") as (server, client):
+        server.faults["compressed"] = compressed
+        reply = await client.send("POST", {}, BODY)
+        sizes, others = [len(await reply.read())], asyncio.create_task(take_turns())
+        while size := len(await reply.read()):
+            sizes.append(size)
+        others.cancel()
+        await reply.close()
+    assert sum(sizes) == 900_000
+    assert max(sizes) <= 65_536
+    assert turns >= len(sizes) - 1
+    assert reply.ended
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "x-gzip", "gzip_gzip", "made-up"])
@@ -263,6 +303,13 @@ async def test_headers_of_the_server_are_sent_and_those_of_the_request_win() -> 
         headers = server.headers_of("good")
         assert (headers["x-key"], headers["accept"]) == ("k", "text/event-stream")
         assert server.seen[-1].names.count("accept") == 1
+
+
+@pytest.mark.parametrize("value", ["t0ken ", " t0ken", "\tt0ken \t"])
+async def test_blanks_at_the_ends_of_a_header_are_left_out(value: str) -> None:
+    async with evil_client("good", **{"X-Key": value}) as (server, client):
+        assert await body_of(client)
+        assert b"x-key: t0ken\r\n" in server.seen[0].head
 
 
 async def test_a_user_in_the_url_becomes_basic_authorisation() -> None:

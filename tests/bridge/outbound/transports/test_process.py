@@ -15,29 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psutil
 import pytest
 
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.transport import LaunchError, UpstreamError
-from gaia_bridge.outbound.transports.guarding import GUARDIAN, Guardian
 from gaia_bridge.outbound.transports.process import child_environment, exit_text
-from tests.children import Received, child, do, launched, liveness
+from tests.children import child, do, launched, liveness
 from tests.helpers import PATIENCE
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 ROOT = Path(__file__).parents[4]
 SHORT: dict[str, Any] = {"stop_grace": 0.3, "terminate_grace": 0.3}
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the environment of other processes")
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Generator[None]:
-    """No process and no descriptor outlives a test."""
-    before = set(psutil.Process().children(recursive=True))
-    yield
-    assert set(psutil.Process().children(recursive=True)) <= before
+@pytest.fixture(scope="module", autouse=True)
+def libuv_has_begun() -> None:
+    """What libuv opens first it keeps."""
+    anyio.run(anyio.sleep, 0, backend_options={"use_uvloop": True})
 
 
 @pytest.mark.requirement("S0-10", "F-029")
@@ -73,9 +69,11 @@ async def test_stubborn_children_are_ended_side_by_side() -> None:
 
 
 @pytest.mark.requirement("F-031")
-async def test_what_a_child_leaves_behind_is_ended_although_the_child_ended_properly() -> None:
+@pytest.mark.parametrize("environment", ["os.environ", "{'LIVENESS': os.environ['LIVENESS']}"])
+async def test_what_a_child_leaves_behind_is_ended_although_the_child_ended_properly(environment: str) -> None:
+    """By its group; also where it has thrown away the mark in the environment."""
     async with liveness() as lives:
-        code = "spawn('alive(\"left\"); stay()')"
+        code = f"spawn('alive(\"left\"); stay()', env={environment})"
         async with launched(child(code, LIVENESS=str(lives.port)), **SHORT) as link:
             await lives.born("left")
         assert link.child.exit_code == 0
@@ -143,10 +141,7 @@ def test_a_launch_that_asyncio_cancels_leaves_nothing(steps: int, use_uvloop: bo
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    anyio.run(anyio.sleep, 0, backend_options={"use_uvloop": use_uvloop})  # libuv keeps what it opens first
-    before = psutil.Process().num_fds()
     anyio.run(cancel, backend_options={"use_uvloop": use_uvloop})
-    assert psutil.Process().num_fds() == before
 
 
 @pytest.mark.requirement("F-124", "F-028")
@@ -330,41 +325,6 @@ async def test_children_live_and_end_on_a_loop_in_any_thread() -> None:
         return anyio.run(live, backend_options={"use_uvloop": use_uvloop})
 
     assert [await anyio.to_thread.run_sync(run, use_uvloop) for use_uvloop in (True, False)] == [0, 0]
-
-
-@linux
-@pytest.mark.requirement("F-047")
-async def test_a_guardian_that_died_is_replaced_and_knows_all_children() -> None:
-    async with launched(child()), launched(child()):
-        [old] = guardians()
-        old.kill()
-        old.wait(PATIENCE)
-        async with launched(child()):
-            [new] = guardians()
-            assert new.pid != old.pid
-    assert guardians() == []
-
-
-def guardians() -> list[psutil.Process]:
-    return [process for process in psutil.Process().children() if "guardian.py" in " ".join(process.cmdline())]
-
-
-def test_a_guardian_that_cannot_be_started_is_told_and_stops_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/no/such/python")
-    guardian = Guardian()
-    guardian.watch("a")
-    guardian.group("a", 1)
-    guardian.leave("a")
-    assert "no guardian" in caplog.text
-
-
-async def test_a_process_without_children_has_no_guardian() -> None:
-    async with launched(child(), Received()):
-        assert len(guardians()) == 1
-    assert guardians() == []
-    assert GUARDIAN is not None
 
 
 @linux

@@ -13,6 +13,10 @@ pytestmark = pytest.mark.anyio
 LIMITS = UpstreamLimits(retry_floor=0.5, retry_cap=30)
 
 
+async def _nothing() -> bytes:
+    return b""
+
+
 async def place_after(*streams: bytes) -> Place:
     """The place after streams that said this."""
     place = Place(LIMITS)
@@ -41,6 +45,22 @@ async def test_the_time_that_a_server_wants_has_a_floor_and_a_ceiling(said: byte
 async def test_the_time_doubles_with_each_attempt_in_vain() -> None:
     place = await place_after(b"retry: 1000\n")
     assert [place.pause(failures) for failures in (0, 1, 2, 3, 4, 5, 10_000)] == [1, 1, 1, 2, 4, 8, 30]
+
+
+@pytest.mark.requirement("F-052")
+async def test_a_server_that_wants_to_be_asked_later_is_asked_later_but_not_at_any_time() -> None:
+    place = await place_after(b"retry: 1000\n")
+    for wish, seconds in [(7.0, 7.0), (0.1, 1.0), (None, 1.0), (1e9, 60.0)]:
+        place.put_off(wish)
+        assert place.pause() == seconds
+
+
+@pytest.mark.requirement("F-052")
+async def test_that_wish_is_over_once_there_was_a_stream() -> None:
+    place = Place(LIMITS)
+    place.put_off(7)
+    place.note(EventStream(_nothing, 10))
+    assert place.pause() == 0.5
 
 
 async def test_a_place_stays_what_it_was_until_a_stream_names_another() -> None:

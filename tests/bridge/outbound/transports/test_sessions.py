@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -19,6 +20,7 @@ from tests.http_links import (
     SessionServer,
     failure_of,
     give_up,
+    in_session,
     initialize,
     linked,
     open_session,
@@ -26,7 +28,7 @@ from tests.http_links import (
 )
 from tests.servers.evil_http import Exchange, evil_http
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 
 async def test_a_session_is_kept_named_in_every_request_and_ended() -> None:
@@ -70,15 +72,12 @@ async def test_a_forgotten_session_ends_the_link_once(status: int, error: JSON |
         await exchange.answer(body, status, "application/json" if error else None)
 
     heard, sessions = Heard(), SessionServer(call=forgotten)
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session"), heard) as link:
-            await open_session(link)
-            for _ in range(2):
-                with pytest.raises(SessionExpiredError):
-                    await link.request(request())
-            assert heard.ends == ["has ended the session"]
-        assert sessions.deleted == []
+    async with in_session(sessions, heard) as link:
+        for _ in range(2):
+            with pytest.raises(SessionExpiredError):
+                await link.request(request())
+        assert heard.ends == ["has ended the session"]
+    assert sessions.deleted == []
 
 
 @pytest.mark.parametrize(
@@ -89,12 +88,32 @@ async def test_other_errors_do_not_end_the_session(status: int, code: int, text:
         await exchange.answer({"jsonrpc": "2.0", "id": exchange.id, "error": {"code": code, "message": text}}, status)
 
     heard, sessions = Heard(), SessionServer(call=refusing)
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session"), heard) as link:
-            await open_session(link)
-            assert (await link.request(request()))["error"]["code"] == code
-        assert heard.ends == []
+    async with in_session(sessions, heard) as link:
+        assert (await link.request(request()))["error"]["code"] == code
+    assert heard.ends == []
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "expired"),
+    [
+        ("Bad Request: No valid session ID provided", None, True),
+        ("Bad Request: No valid session ID provided", "text/plain; charset=utf-8", True),
+        ('{"error": {"code": -32000, "message": "Bad Request: Server not initialized"}}', "application/json", True),
+        ('{"error": {"code": -32600, "message": "Bad Request: Unknown Session"}}', "application/json", True),
+        ('{"error": {"code": -32602, "message": "session must be a string"}}', "application/json", False),
+        ('{"error": {"code": -32600, "message": "Unsupported protocol version"}}', "application/json", False),
+        ("<p>Your session cannot be found", "text/html", False),
+        ("Bad Request", "text/plain", False),
+        ("", None, False),
+    ],
+)
+@pytest.mark.requirement("F-053")
+async def test_a_session_is_over_where_a_400_says_so(content: str, kind: str | None, expired: bool) -> None:
+    heard, sessions = Heard(), SessionServer(call=lambda exchange: exchange.answer(content.encode(), 400, kind))
+    async with in_session(sessions, heard) as link:
+        outcome = (await asyncio.gather(link.request(request()), return_exceptions=True))[0]
+    assert isinstance(outcome, SessionExpiredError) is expired
+    assert heard.ends == (["has ended the session"] if expired else [])
 
 
 @pytest.mark.requirement("F-053")
@@ -112,25 +131,19 @@ async def test_a_notification_to_a_forgotten_session_says_so() -> None:
 @pytest.mark.requirement("S-9")
 async def test_cancelling_a_legacy_request_tells_the_server() -> None:
     sessions = SessionServer(hang=True)
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session")) as link:
-            await open_session(link)
-            await give_up(link, request(request_id=5), sessions.called.wait())
-            await sessions.cancelled.wait()
-        assert sessions.posts[-1]["method"] == "notifications/cancelled"
-        assert sessions.posts[-1]["params"]["requestId"] == 5
+    async with in_session(sessions) as link:
+        await give_up(link, request(request_id=5), sessions.called.wait())
+        await sessions.cancelled.wait()
+    assert sessions.posts[-1]["method"] == "notifications/cancelled"
+    assert sessions.posts[-1]["params"]["requestId"] == 5
 
 
 async def test_a_cancellation_is_told_even_if_the_link_closes_at_once() -> None:
     sessions = SessionServer(hang=True)
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session")) as link:
-            await open_session(link)
-            await give_up(link, request(), sessions.called.wait())
-        assert sessions.cancelled.is_set()
-        assert sessions.deleted == ["s-1"]
+    async with in_session(sessions) as link:
+        await give_up(link, request(), sessions.called.wait())
+    assert sessions.cancelled.is_set()
+    assert sessions.deleted == ["s-1"]
 
 
 async def test_initialize_is_never_cancelled_by_a_notification() -> None:
@@ -168,28 +181,22 @@ async def test_what_the_server_says_of_its_own_accord_arrives() -> None:
         await exchange.until_closed()
 
     heard, sessions = Heard(), SessionServer(stand)
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session"), heard) as link:
-            await open_session(link)
-            await heard.until(lambda: bool(heard.messages))
-            assert heard.messages == [({"jsonrpc": "2.0", "id": "q", "method": "ping"}, None)]
-            assert sessions.gets[0]["accept"] == "text/event-stream"
-            assert sessions.gets[0]["mcp-session-id"] == "s-1"
+    async with in_session(sessions, heard):
+        await heard.until(lambda: bool(heard.messages))
+        assert heard.messages == [({"jsonrpc": "2.0", "id": "q", "method": "ping"}, None)]
+        assert sessions.gets[0]["accept"] == "text/event-stream"
+        assert sessions.gets[0]["mcp-session-id"] == "s-1"
 
 
 @pytest.mark.parametrize("status", [405, 404, 400, 200])
 async def test_a_server_that_offers_no_stream_is_not_asked_again(status: int) -> None:
     heard, sessions = Heard(), SessionServer(lambda exchange: exchange.answer(status=status))
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session"), heard) as link:
-            await open_session(link)
-            await sessions.standing.wait()
-            await asyncio.wait([task for task in asyncio.all_tasks() if "Link._stand" in repr(task)])
-            assert (await link.request(request()))["result"]
-        assert len(sessions.gets) == 1
-        assert heard.ends == []
+    async with in_session(sessions, heard) as link:
+        await sessions.standing.wait()
+        await asyncio.wait([task for task in asyncio.all_tasks() if "Link._stand" in repr(task)])
+        assert (await link.request(request()))["result"]
+    assert len(sessions.gets) == 1
+    assert heard.ends == []
 
 
 @pytest.mark.requirement("F-056")
@@ -205,13 +212,30 @@ async def test_a_stream_that_is_closed_each_time_is_asked_for_less_and_less() ->
 
     sessions = SessionServer(stand)
     clock = asyncio.get_running_loop().time
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session")) as link:
-            await open_session(link)
-            began = clock()
-            await fifth.wait()
-            assert clock() - began >= 0.01 + 0.02 + 0.04 + 0.08
+    async with in_session(sessions):
+        began = clock()
+        await fifth.wait()
+        assert clock() - began >= 0.01 + 0.02 + 0.04 + 0.08
+
+
+@pytest.mark.requirement("F-052", "F-056")
+async def test_a_stream_is_asked_for_again_when_the_server_says() -> None:
+    async def stand(exchange: Exchange) -> None:
+        if len(sessions.gets) == 1:
+            await exchange.answer(status=503, headers={"retry-after": "1000"})
+        else:
+            again.set()
+            await exchange.until_closed()
+
+    again = asyncio.Event()
+    heard, sessions = Heard(), SessionServer(stand)
+    limits = replace(LIMITS, retry_after_cap=0.2)
+    clock = asyncio.get_running_loop().time
+    async with in_session(sessions, heard, limits=limits):
+        began = clock()
+        await again.wait()
+        assert clock() - began >= 0.15
+        assert len(sessions.gets) == 2
 
 
 async def test_a_broken_stream_goes_on_from_the_last_event() -> None:
@@ -225,12 +249,9 @@ async def test_a_broken_stream_goes_on_from_the_last_event() -> None:
             await exchange.until_closed()
 
     heard, sessions = Heard(), SessionServer(stand)
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session"), heard) as link:
-            await open_session(link)
-            await heard.until(lambda: len(heard.messages) == 3)
-        assert [get.get("last-event-id") for get in sessions.gets] == [None, "e1", "e2"]
+    async with in_session(sessions, heard):
+        await heard.until(lambda: len(heard.messages) == 3)
+    assert [get.get("last-event-id") for get in sessions.gets] == [None, "e1", "e2"]
 
 
 async def test_a_stream_whose_session_is_gone_ends_the_link() -> None:
@@ -242,13 +263,10 @@ async def test_a_stream_whose_session_is_gone_ends_the_link() -> None:
             await exchange.end()
 
     heard, sessions = Heard(), SessionServer(stand)
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session"), heard) as link:
-            await open_session(link)
-            await heard.until(lambda: bool(heard.ends))
-            with pytest.raises(SessionExpiredError):
-                await link.request(request())
+    async with in_session(sessions, heard) as link:
+        await heard.until(lambda: bool(heard.ends))
+        with pytest.raises(SessionExpiredError):
+            await link.request(request())
 
 
 async def test_nonsense_in_the_standing_stream_disturbs_no_request() -> None:
@@ -258,12 +276,9 @@ async def test_nonsense_in_the_standing_stream_disturbs_no_request() -> None:
         await exchange.until_closed()
 
     sessions = SessionServer(stand)
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session")) as link:
-            await open_session(link)
-            await sessions.standing.wait()
-            assert (await link.request(request()))["result"]
+    async with in_session(sessions) as link:
+        await sessions.standing.wait()
+        assert (await link.request(request()))["result"]
 
 
 # Streams that are taken up again
@@ -303,13 +318,10 @@ async def test_a_legacy_answer_that_breaks_off_goes_on_in_another_stream() -> No
             await exchange.end()
 
     heard, sessions = Heard(), resumable(again, [])
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session"), heard) as link:
-            await open_session(link)
-            assert await link.request(request()) == {"jsonrpc": "2.0", "id": 1, "result": {}}
-        assert resumes_of(sessions) == ["first", "second"]
-        assert heard.messages == [({"jsonrpc": "2.0", "method": "n"}, 1)]
+    async with in_session(sessions, heard) as link:
+        assert await link.request(request()) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert resumes_of(sessions) == ["first", "second"]
+    assert heard.messages == [({"jsonrpc": "2.0", "method": "n"}, 1)]
 
 
 @pytest.mark.parametrize("way", ["close", "reset", "status", "new id each time"])
@@ -326,26 +338,20 @@ async def test_an_answer_is_taken_up_again_a_few_times_only(way: str) -> None:
             await exchange.end()
 
     sessions = resumable(again, [])
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session")) as link:
-            await open_session(link)
-            assert "3 attempts to take it up again were in vain" in await failure_of(link)
-        assert len(resumes_of(sessions)) == LIMITS.resumes
+    async with in_session(sessions) as link:
+        assert "3 attempts to take it up again were in vain" in await failure_of(link)
+    assert len(resumes_of(sessions)) == LIMITS.resumes
 
 
 @pytest.mark.parametrize("status", [404, 405])
 async def test_a_server_that_does_not_go_on_with_an_answer_fails_that_request_only(status: int) -> None:
     heard, sessions = Heard(), resumable(lambda exchange: exchange.answer(status=status), [])
-    async with evil_http() as server:
-        server.faults["session"] = sessions.serve
-        async with linked(server.url("session"), heard) as link:
-            await open_session(link)
-            with pytest.raises(UpstreamError, match=f"refused with HTTP {status}.*is unknown") as caught:
-                await link.request(request())
-            assert not isinstance(caught.value, SessionExpiredError)  # it may have done the work
-        assert heard.ends == []
-        assert len(resumes_of(sessions)) == 1
+    async with in_session(sessions, heard) as link:
+        with pytest.raises(UpstreamError, match=f"refused with HTTP {status}.*is unknown") as caught:
+            await link.request(request())
+        assert not isinstance(caught.value, SessionExpiredError)  # it may have done the work
+    assert heard.ends == []
+    assert len(resumes_of(sessions)) == 1
 
 
 @pytest.mark.parametrize("event_id", ["caf\u00e9", "x" * 2_000, " edge"])

@@ -13,7 +13,7 @@ from tests.http_links import INITIALIZED, LEGACY, Heard, give_up, initialize, li
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
 from tests.toxic_proxy import Toxic, toxic_proxy
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 
 class StreamServer:
@@ -96,6 +96,20 @@ async def test_messages_of_the_server_arrive_and_nonsense_does_not() -> None:
             await heard.until(lambda: bool(heard.messages))
             assert heard.messages == [({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}, None)]
             assert (await link.request(request()))["result"]
+
+
+@pytest.mark.requirement("F-068")
+async def test_a_response_that_is_none_is_an_error_at_once() -> None:
+    stream = StreamServer(echo=False)
+    async with evil_http() as server:
+        stream.into(server)
+        async with linked(server.url("stream"), sse=True) as link:
+            waiting = asyncio.ensure_future(link.request(request()))
+            await server.until_seen("post")
+            assert stream.opened is not None
+            await stream.opened.event('{"jsonrpc": "2.0", "id": 1}')
+            with pytest.raises(UpstreamError, match="no JSON-RPC response"):
+                await waiting
 
 
 @pytest.mark.parametrize("where", ["", "absolute", "relative"])

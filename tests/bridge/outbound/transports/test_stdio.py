@@ -15,7 +15,7 @@ from gaia_bridge.settings import UpstreamLimits
 from tests.children import Received, child, do, launched
 from tests.helpers import PATIENCE
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 SLOW = 0.3
 """Seconds for what a test wants to time out."""
@@ -25,7 +25,7 @@ def message(number: int, code: str) -> JSON:
     return {"jsonrpc": "2.0", "id": number, "method": "do", "params": {"do": code}}
 
 
-@pytest.mark.requirement("S0-54", "P-3")
+@pytest.mark.requirement("F-024", "S0-54", "P-3")
 async def test_answers_find_their_requests_in_whatever_order_they_come() -> None:
     async with launched(child("late = []")) as link:
         answers: dict[int, JSON] = {}
@@ -54,6 +54,7 @@ async def test_answers_find_their_requests_in_whatever_order_they_come() -> None
         pytest.param("raw(line.replace(b'ok', b'\\xff'))", id="no UTF-8", marks=pytest.mark.requirement("F-011")),
         pytest.param("raw(line.replace(b'\"ok\"', b'NaN'))", id="NaN", marks=pytest.mark.requirement("F-039")),
         pytest.param("raw(b'[' + line.strip() + b']\\n')", id="batch"),
+        pytest.param('raw(line.replace(b\'"id"\', b\'"method": null, "id"\'))', id="every field written"),
         pytest.param(
             "raw(b'Starting \\x1b[31m\\0...\\nlistening\\n' + line)",
             id="banner",
@@ -134,7 +135,7 @@ async def test_a_long_answer_arrives_whole() -> None:
 @pytest.mark.requirement("F-015")
 async def test_a_line_that_does_not_end_is_not_waited_for() -> None:
     received = Received()
-    async with launched(child(), received, message_bytes=100_000) as link:
+    async with launched(child(), received, message_bytes=100_000, stop_grace=SLOW) as link:
         with pytest.raises(ConnectionLostError, match="to its standard output"):
             await do(link, "while True: raw(b'x' * 100_000)")
     assert len(received.reasons) == 1
@@ -216,7 +217,7 @@ async def test_when_a_child_ends_everything_in_flight_fails_at_once_and_says_how
 @pytest.mark.requirement("F-025")
 async def test_a_child_that_closes_its_output_and_goes_on_is_as_good_as_dead() -> None:
     received = Received()
-    async with launched(child(), received, stop_grace=SLOW) as link:
+    async with launched(child(), received, stop_grace=SLOW, terminate_grace=SLOW) as link:
         with pytest.raises(ConnectionLostError, match="closed its standard output before it answered"):
             await do(link, "os.close(1); stay()")
     assert received.reasons == ["closed its standard output"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from tests.http_links import (
     INITIALIZED,
     LEGACY,
+    LIMITS,
     MODERN,
     Heard,
     SessionServer,
@@ -25,7 +27,7 @@ from tests.http_links import (
 from tests.servers.evil_http import Exchange, evil_http, good
 from tests.toxic_proxy import Toxic, toxic_proxy
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 both_eras = pytest.mark.parametrize("revision", [LEGACY, MODERN])
 
@@ -256,6 +258,17 @@ async def test_a_request_that_is_given_up_releases_its_connection(path: str, rev
         async with linked(server.url("slow"), revision=revision) as link:
             await give_up(link, request(), server.until_seen("slow"))
         await server.until_all_closed()
+
+
+@both_eras
+@pytest.mark.requirement("F-027")
+async def test_a_message_that_a_server_does_not_take_is_given_up_in_time(revision: str) -> None:
+    limits = replace(LIMITS, write_timeout=0.05)
+    async with evil_http() as server:
+        async with linked(server.url("silent"), revision=revision, limits=limits) as link:
+            with pytest.raises(UpstreamError, match=r"did not take a message within 0\.05 s"):
+                await link.notify({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+            await server.until_all_closed()
 
 
 @pytest.mark.parametrize("path", ["good", "streaming"])
