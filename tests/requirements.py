@@ -55,7 +55,6 @@ def not_ours(reason: str, sentence: str) -> Requirement:
     return Requirement(sentence, State.NOT_OURS, reason)
 
 
-CLIENT: Final = "client API"
 TRANSLATION: Final = "translation"
 CHAT: Final = "chat loop, sessions, toolset"
 HARDENING: Final = "authorization and hardening"
@@ -277,10 +276,10 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "S-23": covered("Only web addresses are opened, and never through a shell."),
     "S-24": covered("Tokens are stored for their owner only."),
     "S-25": covered("A project's servers start only after their launch lines were approved."),
-    "S-26": planned(CLIENT, "No HTTP route accepts a command to start."),
+    "S-26": covered("No HTTP route accepts a command to start."),
     "S-27": begun(TRANSLATION, "A server's tools cannot change or shadow others unseen."),
     "S-28": planned(TRANSLATION, "Text from a server never changes the bridge's own state."),
-    "S-29": begun(TRANSLATION, "Results are validated against the output schema."),
+    "S-29": covered("Results are validated against the output schema."),
     "S-30": covered("Schemas are bounded and fetch nothing."),
     "S-31": covered("A request state is sealed, bound, short-lived and single-use."),
     "S-32": begun(TRANSLATION, "Clients are asked only for what they declared."),
@@ -288,17 +287,17 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "S-34": planned(TRANSLATION, "A handle works only for its owner."),
     "S-35": covered("Resource URIs cannot leave their root."),
     "S-36": covered("Logs contain no credentials."),
-    "S-37": planned(CLIENT, "The bridge defends itself against its children."),
+    "S-37": covered("The bridge defends itself against its children."),
     # Lessons from published incidents.
     "C-1": covered("A hostile authorization address reaches no shell."),
-    "C-2": planned(CLIENT, "A web page's request starts no process."),
-    "C-3": planned(CLIENT, "A connection test runs nothing that a request names."),
+    "C-2": covered("A web page's request starts no process."),
+    "C-3": covered("A connection test runs nothing that a request names."),
     "C-4": planned(HARDENING, "An empty secret refuses to start."),
     "C-5": planned(HARDENING, "There are no default credentials and no open addresses."),
     "C-6": covered("A message without a known session is refused even when only one is open."),
     "C-7": planned(TRANSLATION, "Every transport gives the same security verdicts."),
     "C-8": covered("DNS rebinding reaches neither SSE nor streaming."),
-    "C-9": planned(CLIENT, "What a server says of itself never becomes a launch parameter."),
+    "C-9": covered("What a server says of itself never becomes a launch parameter."),
     "C-10": planned(TRANSLATION, "A session cannot be replayed on another route."),
     "C-11": planned(TRANSLATION, "Guards hold for tools, resources and prompts alike."),
     "C-12": covered("A server name cannot carry a command."),
@@ -306,10 +305,10 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "C-14": covered("An address that we build stays under its base."),
     "C-15": covered("Address filters see through translated addresses."),
     "C-16": covered("An address is resolved once, and no request header names a server."),
-    "C-17": planned(CLIENT, "No tool can write our configuration."),
+    "C-17": covered("No tool can write our configuration."),
     "C-18": covered("Any change of a launch line voids its approval."),
     "C-19": covered("A project file cannot trust itself."),
-    "C-20": planned(CLIENT, "Validating a configuration starts nothing."),
+    "C-20": covered("Validating a configuration starts nothing."),
     "C-21": planned(HARDENING, "Fuzzed requests leave the process answering."),
     "C-22": covered("Rebinding protection is on unless it is switched off by name."),
     "C-23": covered("A second stream never takes over the first, and a session serves its owner."),
@@ -388,7 +387,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-060": covered("A body over the limit is aborted."),
     "F-061": covered("A compressed bomb costs no memory."),
     "F-062": covered("A wrong content type is named."),
-    "F-063": planned(CLIENT, "A result against its output schema is an error."),
+    "F-063": covered("A result against its output schema is an error."),
     "F-064": covered("A redirect elsewhere is not followed."),
     "F-065": covered("An invalid certificate is refused."),
     "F-066": covered("A hostile challenge leads nowhere."),
@@ -461,7 +460,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-120": covered("An address that cannot be used is one line and a documented exit code."),
     "F-121": planned(HARDENING, "Running out of memory sheds load."),
     "F-122": planned(HARDENING, "A clock that jumps moves no deadline."),
-    "F-123": planned(CLIENT, "After a suspension the servers are asked again, gently."),
+    "F-123": covered("After a suspension the servers are asked again, gently."),
     "F-124": covered("A cancelled connect leaks no process."),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
 }

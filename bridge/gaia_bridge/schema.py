@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote
@@ -26,6 +28,10 @@ MAX_PARTS: Final = 5_000
 MAX_REACH: Final = 100_000
 """Schemas that one schema stands for when each reference is replaced by what it leads to. A few hundred bytes can
 double that with every line, and there are clients that do replace references (F-037)."""
+
+MAX_EXPLAINED: Final = 20_000
+"""Schemas times values whose errors are told one by one: the engine finds all of them before it tells the first, each
+in some ten microseconds, and in a list of a million items every one may be wrong in every alternative."""
 
 _DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
 """Keywords that hold values, in which `$ref` is a name like any other."""
@@ -54,6 +60,7 @@ class SchemaValidator:
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
         try:
             self._validator = jsonschema_rs.validator_for(dict(schema), offline=True, mask="the value")
         except jsonschema_rs.ValidationError as error:
@@ -62,14 +69,22 @@ class SchemaValidator:
             message = str(error).partition("\n")[0].strip() or type(error).__name__
             raise SchemaError(message) from error
 
+    @cached_property
+    def reach(self) -> int:
+        """How many schemas this one stands for; what judging one value may cost at most is in proportion to it."""
+        return _reach_of(self._schema)
+
     def errors(self, value: Any) -> str | None:
         """Say what is wrong with `value`, or return `None` if nothing is.
 
-        Each error is a line with the JSON pointer (RFC 6901), what came, and what was expected; at most five.
+        Each error is a line with the JSON pointer (RFC 6901), what came, and what was expected; at most five. Of a
+        value that is too large for that, one line says that it does not fit.
         """
         try:
             if self._validator.is_valid(value):
                 return None
+            if _has_more_parts(value, MAX_EXPLAINED // self.reach):
+                return "- at (root): it does not fit the schema, and is too large to say where"
             lines = [f"- {_problem(error)}" for error in islice(self._validator.iter_errors(value), _SHOWN_ERRORS + 1)]
         except ValueError as error:  # lone surrogates, which no schema can judge (F-105)
             lines = [f"- at (root): got {preview(value)}; expected JSON: {error}"]
@@ -97,11 +112,15 @@ def _problem(error: jsonschema_rs.ValidationError) -> str:
 
 
 def shape_problem(value: Any) -> str | None:
-    """Why a JSON value is too deep or too large to be handed around, or `None` if it is not. Costs no recursion."""
+    """Why a JSON value cannot be handed around, or `None` if it can: it is too deep or too large, or has a number that
+    JSON can write but nobody can read, such as `1e999`. Costs no recursion.
+    """
     parts = 0
     waiting: list[tuple[Any, int]] = [(value, 1)]
     while waiting:
         item, depth = waiting.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            return "it has a number that is too large"
         inner: list[Any] = list(item.values()) if is_object(item) else item if is_array(item) else []
         if not inner:
             continue
@@ -122,6 +141,29 @@ def reference_problem(schema: Any) -> str | None:
     Args:
         schema: A JSON Schema that has no `shape_problem`.
     """
+    try:
+        reach = _reach(schema, _targets(schema), {})
+    except SchemaError as problem:
+        return str(problem)
+    except RecursionError:
+        return "its references lead to references, and so on, without an end in reach"
+    return f"with its references replaced, it has more than {MAX_REACH:,} parts" if reach > MAX_REACH else None
+
+
+def _reach_of(schema: Any) -> int:
+    """How many schemas a schema that compiles stands for, at least one; what cannot be counted counts as too many."""
+    try:
+        return max(1, _reach(schema, _targets(schema), {}))
+    except (SchemaError, RecursionError):
+        return MAX_REACH
+
+
+def _targets(schema: Any) -> dict[int, list[Any]]:
+    """What the references in each part of a schema lead to, by the identity of the part.
+
+    Raises:
+        SchemaError: One leads to nothing that we know.
+    """
     parts = list(_schemas(schema))
     names = {part[key] for part in parts for key in ("$id", "$anchor", "$dynamicAnchor") if _is_text(part, key)}
     targets: dict[int, list[Any]] = {}
@@ -132,12 +174,21 @@ def reference_problem(schema: Any) -> str | None:
             try:
                 targets.setdefault(id(part), []).append(_target(schema, part[keyword], names))
             except SchemaError as problem:
-                return f"{keyword} {problem}: {preview(part[keyword])}"
-    try:
-        reach = _reach(schema, targets, {})
-    except RecursionError:
-        return "its references lead to references, and so on, without an end in reach"
-    return f"with its references replaced, it has more than {MAX_REACH:,} parts" if reach > MAX_REACH else None
+                raise SchemaError(f"{keyword} {problem}: {preview(part[keyword])}") from None
+    return targets
+
+
+def _has_more_parts(value: Any, limit: int) -> bool:
+    """Whether a JSON value consists of more than so many values. Costs no recursion."""
+    seen = 0
+    waiting: list[Any] = [value]
+    while waiting:
+        item = waiting.pop()
+        seen += 1
+        waiting.extend(item.values() if is_object(item) else item if is_array(item) else ())
+        if seen + len(waiting) > limit:
+            return True
+    return False
 
 
 def _is_text(part: Mapping[str, Any], key: str) -> bool:

@@ -125,6 +125,10 @@ class UpstreamLimits:
     """Seconds for one forwarded request, whatever progress it reports (S-13)."""
     ping_timeout: float = 15.0
     """Seconds to answer a ping, sent when a server has let requests time out (F-007)."""
+    watch_interval: float = 10.0
+    """Seconds between two looks whether this process stood still, and for how long it must have to matter (F-123)."""
+    resume_spread: float = 3.0
+    """Seconds over which servers are asked whether they are still there after that, so as not to ask all at once."""
     timeouts_before_restart: int = 3
     """Requests in a row that may time out before the server has to answer a ping or is restarted (F-007)."""
     pages: int = 100
@@ -142,7 +146,8 @@ class UpstreamLimits:
     error_output_bytes: int = 64 * KIB
     """What is kept of a child's error output (F-013)."""
     write_timeout: float = 30.0
-    """Seconds for a child to accept one message on its standard input (F-027)."""
+    """Seconds for a server to accept one message: a child on its standard input (F-027), one over HTTP what it has no
+    response to."""
     requests_in: int = 16
     """Requests of one server that are answered at once; more are refused (F-038)."""
     notes: int = 1_000
@@ -190,6 +195,9 @@ class UpstreamLimits:
     http_keep_alive: float = 4.0
     """Seconds an idle HTTP connection is kept. Shorter than what servers keep them (uvicorn and Node: five), so that
     no request meets a connection that is just being closed."""
+    http_alive_after: int = 60
+    """Seconds of silence after which TCP asks whether the other end of a connection is still there; a minute later it
+    is given up. An event stream may say nothing for hours, and would be waited on for ever if the network went away."""
     farewell: float = 1.0
     """Seconds for what is said to an HTTP server when something is over: the end of a response stream, a cancelled
     request, the session."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp import MCPError
 from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
@@ -19,6 +20,7 @@ from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceS
 from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
+from tests.bridge.outbound.raw_server import BOUNDLESS
 from tests.bridge.outbound.servant import Servant
 from tests.helpers import RunningBridge, both_eras, one_tool, running_bridge, subscribe, text_of, unsubscribe
 from tests.interaction.connecting import serving
@@ -161,6 +163,7 @@ async def test_the_status_says_how_a_server_is_and_nothing_that_is_secret() -> N
             "requests": 0,
             "subscriptions": 0,
             "errorLines": 2,
+            "lastErrorLines": source["connection"]["lastErrorLines"],
             "garbageLines": 5,
             "firstGarbage": source["connection"]["firstGarbage"],
         }
@@ -235,3 +238,22 @@ async def test_an_agent_of_this_process_can_be_an_upstream() -> None:
             assert text_of(await client.call_tool("up__work", {"who": "you"})) == "hello you"
         await running.bridge.remove("up")
         tasks.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("F-039")
+@pytest.mark.parametrize("path", ["/", "/mcp"])
+async def test_a_number_that_nobody_can_read_is_null_on_the_wire(path: str) -> None:
+    result: Any = {"content": [], "structuredContent": {"largest": BOUNDLESS}}
+    params = {"name": "up__anything", "arguments": result}
+    call: Any = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with serving({}, QUICK) as (url, bridge), httpx2.AsyncClient(base_url=url) as http:
+        await bridge.add_upstream(named("up", "promises"))
+        await in_state(bridge, "up", SourceState.READY)
+        headers = {"accept": "application/json, text/event-stream"}
+        if path == "/mcp":
+            hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+            greeted = await http.post(path, json={**call, "method": "initialize", "params": hello}, headers=headers)
+            headers |= {"mcp-session-id": greeted.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        answered = await http.post(path, json=call, headers=headers)
+    assert answered.status_code == 200
+    assert '"structuredContent":{"largest":null}' in answered.text

@@ -29,7 +29,7 @@ policies = st.sampled_from(NamingPolicy)
 
 
 @given(lists_of_items, policies)
-@pytest.mark.requirement("S1-19")
+@pytest.mark.requirement("F-098", "S1-19")
 def test_every_item_gets_one_name_of_its_own_and_the_name_leads_back(
     listed: list[SourceName], policy: NamingPolicy
 ) -> None:

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge import reloading
+from gaia_bridge.config import load_servers
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.reloading import Reloader, difference
 from tests.helpers import PATIENCE
+from tests.outbound_helpers import until
 
 NAMES = st.sampled_from("abcd")
 ENTRIES = st.dictionaries(NAMES, st.sampled_from(("one", "two")))
@@ -152,3 +154,24 @@ async def test_the_end_does_not_wait_for_the_next_look_at_the_files(
             await tasks.start(reloader.watch)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-099i")
+async def test_a_file_that_is_half_written_keeps_what_runs_until_it_is_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "servers.json"
+    file.write_text('{"mcpServers": {"a": {"command": "one"}}}', "utf-8")
+    bridge = Recorder()
+    reloader = Reloader(bridge, lambda: load_servers(file).servers, [file])
+    assert await reloader.reload()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(reloader.watch)
+        file.write_text('{"mcpServers": {"a": {"command": "tw', "utf-8")
+        await until(lambda: "the servers stay as they are" in caplog.text)
+        assert bridge.steps == ["+a"]
+        file.write_text('{"mcpServers": {"a": {"command": "two"}}}', "utf-8")
+        await bridge.until(lambda: bridge.steps == ["+a", "-a", "+a"])
+        tasks.cancel_scope.cancel()
+    assert "line 1, column" in caplog.text

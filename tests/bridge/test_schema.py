@@ -176,3 +176,29 @@ def test_a_pointer_can_be_taken_apart_again(path: list[str | int]) -> None:
 @given(json_values)
 def test_a_preview_is_short_valid_text(value: Any) -> None:
     assert len(preview(value).encode()) <= 4 * 80
+
+
+@pytest.mark.requirement("S-30", "F-083")
+def test_the_errors_of_a_value_that_is_large_for_its_schema_are_not_told_one_by_one() -> None:
+    """Each takes the engine some microseconds, and it finds all of them before it tells the first."""
+    validator = SchemaValidator({"anyOf": [{"items": {"type": "string"}}, {"items": {"type": "integer"}}]})
+    assert validator.errors([None] * 1_000_000) == (
+        "- at (root): it does not fit the schema, and is too large to say where"
+    )
+    assert validator.errors([5] * 1_000_000) is None
+    few = validator.errors([None] * 100)
+    assert few is not None
+    assert few.startswith("- at (root): got [None, ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "reach"),
+    [
+        ({}, 1),
+        ({"properties": {"a": {}, "b": {}}}, 3),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"items": {}}}}, 5),
+        ({"$ref": "#"}, 2),
+    ],
+)
+def test_a_schema_reaches_as_far_as_its_references(schema: dict[str, Any], reach: int) -> None:
+    assert SchemaValidator(schema).reach == reach

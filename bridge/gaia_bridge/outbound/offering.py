@@ -23,6 +23,7 @@ from gaia_bridge.outbound.client import Era, Greeting
 from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, introduced, permitted, with_list, with_lists_of
 from gaia_bridge.outbound.reaching import secrets_of
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.outputs import OutputSchemas
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 
@@ -62,6 +63,8 @@ class Offering:
         self._cache = cache
         self._fingerprint = fingerprint(spec)
         self._everything = empty_offer(spec.name)  # whatever the configuration permits
+        self.outputs = OutputSchemas(f"upstream {spec.name!r}")
+        """What its tools promise of their results."""
         self.offer = self._everything
         """What is offered right now."""
         self._fetched: Offer | None = None  # read, but not published yet
@@ -165,6 +168,7 @@ class Offering:
                 expected = isinstance(error, ProtocolError) and error.code == METHOD_NOT_FOUND
                 level = logging.DEBUG if expected else logging.WARNING
                 logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
+        self.outputs.replace(offer.tools)  # which holds at once, however much later clients are told of new lists
         return offer
 
     async def _remember(self, connection: HasLists) -> None:

@@ -315,6 +315,7 @@ class _Line:
     def ended(self, reason: str) -> None:
         """The link is over, and that was the server's doing."""
         self.ending = reason
+        self._released.set()  # what it holds is of no use any more, and others may soon have its numbers
         if self.receiver is not None:
             self.receiver.ended(reason)
 

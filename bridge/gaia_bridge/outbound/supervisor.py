@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 from collections.abc import Generator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final, Generic, Protocol, TypeVar
@@ -27,6 +28,7 @@ import anyio
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
 from gaia_bridge.outbound.restarts import Restarts
+from gaia_bridge.outbound.suspension import resumed
 from gaia_bridge.outbound.transport import LaunchError, SessionExpiredError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 
@@ -128,6 +130,7 @@ class Supervisor(Generic[C]):
         self._over.set()
         self._wake = anyio.Event()
         self._suspected = anyio.Event()
+        self._suspicion = ""
         self._resume_at = 0.0
         self._ready_at = -math.inf
         self._used_at = -math.inf
@@ -213,7 +216,7 @@ class Supervisor(Generic[C]):
         self._unanswered += 1
         if self._unanswered >= self._limits.timeouts_before_restart and self.status.state is SourceState.READY:
             self._enter(SourceState.DEGRADED, f"it left {self._unanswered} requests in a row unanswered")
-            self._suspected.set()
+            self._suspect(f"it had left {self._unanswered} requests unanswered")
 
     # Ends
 
@@ -286,6 +289,7 @@ class Supervisor(Generic[C]):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._life.attend, connection)
                     tasks.start_soon(self._examine, connection)
+                    tasks.start_soon(self._suspect_after_suspensions)
                     if self._lazy:
                         tasks.start_soon(self._stop_when_idle)
                     await self._over.wait()
@@ -311,15 +315,26 @@ class Supervisor(Generic[C]):
         self._enter(SourceState.READY)
         self._settle(None)
 
+    def _suspect(self, why: str) -> None:
+        self._suspicion = why
+        self._suspected.set()
+
+    async def _suspect_after_suspensions(self) -> None:
+        """A server may be gone without our having heard of it. Many are not asked at the same moment (F-123)."""
+        while True:
+            await resumed(self._limits.watch_interval)
+            await anyio.sleep(random.uniform(0, self._limits.resume_spread))
+            self._suspect("this process was suspended")
+
     async def _examine(self, connection: C) -> None:
-        """Ping the server whenever it leaves requests unanswered; one that does not answer that either is ended."""
+        """Ping the server whenever there is reason to doubt it; one that does not answer that either is ended."""
         while True:
             await self._suspected.wait()
             self._suspected = anyio.Event()
             try:
                 await connection.ping()
             except UpstreamError as error:
-                self._fail(UpstreamError(f"{error}, after it had left {self._unanswered} requests unanswered"))
+                self._fail(UpstreamError(f"{error}, after {self._suspicion}"))
                 return
             except ProtocolError:
                 pass  # an answer, too

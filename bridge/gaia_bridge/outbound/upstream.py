@@ -7,7 +7,7 @@ What the server offered last time is offered before it is started; its real list
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -47,6 +47,10 @@ from gaia_bridge.wire import result_problem
 __all__ = ["Upstream"]
 
 logger = logging.getLogger(__name__)
+
+_LAST_LINES: Final = 20
+"""Lines of error output that the status shows, of the latest start: why a server does not start is mostly there
+(F-001). Clients are not told: they may be somebody else's."""
 
 _RESOURCE_NOT_FOUND: Final = -32002
 """MCP up to 2025-11-25, server/resources; later revisions must not use it (S-8)."""
@@ -96,7 +100,7 @@ class Upstream:
         self._interested = Counter[str]()
         self._subscribed: set[str] = set()
         self._error_lines = 0
-        self._last_line = ""
+        self._last_lines = deque[str](maxlen=_LAST_LINES)
 
     @property
     def name(self) -> str:
@@ -131,6 +135,7 @@ class Upstream:
             "requests": supervisor.requests,
             "subscriptions": len(self._subscribed),
             "errorLines": self._error_lines,
+            "lastErrorLines": list(self._last_lines),
             "garbageLines": garbage,
             "firstGarbage": [self._redacted(line) for line in lines],
         }
@@ -188,9 +193,15 @@ class Upstream:
         if not is_permitted(name, self._spec.options):
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         try:
-            return await self._relay("tools/call", {"name": name, "arguments": arguments}, request)
+            result = await self._relay("tools/call", {"name": name, "arguments": arguments}, request)
         except UpstreamError as error:
             return error_result(f"{self._described(error)} (tool {name!r})")
+        if problem := self._offering.outputs.problem(name, result):
+            promise = f"the output schema of its tool {name!r}"
+            return error_result(
+                f"upstream {self.name!r} answered with structured content against {promise}:\n{problem}"
+            )
+        return result
 
     async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
         """Fill in a prompt of the server.
@@ -311,12 +322,16 @@ class Upstream:
         assert self._tasks is not None  # there is no connection otherwise
         waited = anyio.current_time() - began
         deadline = Deadline(self._limits.call_timeout, max(0.0, self._limits.call_cap - waited))
+        garbage, _ = self._transport.garbage
         try:
             result = await self._relays.call(self._tasks, connection, method, params, request, deadline)
         except ConnectionLostError:
             raise
-        except UpstreamError:
+        except UpstreamError as error:
             self._supervisor.unanswered(connection)
+            if self._transport.garbage[0] > garbage:  # the answer, perhaps, over several lines (F-010)
+                hint = "wrote lines to its standard output that are no MCP messages"
+                raise UpstreamError(f"{error}, and {hint}", error.retry_after) from None
             raise
         except ProtocolError:
             self._supervisor.answered()
@@ -331,7 +346,7 @@ class Upstream:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Connection]:
         """Open a connection."""
-        self._last_line = ""
+        self._last_lines.clear()
         era, self._era = self._era, None  # forgotten unless it proves right
         try:
             async with connect(self._transport, self._role, self._limits, era=era) as connection:
@@ -375,7 +390,9 @@ class Upstream:
     @property
     def last_words(self) -> str:
         """The last line of its error output, redacted."""
-        return (self._connection is not None and self._connection.last_words) or self._last_line
+        if self._connection is not None and (words := self._connection.last_words):
+            return words
+        return self._last_lines[-1] if self._last_lines else ""
 
     def shown(self, text: str) -> str:
         """Text of the server, for a log or a status: without what it may have repeated of its environment (S-36)."""
@@ -408,7 +425,7 @@ class Upstream:
 
     def _note_error_line(self, line: str) -> None:
         self._error_lines += 1
-        self._last_line = line
+        self._last_lines.append(line)
         if self._on_error_line is not None:
             self._on_error_line(line)
 

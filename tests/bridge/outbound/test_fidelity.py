@@ -100,9 +100,13 @@ async def test_a_failure_stays_a_failure(pair: Pair) -> None:
     assert (result["isError"], text_of(result)) == (True, "it did not work")
 
 
-async def test_a_broken_promise_of_an_output_schema_is_for_the_client_to_judge(pair: Pair) -> None:
+@pytest.mark.requirement("F-063")
+async def test_a_broken_promise_of_an_output_schema_is_an_error_for_us_as_for_the_official_client(pair: Pair) -> None:
     result = await pair.ours.call_tool("structured", {}, FakeRequest())
-    assert result["structuredContent"] == {"always": True}
+    assert (result["isError"], "structuredContent" in result) == (True, False)
+    assert "against the output schema of its tool 'structured'" in text_of(result)
+    with pytest.raises(RuntimeError, match="Invalid structured content"):
+        await pair.direct.call_tool("structured", {})
 
 
 async def test_an_unknown_tool_is_the_servers_own_error(pair: Pair) -> None:

@@ -265,6 +265,8 @@ async def test_a_connection_that_ends_is_seen_at_once_and_its_requests_fail(gree
         assert made.link is None
         with pytest.raises(RuntimeError, match="old exited"):
             await made.request("x", None, 2)
+        await anyio.wait_all_tasks_blocked()
+        assert server.open == 0  # what it held is not kept until somebody closes it
         await made.close()
         assert server.open == 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
+from gaia_bridge.outbound import suspension
 from gaia_bridge.outbound.restarts import Restarts
 from gaia_bridge.outbound.supervisor import Supervisor
 from gaia_bridge.outbound.transport import LaunchError, UpstreamError
@@ -41,11 +42,11 @@ class Connection:
     """A connection that answers pings as it is told."""
 
     def __init__(self) -> None:
-        self.pings = 0
+        self.asked_at: list[float] = []
         self.ping_error: Exception | None = None
 
     async def ping(self) -> float:
-        self.pings += 1
+        self.asked_at.append(anyio.current_time())
         await anyio.sleep(1)
         if self.ping_error is not None:
             raise self.ping_error
@@ -398,7 +399,7 @@ async def test_a_server_that_leaves_requests_unanswered_but_answers_a_ping_is_ke
             assert await supervisor.connection(0) is connection
             await anyio.sleep(2)
             assert supervisor.status == SourceStatus(READY)
-        assert (connection.pings, supervisor.starts) == (2, 1)
+        assert (len(connection.asked_at), supervisor.starts) == (2, 1)
     assert server.states == [STARTING, READY, DEGRADED, READY, DEGRADED, READY]
 
 
@@ -416,6 +417,43 @@ async def test_a_server_that_does_not_answer_a_ping_either_is_restarted() -> Non
         assert await supervisor.connection(5) is server.connections[1]
         supervisor.unanswered(connection)  # about a connection that is gone
         assert supervisor.status.state is READY
+
+
+@pytest.mark.requirement("F-123")
+async def test_after_a_suspension_every_server_is_asked_once_and_not_all_at_the_same_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = [Server() for _ in range(20)]
+    asleep = 0.0
+    monkeypatch.setattr(suspension, "clock", lambda: anyio.current_time() + asleep)
+    async with AsyncExitStack() as stack:
+        supervisors = [await stack.enter_async_context(supervised(server, lazy=False)) for server in servers]
+        idle = await stack.enter_async_context(supervised(Server(), at_once=False))
+        pings = [server.connections[0].asked_at for server in servers]
+        await anyio.sleep(1_000)
+        assert pings == [[]] * 20
+        asleep = 60.0
+        await anyio.sleep(1_000)
+        times = [asked for [asked] in pings]
+        assert LIMITS.resume_spread / 4 < max(times) - min(times) < LIMITS.resume_spread + 1
+        assert len(set(times)) == 20
+        assert [supervisor.starts for supervisor in supervisors] == [1] * 20
+        assert idle.starts == 0
+
+
+@pytest.mark.requirement("F-123")
+async def test_a_server_that_did_not_survive_a_suspension_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    asleep = 0.0
+    monkeypatch.setattr(suspension, "clock", lambda: anyio.current_time() + asleep)
+    async with supervised(server := Server(), lazy=False) as supervisor:
+        server.connections[0].ping_error = UpstreamError("did not answer ping within 15 s")
+        asleep = 60.0
+        while supervisor.status.state is READY:  # noqa: ASYNC110
+            await anyio.sleep(0.1)
+        assert supervisor.status == SourceStatus(
+            BACKOFF, "it did not answer ping within 15 s, after this process was suspended"
+        )
+        assert await supervisor.connection(5) is server.connections[1]
 
 
 async def test_an_answer_in_between_starts_the_count_anew() -> None:

@@ -9,17 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
-import psutil
 import pytest
 
 from gaia_bridge.model import HttpServerSpec, ServerOptions, SourceState
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
-from tests.bridge.outbound.test_faults import left_over
-from tests.outbound_helpers import FakeRequest, raw_server, running, text_of, until
+from tests.outbound_helpers import FakeRequest, running, text_of, until
 from tests.servers.evil_http import Exchange, evil_http
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 LIMITS = UpstreamLimits(backoff_start=0.02, backoff_cap=0.1, call_timeout=2, ping_timeout=0.5, http_keep_alive=0.01)
 
@@ -35,6 +33,8 @@ class McpServer:
         self.away = False
         """Whether it resets every connection."""
         self.forgets_always = False
+        self.fault = ""
+        """How it answers a call, as a path of the evil server."""
 
     async def serve(self, exchange: Exchange) -> None:
         """Serve one HTTP request."""
@@ -71,6 +71,9 @@ class McpServer:
             await exchange.answer(exchange.result(tools=[{"name": "work", "inputSchema": {"type": "object"}}]))
         elif method == "tools/call" and self.forgets_always:
             await exchange.answer(status=404, kind=None)
+        elif method == "tools/call" and self.fault:
+            exchange.path = self.fault.split("/")
+            await exchange.server.faults[exchange.path[0]](exchange)
         elif method == "tools/call":
             self.worked += 1
             await exchange.answer(exchange.result(content=[{"type": "text", "text": f"work {self.worked}"}]))
@@ -85,23 +88,14 @@ async def say(upstream: Upstream, tool: str = "work") -> str:
 
 @asynccontextmanager
 async def served(limits: UpstreamLimits = LIMITS) -> AsyncGenerator[tuple[McpServer, Upstream]]:
-    """An upstream over HTTP beside a child that works; in the end, both leave nothing behind."""
+    """An upstream over HTTP."""
     server = McpServer()
-    async with running(raw_server(), LIMITS):
-        pass  # what the first child needs once
-    before = left_over()
     async with evil_http() as http:
         http.faults["mcp"] = server.serve
-        async with (
-            running(replace(raw_server(), name="good"), LIMITS) as good,
-            running(HttpServerSpec("up", http.url("mcp"), options=ServerOptions(lazy=False)), limits) as upstream,
-        ):
+        spec = HttpServerSpec("up", http.url("mcp"), options=ServerOptions(lazy=False))
+        async with running(spec, limits) as upstream:
             yield server, upstream
-            with anyio.fail_after(1):
-                assert int(await say(good, "pid")) > 0
         await http.until_all_closed()
-    assert left_over()[1:] == before[1:]
-    assert psutil.Process().num_fds() <= before[0] + 1  # a socket of the server's end may take a moment
 
 
 async def in_state(upstream: Upstream, state: SourceState) -> None:
@@ -167,3 +161,47 @@ async def test_a_server_that_is_not_there_at_all_is_tried_on_and_on_and_calls_ar
             assert "cannot be reached" in await say(upstream)
             await until(lambda: upstream.details["starts"] > 8)
             assert upstream.status.state in (SourceState.BACKOFF, SourceState.STARTING)
+
+
+@pytest.mark.requirement(
+    "F-051", "F-052", "F-054", "F-055", "F-057", "F-058", "F-059", "F-060", "F-061", "F-062", "F-064"
+)
+@pytest.mark.requirement("F-068", "F-069", "S-37")
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("status/500", "answered with HTTP 500"),
+        ("status/503/7", "HTTP 503 (Service Unavailable), and asks to be tried again after 7 s"),
+        ("status/429/-1", "HTTP 429 (Too Many Requests) (tool"),
+        ("reset", "whether it did the work is unknown"),
+        ("reset_in_body", "whether it did the work is unknown"),
+        ("drop_in_stream", "whether it did the work is unknown"),
+        ("silent", "did not answer tools/call within 0.3 s"),
+        ("keep_alives", "did not answer tools/call within 0.3 s"),
+        ("drip", "did not answer tools/call within 0.3 s"),
+        ("endless_event", "more than 1000000 bytes"),
+        ("endless_body", "sent more than 1000000 bytes in one answer"),
+        ("bomb/gzip", "sent more than 1000000 bytes in one answer"),
+        ("bomb/br", "'br'"),
+        ("kind/text/html", "text/html"),
+        ("garbage", "broke off"),
+        ("redirect/307/canary", "which is not followed"),
+        ("redirect/302/good", "not followed"),
+        ("empty/202", "and so not at all"),
+        ("wrong_id/999", "answered another request than was made"),
+        ("many_headers", "broke off"),
+        ("long_header", "broke off"),
+    ],
+)
+async def test_whatever_a_server_does_to_a_call_is_that_calls_error_and_no_other_call_suffers(
+    fault: str, words: str
+) -> None:
+    async with served(replace(LIMITS, call_timeout=0.3, message_bytes=1_000_000)) as (server, upstream):
+        server.fault = fault
+        text = await say(upstream)
+        assert text.startswith("upstream 'up' ")
+        assert words in text
+        assert text.endswith("(tool 'work')")
+        server.fault = ""
+        assert await say(upstream) == "work 1"
+        assert (upstream.status.state, upstream.details["starts"], server.opened) == (SourceState.READY, 1, 1)

@@ -447,6 +447,7 @@ async def test_what_is_known_of_it_for_people_has_no_secrets() -> None:
             "requests": 0,
             "subscriptions": 1,
             "errorLines": 0,
+            "lastErrorLines": [],
             "garbageLines": 0,
             "firstGarbage": [],
         }

@@ -20,7 +20,7 @@ from gaia_bridge.outbound.transports.stdio import StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import Role
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
 TESTS = Path(__file__).parents[3]
 

@@ -19,8 +19,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import ClientRole, Era, connect
-from gaia_bridge.outbound.oauth.errors import AuthorizationError
-from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.outbound.transport import AuthorizationError, ConnectionLostError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import (
     QUICK,

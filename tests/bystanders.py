@@ -1,0 +1,149 @@
+"""What every fault has to leave alone: a server beside the one that misbehaves, and this process itself.
+
+A module that injects faults says `pytest.mark.usefixtures("bystander")`; see `tests/bridge/outbound/conftest.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+import psutil
+
+from gaia_bridge.outbound.upstream import Upstream
+from tests.outbound_helpers import FakeRequest, raw_server, running, text_of
+
+__all__ = ["Holdings", "answering", "pid_of", "working_server"]
+
+PATIENCE = 1.0
+"""Seconds in which a server answers, whatever others do meanwhile."""
+
+_PAUSE = 0.05
+"""Seconds between two questions to it."""
+
+SETTLES = 5.0
+"""Seconds in which what is being closed is closed."""
+
+_POOLS = ("AnyIO worker thread", "asyncio_")
+"""How the names of threads begin that the loop keeps for the next time."""
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What this process holds: descriptors, children, threads, and the tasks of the running loop."""
+
+    things: Counter[str]
+    tasks: frozenset[asyncio.Task[Any]]
+
+    @classmethod
+    def now(cls) -> Holdings:
+        """What it holds at this moment. Descriptors are told apart by what they are, and children by their commands."""
+        things = Counter(f"descriptor of {name}" for name in _descriptors())
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                things[f"process {_command(child)}"] += 1
+        things.update(f"thread {thread.name}" for thread in threading.enumerate() if not thread.name.startswith(_POOLS))
+        return cls(things, frozenset(task for task in asyncio.all_tasks() if not _is_of_the_runner(task)))
+
+    def beyond(self, before: Holdings) -> list[str]:
+        """What it holds that it did not hold before."""
+        return [*(self.things - before.things).elements(), *map(repr, self.tasks - before.tasks)]
+
+    async def nothing_more(self) -> None:
+        """Wait until this process holds nothing more than this."""
+        with anyio.move_on_after(SETTLES):
+            while Holdings.now().beyond(self):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        assert not (left := Holdings.now().beyond(self)), left
+
+
+@asynccontextmanager
+async def working_server() -> AsyncGenerator[Upstream]:
+    """A server that does nothing wrong, in a process of its own."""
+    async with running(replace(raw_server(), name="bystander")) as upstream:
+        yield upstream
+
+
+@asynccontextmanager
+async def answering(server: Upstream) -> AsyncGenerator[None]:
+    """See to it that a server answers within a second all the while, and is not restarted."""
+    pid = await pid_of(server)
+    with _waiting_time("self") as ours, _waiting_time(pid) as its:
+        questions = _Questions(server, pid, lambda: time.monotonic() - ours() - its())
+        asking = asyncio.create_task(questions.ask_on(), name="asking the bystander")
+        try:
+            yield
+        finally:
+            asking.cancel()
+            await asyncio.wait([asking])
+        if not asking.cancelled():
+            asking.result()
+        await questions.ask()
+
+
+class _Questions:
+    """What a server is asked again and again. The time until a question is answered begins when it is due: whatever
+    keeps us from asking it counts, but for other programs on the machine.
+    """
+
+    def __init__(self, server: Upstream, pid: str, now: Callable[[], float]) -> None:
+        self._server = server
+        self._pid = pid
+        self._now = now
+        self._due = now()
+
+    async def ask_on(self) -> None:
+        while True:
+            await self.ask()
+            await anyio.sleep(_PAUSE)
+
+    async def ask(self) -> None:
+        with anyio.move_on_after(SETTLES):
+            assert await pid_of(self._server) == self._pid, "the server beside it was restarted"
+        seconds, self._due = self._now() - self._due, self._now() + _PAUSE
+        assert seconds < PATIENCE, f"the server beside it needed {seconds:.2f} s to answer"
+
+
+@contextmanager
+def _waiting_time(process: str) -> Generator[Callable[[], float]]:
+    """Seconds that a process wanted to run while others had the processor; 0 where the system does not tell."""
+    try:
+        descriptor = os.open(f"/proc/{process}/schedstat", os.O_RDONLY)  # once: a test may use up all descriptors
+    except OSError:
+        yield lambda: 0
+        return
+    try:
+        yield lambda: int(os.pread(descriptor, 100, 0).split()[1]) / 1e9
+    finally:
+        os.close(descriptor)
+
+
+async def pid_of(server: Upstream) -> str:
+    return text_of(await server.call_tool("pid", {}, FakeRequest()))
+
+
+def _descriptors() -> list[str]:
+    found: list[str] = []
+    for number in os.listdir("/dev/fd"):
+        try:
+            target = os.readlink(f"/dev/fd/{number}")
+        except OSError:  # the one that lists them; and not every system can tell
+            target = "unknown"
+        found.append(target.partition(":[")[0])
+    return found
+
+
+def _is_of_the_runner(task: asyncio.Task[Any]) -> bool:
+    return getattr(task.get_coro(), "__qualname__", "").startswith("TestRunner.")
+
+
+def _command(process: psutil.Process) -> str:
+    return "that has ended" if process.status() == psutil.STATUS_ZOMBIE else " ".join(process.cmdline())
