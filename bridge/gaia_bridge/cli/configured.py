@@ -53,8 +53,6 @@ class ConfiguredServers:
                 raise error
             logger.error("its servers are left out: %s", error)
         self._tell(report)
-        if self._path is not None and not report.servers and not report.skipped:
-            logger.warning('%s names no servers; expected {"mcpServers": {NAME: {"command": ...}}}', self._path)
         return report.servers
 
     def again(self) -> Sequence[ServerSpec]:

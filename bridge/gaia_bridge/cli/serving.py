@@ -163,6 +163,7 @@ async def _reload_when_asked(reloader: Reloader, *, task_status: TaskStatus[None
     with anyio.open_signal_receiver(signal.SIGHUP) as signals:
         task_status.started()
         async for _ in signals:
+            logger.info("SIGHUP: the configuration is read again")
             await reloader.reload()
 
 

@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-from gaia_bridge.config.documents import servers_of, to_text, with_servers_key
+from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, servers_of, to_text, with_servers_key
 from gaia_bridge.config.entries import NAME_RULE, parse_entry
 from gaia_bridge.config.paths import SERVERS_FILE, default_servers_path, expanded, local_servers_path
 from gaia_bridge.config.problems import EntryError
@@ -271,7 +271,9 @@ class ServersConfig:
             entries = servers_of(document, path)
         except ConfigError as error:
             return Layer(place.kind, path, LayerState.FAILED, error=error)
-        warnings = access_warnings(entries, path, status)
+        warnings = list(access_warnings(entries, path, status))
+        if document and SERVERS_KEY not in document and LEGACY_SERVERS_KEY not in document:
+            warnings.append(f'{path} names no servers; expected {{"mcpServers": {{NAME: {{"command": ...}}}}}}')
         return Layer(place.kind, path, LayerState.LOADED, entries, warnings=tuple(warnings))
 
     def _layer_for(self, kind: LayerKind) -> Layer:

@@ -75,6 +75,7 @@ class Catalog:
         self._sources: dict[str, tuple[Source, Callable[[], None]]] = {}
         self._listeners: list[ChangeListener] = []
         self._view = _View()
+        self._warned: frozenset[str] = frozenset()
 
     @property
     def sources(self) -> list[Source]:
@@ -222,10 +223,11 @@ class Catalog:
 
     def _recompile(self) -> None:
         sources = self.sources
+        warnings: list[str] = []
         self._view = _View(
-            tools=_named("tool", sources, self._policy, lambda source: source.offer.tools),
-            prompts=_named("prompt", sources, self._policy, lambda source: source.offer.prompts),
-            resources=_first_of_each(sources),
+            tools=_named("tool", sources, self._policy, lambda source: source.offer.tools, warnings),
+            prompts=_named("prompt", sources, self._policy, lambda source: source.offer.prompts, warnings),
+            resources=_first_of_each(sources, warnings),
             templates=tuple(
                 (_parsed(definition["uriTemplate"]), _Target(source, definition["uriTemplate"], dict(definition)))
                 for source in sources
@@ -233,6 +235,10 @@ class Catalog:
             ),
             capabilities=frozenset[str]().union(*(source.offer.capabilities for source in sources)),
         )
+        for warning in warnings:
+            if warning not in self._warned:  # the view is compiled with every change
+                logger.warning("%s", warning)
+        self._warned = frozenset(warnings)
 
 
 def _found(targets: Mapping[str, _Target], name: str, kind: str) -> tuple[Source, str]:
@@ -247,31 +253,30 @@ def _named(
     sources: Iterable[Source],
     policy: NamingPolicy,
     definitions: Callable[[Source], Iterable[Mapping[str, Any]]],
+    warnings: list[str],
 ) -> dict[str, _Target]:
     known: dict[SourceName, tuple[Source, Mapping[str, Any]]] = {}
     for source in sources:
         for definition in definitions(source):
             known[SourceName(source.name, source.kind, definition["name"])] = (source, definition)
     assigned, collided = assign_names(known, policy)
-    for item in collided:
-        logger.warning(
-            "%s %s of %s is published under a qualified name: its own is taken", kind, item.name, item.source
-        )
+    warnings += [
+        f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"
+        for item in collided
+    ]
     return {
         public: _Target(known[item][0], item.name, {**known[item][1], "name": public})
         for public, item in assigned.items()
     }
 
 
-def _first_of_each(sources: Iterable[Source]) -> dict[str, _Target]:
+def _first_of_each(sources: Iterable[Source], warnings: list[str]) -> dict[str, _Target]:
     resources: dict[str, _Target] = {}
     for source in sources:
         for definition in source.offer.resources:
             uri: str = definition["uri"]
             if uri in resources:
-                logger.warning(
-                    "resource %s of %s is hidden by that of %s", uri, source.name, resources[uri].source.name
-                )
+                warnings.append(f"resource {uri} of {source.name} is hidden by that of {resources[uri].source.name}")
             else:
                 resources[uri] = _Target(source, uri, dict(definition))
     return resources

@@ -348,19 +348,12 @@ class Upstream:
         """Open a connection."""
         self._last_lines.clear()
         era, self._era = self._era, None  # forgotten unless it proves right
-        try:
-            async with connect(self._transport, self._role, self._limits, era=era) as connection:
-                self._connection, self._era = connection, connection.greeting.era
-                try:
-                    yield connection
-                finally:
-                    self._connection = None
-        except ConnectionLostError as error:
-            if self._era is not None:
-                raise
-            # Which request of the handshake it was does not matter, and none of them does any work.
-            ending = str(error).partition(" before it answered")[0]
-            raise UpstreamError(f"{ending} before it completed the handshake") from None
+        async with connect(self._transport, self._role, self._limits, era=era) as connection:
+            self._connection, self._era = connection, connection.greeting.era
+            try:
+                yield connection
+            finally:
+                self._connection = None
 
     async def prepare(self, connection: Connection) -> None:
         """Read its lists, and subscribe again to what somebody listens to."""

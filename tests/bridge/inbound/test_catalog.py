@@ -70,6 +70,19 @@ def test_a_collision_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
+def test_a_collision_is_logged_once_while_it_lasts_and_again_when_it_comes_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    two = FixedSource("two", "a")
+    view = catalog(FixedSource("one", "a"), two)
+    for name in ("three", "four"):
+        view.add(FixedSource(name, name))
+    assert len(caplog.records) == 1
+    view.remove(two.name)
+    view.add(two)
+    assert len(caplog.records) == 2
+
+
 @pytest.mark.requirement("S1-10")
 def test_a_definition_is_shown_as_declared_but_for_its_public_name() -> None:
     rich: JSON = {"name": "a", "title": "A", "inputSchema": {"type": "object", "$defs": {"x": True}}, "_meta": {"k": 1}}

@@ -26,8 +26,38 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "disable", "enable", "remove"]
 
+_NAME_AND_PROGRAM = 2
 
-@click.command(context_settings={"ignore_unknown_options": True})
+
+class _WithCommandLine(click.Command):
+    """A command whose last argument is a command line with options of its own.
+
+    The options that follow its first word are ours as long as they are known here; from the first word on that is not
+    one of them, everything is the program's, whatever it looks like.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `--` in front of what is the program's."""
+        takes_value = {
+            name: not option.is_flag
+            for option in self.params
+            if isinstance(option, click.Option)
+            for name in (*option.opts, *option.secondary_opts)
+        } | dict.fromkeys(ctx.help_option_names, False)
+        place, words = 0, 0
+        while place < len(args) and args[place] != "--":
+            option, equals, _ = args[place].partition("=")
+            if option in takes_value:
+                place += 1 + (takes_value[option] and not equals)
+            elif words == _NAME_AND_PROGRAM:
+                args = [*args[:place], "--", *args[place:]]
+                break
+            else:
+                place, words = place + 1, words + 1
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_WithCommandLine, context_settings={"ignore_unknown_options": True})
 @click.argument("name")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...|URL")
 @click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable that the program sees; repeatable.")
@@ -56,7 +86,8 @@ def add(
 ) -> int:
     """Try a server, and keep it in the configuration if it works.
 
-    COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell.
+    COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell. Options stand before
+    COMMAND or right after its first word; what comes after its second word, or after --, belongs to the program.
     Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
     """
     from gaia_bridge.config import EntryError, LayerKind, ServersConfig, parse_entry
@@ -100,9 +131,11 @@ def add(
 def remove(name: str, config: Path | None, as_json: bool) -> int:
     """Take a server out of the configuration."""
     servers = configured(config)
-    if servers.owner(name) is None:
-        entry_of_server(servers, name)
-    return _done("removed", name, servers.remove(name), as_json)
+    owner, _ = entry_of_server(servers, name)
+    paths = servers.remove(name, of=owner.kind)
+    if (other := servers.owner(name)) is not None:
+        click.echo(printable(f"note: {other.path} lists {name} too, and that entry counts from now on"), err=True)
+    return _done("removed", name, paths, as_json)
 
 
 @click.command()

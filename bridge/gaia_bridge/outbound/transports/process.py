@@ -301,4 +301,7 @@ def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError
     if spec.cwd is not None and error.filename == spec.cwd:
         return LaunchError(f"cannot be started in its working directory {spec.cwd!r}: {problem}")
     text = f"cannot be started: {spec.command!r}: {problem}"
+    if isinstance(error, FileNotFoundError):
+        words = len(spec.command.split()) > 1
+        text += "; the words after the program belong into args" if words else "; is it installed, and on the PATH?"
     return UpstreamError(text) if error.errno in _PASSING else LaunchError(text)

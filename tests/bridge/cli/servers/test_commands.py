@@ -401,3 +401,51 @@ def test_a_file_that_is_not_there_is_told_apart_from_one_without_the_server(run:
     code, _, err = run(command, "raw", "--config", "missing.json")
     assert code == 78
     assert "there is no such file" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ("docker", "run", "-i", "--rm", "-e", "TOKEN", "image"),
+            {"command": "docker", "args": ["run", "-i", "--rm", "-e", "TOKEN", "image"]},
+        ),
+        (
+            ("docker", "run", "-e", "TOKEN=abc", "image"),
+            {"command": "docker", "args": ["run", "-e", "TOKEN=abc", "image"]},
+        ),
+        (
+            ("python", "-m", "thing", "--config", "x.json"),
+            {"command": "python", "args": ["-m", "thing", "--config", "x.json"]},
+        ),
+        (
+            ("thing", "--env", "A=1", "--zone", "UTC"),
+            {"command": "thing", "args": ["--zone", "UTC"], "env": {"A": "1"}},
+        ),
+        (
+            ("--env=A=1", "thing", "--", "--env", "B=2"),
+            {"command": "thing", "args": ["--env", "B=2"], "env": {"A": "1"}},
+        ),
+        (("thing --zone UTC", "--timeout", "5"), {"command": "thing", "args": ["--zone", "UTC"], "timeout": 5.0}),
+    ],
+)
+def test_options_of_the_program_stay_with_the_program(run: Run, words: tuple[str, ...], expected: Any) -> None:
+    code, _, err = run("add", "--no-connect", "it", *words)
+    assert (code, err) == (0, "")
+    assert entries() == {"it": expected}
+
+
+def test_removing_touches_the_file_whose_entry_counts_and_says_what_counts_now(run: Run) -> None:
+    run("add", "raw", COMMAND, "--global", "--no-connect")
+    run("add", "raw", COMMAND, "--local", "--no-connect", "--force")
+    code, out, err = run("remove", "raw")
+    assert (code, out) == (0, f"removed raw from {Path('mcp_servers.json').absolute()}\n")
+    assert "lists raw too, and that entry counts from now on" in err
+    assert list(entries()) == ["raw"]
+
+
+def test_a_file_that_lists_no_servers_is_told(run: Run) -> None:
+    Path("odd.json").write_text('{"mcpservers": {"raw": {"command": "x"}}}', encoding="utf-8")
+    code, _, err = run("list", "--config", "odd.json")
+    assert code == 0
+    assert 'names no servers; expected {"mcpServers": {NAME: {"command": ...}}}' in err
