@@ -21,7 +21,6 @@ from gaia_bridge.cli.servers.naming import (
 from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
-    from gaia_bridge.config import ServersConfig
     from gaia_bridge.jsontypes import JSON
 
 __all__ = ["add", "disable", "enable", "remove"]
@@ -90,7 +89,7 @@ def add(
     COMMAND or right after its first word; what comes after its second word, or after --, belongs to the program.
     Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
     """
-    from gaia_bridge.config import EntryError, LayerKind, ServersConfig, parse_entry
+    from gaia_bridge.config import EntryError, LayerKind, ServersConfig, TrustStore, parse_entry
     from gaia_bridge.errors import ConfigError, ServerUnavailableError
 
     entry = _entry(command, _pairs("--env", "=", env), _pairs("--header", ":", header), sse, cwd)
@@ -100,8 +99,9 @@ def add(
     to = None if local is None or config else (LayerKind.LOCAL if local else LayerKind.GLOBAL)
     if not force and (owner := servers.owner(name)) is not None:
         raise ConfigError(str(owner.path), f"there is a server {name!r} already", "--force replaces it")
+    target = servers.target(name, to)
     try:
-        parsed = parse_entry(name, entry, servers.target(name, to).path.parent)
+        parsed = parse_entry(name, entry, target.path.parent)
     except EntryError as error:
         raise ConfigError(f"server {name!r}", str(error)) from None
     for warning in parsed.warnings:
@@ -119,8 +119,9 @@ def add(
         introduced = " ".join(str(found.greeting.info.get(key, "")) for key in ("name", "version"))
         said = f"{one_line(introduced) or 'a server'}, MCP {found.greeting.revision}"
         click.echo(f"{said}: {number} tool{'' if number == 1 else 's'}", err=as_json)
-    path = servers.add(name, entry, to=to, replace=force)
-    _approve(servers, name)
+    path = servers.add(name, entry, to=target.kind, replace=force)
+    if target.kind is LayerKind.LOCAL:
+        TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again (S-25)
     return _done("added", name, [path], as_json)
 
 
@@ -157,14 +158,9 @@ def disable(name: str, config: Path | None, as_json: bool) -> int:
 
 
 def _set_disabled(name: str, config: Path | None, disabled: bool, as_json: bool) -> int:
-    from gaia_bridge.config import LayerKind, TrustStore
-
     servers = configured(config)
-    layer, entry = entry_of_server(servers, name)
-    approved = layer.kind is not LayerKind.LOCAL or TrustStore().is_approved(layer.path, name, entry)
+    entry_of_server(servers, name)
     path = servers.set_disabled(name, disabled)
-    if approved:
-        _approve(servers, name)
     return _done("disabled" if disabled else "enabled", name, [path], as_json)
 
 
@@ -177,16 +173,6 @@ def _done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
         for path in paths:
             click.echo(printable(f"{what} {name} {preposition} {path}"))
     return ExitCode.OK
-
-
-def _approve(servers: ServersConfig, name: str) -> None:
-    """What the user typed need not be shown to the user again (S-25)."""
-    from gaia_bridge.config import LayerKind, TrustStore
-
-    servers.reload()
-    layer, entry = entry_of_server(servers, name)
-    if layer.kind is LayerKind.LOCAL:
-        TrustStore().approve(layer.path, name, entry)
 
 
 def _entry(command: tuple[str, ...], env: dict[str, str], headers: dict[str, str], sse: bool, cwd: str | None) -> JSON:

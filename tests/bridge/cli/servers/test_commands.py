@@ -305,6 +305,17 @@ def test_an_approval_can_be_taken_back_and_what_the_user_added_needs_none(run: R
     assert "lists no server 'other' (there are: raw)" in err
 
 
+@pytest.mark.requirement("S-25", "C-18")
+def test_adding_a_server_approves_nothing_else_of_that_name(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    project(time={"command": "strange"})
+    assert run("add", "time", "uvx mcp-server-time", "--global", "--force", "--no-connect")[0] == 0
+    assert run("trust", "--list")[1] == "time: not approved\n"
+    assert run("disable", "time")[0] == run("enable", "time")[0] == 0
+    assert run("trust", "--list")[1] == "time: not approved\n"
+
+
 def test_there_is_nothing_to_log_in_to_at_a_program(run: Run) -> None:
     run("add", "raw", COMMAND, "--no-connect")
     code, _, err = run("login", "raw")
