@@ -130,8 +130,9 @@ def _digest(file: Path, name: str, entry: JSON) -> str:
 
 
 def _resolved(file: Path) -> Path:
-    """The file that is really meant, however it was named."""
-    return file.resolve()
+    """Where the file is, however its folder was named. A link in another folder is another file: relative paths of its
+    entries begin there, so that they lead to other programs."""
+    return file.parent.resolve() / file.name
 
 
 def _without(approved: JSON, place: str, name: str) -> JSON:

@@ -88,6 +88,17 @@ def test_a_file_is_the_same_however_it_is_reached(tmp_path: Path) -> None:
     assert trust.is_approved(tmp_path / "link" / "f.json", "x", ENTRY)
 
 
+@pytest.mark.requirement("S-25", "C-18")
+def test_a_link_to_an_approved_file_is_not_approved_where_its_relative_paths_lead_elsewhere(tmp_path: Path) -> None:
+    for folder in ("own", "strange"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "strange" / "f.json").symlink_to("../own/f.json")
+    entry = {"command": "python3", "args": ["server.py"]}
+    trust = TrustStore()
+    trust.approve(tmp_path / "own" / "f.json", "x", entry)
+    assert not trust.is_approved(tmp_path / "strange" / "f.json", "x", entry)
+
+
 def test_how_a_server_is_used_may_change() -> None:
     trust = TrustStore()
     trust.approve(FILE, "x", ENTRY)
