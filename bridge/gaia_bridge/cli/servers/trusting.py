@@ -58,11 +58,18 @@ def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_j
 
 
 def _file() -> Layer:
-    """The project's file."""
-    from gaia_bridge.config import LayerKind
+    """The project's file.
 
-    [local] = [layer for layer in configured(None).layers if layer.kind is LayerKind.LOCAL]
-    return local
+    Raises:
+        ConfigError: In this folder, it is the user's own.
+    """
+    from gaia_bridge.config import LayerKind
+    from gaia_bridge.errors import ConfigError
+
+    *_, top = configured(None).layers
+    if top.kind is not LayerKind.LOCAL:
+        raise ConfigError(str(top.path), "is your own file, which needs no approval", "change to a project's folder")
+    return top
 
 
 def _listed(file: Layer, names: tuple[str, ...]) -> dict[str, JSON]:

@@ -291,6 +291,14 @@ def test_a_server_of_the_project_is_used_once_its_launch_line_was_approved_and_a
     )
 
 
+def test_in_the_folder_of_the_users_own_file_there_is_nothing_to_approve(run: Run, monkeypatch: Any) -> None:
+    Path(".gaia").mkdir()
+    monkeypatch.chdir(".gaia")
+    project(time={"command": "uvx"})
+    code, _, err = run("trust", "--list")
+    assert (code, "is your own file, which needs no approval" in err) == (78, True)
+
+
 @pytest.mark.requirement("S-25")
 def test_an_approval_can_be_taken_back_and_what_the_user_added_needs_none(run: Run) -> None:
     project()
