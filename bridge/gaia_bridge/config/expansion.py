@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from gaia_bridge.config.reading import read_bytes
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 
-__all__ = ["Expander", "is_plain_reference"]
+__all__ = ["MAX_SECRET", "Expander", "is_plain_reference", "referenced_files"]
 
 MAX_SECRET: Final = 64 * 1024
 """Bytes of a file that is named as a value; keys and certificates have a few KiB."""
@@ -33,6 +33,32 @@ _KNOWN_FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR}, ${file:/path} or ${k
 def is_plain_reference(value: str) -> bool:
     """Whether a value only says where something is to be found, so that it can be shown."""
     return _PLAIN.fullmatch(value) is not None
+
+
+def referenced_files(entry: JSON, keys: Iterable[str]) -> list[str]:
+    """The files whose content is filled in, as the entry names them.
+
+    Args:
+        entry: An entry of a configuration file.
+        keys: Which of its values are looked at.
+    """
+    references = (
+        reference for key in keys for text in _texts(entry.get(key)) for reference in _REFERENCE.findall(text)
+    )
+    return sorted({reference.removeprefix("file:") for reference in references if reference.startswith("file:")})
+
+
+def _texts(value: object) -> Iterator[str]:
+    """All texts in a value."""
+    values = [value]
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            yield value
+        elif is_array(value):
+            values += value
+        elif is_object(value):
+            values += value.values()
 
 
 class Expander:

@@ -9,10 +9,13 @@ from typing import Any, Final
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import OAuthOptions, ServerSpec, StdioServerSpec
 
-__all__ = ["LAUNCH_KEYS", "digest", "fingerprint", "launch_line"]
+__all__ = ["LAUNCH_KEYS", "PROGRAM_KEYS", "digest", "fingerprint", "launch_line"]
 
 LAUNCH_KEYS: Final = ("type", "command", "args", "env", "cwd", "inherit_env", "url", "headers", "oauth")
 """What an entry says about how its server is reached."""
+
+PROGRAM_KEYS: Final = ("command", "args", "env", "cwd", "url")
+"""Those of them whose values are filled in and decide which server that is."""
 
 
 def fingerprint(spec: ServerSpec) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from gaia_bridge.config.expansion import is_plain_reference
+from gaia_bridge.config.expansion import is_plain_reference, referenced_files
 from gaia_bridge.config.logins import PUBLIC_OAUTH_KEYS
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.redact import MASK
@@ -98,14 +98,18 @@ def launch_line_text(entry: JSON) -> str:
 
 def launch_warnings(entry: JSON) -> list[str]:
     """What to look at twice before approving an entry."""
+    found = [
+        f"{_exact(name)} is a file that is filled in; look at it as well: it is approved as it is now"
+        for name in referenced_files(entry, ("command", "args", "cwd", "url"))
+    ]
     command = entry.get("command")
     if not isinstance(command, str):
-        return []
+        return found
     args: list[Any] = entry["args"] if is_array(entry.get("args")) else []
     words = [command, *(arg for arg in args if isinstance(arg, str))]
     env = entry.get("env")
     names = sorted(_CHANGES_PROGRAMS & {name.upper() for name in env}) if is_object(env) else []
-    found = [
+    found += [
         *_program_warnings(words),
         *(f"{name} makes the program run other code than its own" for name in names),
         *(f"{_exact(word)} is where keys and passwords are" for word in words if _KEYS_AND_PASSWORDS.search(word)),

@@ -1,12 +1,14 @@
 """Which servers of a project the user has approved (S-25, C-18, C-19).
 
 A project's configuration comes with the project, so whoever wrote that decides what would be started. An approval holds
-for one launch line of one server in one file, exactly as it is written there; any change voids it. The file with the
-approvals lies in the home folder and holds hashes only; nothing in a project can add to it.
+for one launch line of one server in one file, exactly as it is written there, and for what files are filled into it;
+any change voids it. The file with the approvals lies in the home folder and holds hashes only; nothing in a project can
+add to it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -14,9 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from gaia_bridge.config.fingerprints import digest, launch_line
-from gaia_bridge.config.paths import default_trust_path
-from gaia_bridge.config.reading import JsonFile, read_json, writable_by_others
+from gaia_bridge.config.expansion import MAX_SECRET, referenced_files
+from gaia_bridge.config.fingerprints import PROGRAM_KEYS, digest, launch_line
+from gaia_bridge.config.paths import default_trust_path, expanded
+from gaia_bridge.config.reading import JsonFile, read_bytes, read_json, writable_by_others
 from gaia_bridge.config.writing import edit_json
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import JSON, is_object
@@ -24,6 +27,7 @@ from gaia_bridge.jsontypes import JSON, is_object
 __all__ = ["TrustStore"]
 
 _APPROVED: Final = "approved"
+_FILLED_IN: Final = "filled_in"
 
 
 class TrustStore:
@@ -61,7 +65,8 @@ class TrustStore:
         """
         if self._approved is None:
             self._approved = self._read()
-        return is_object(self._approved.get(_digest(file, name, entry)))
+        approval: object = self._approved.get(_digest(file, name, entry))
+        return is_object(approval) and approval.get(_FILLED_IN) == _filled_in(file, entry)
 
     def approve(self, file: Path, name: str, entry: JSON) -> None:
         """Remember that the user approved a launch line. An earlier one of that server is forgotten.
@@ -77,6 +82,8 @@ class TrustStore:
         place = str(_resolved(file))
         when = datetime.now(UTC).isoformat(timespec="seconds")
         approval = {"file": place, "server": name, "time": when}
+        if (filled_in := _filled_in(file, entry)) is not None:
+            approval[_FILLED_IN] = filled_in
 
         def change(approved: JSON) -> JSON:
             return {**_without(approved, place, name), _digest(file, name, entry): approval}
@@ -127,6 +134,23 @@ class TrustStore:
 
 def _digest(file: Path, name: str, entry: JSON) -> str:
     return digest([str(_resolved(file)), name, launch_line(entry)])
+
+
+def _filled_in(file: Path, entry: JSON) -> str | None:
+    """What the files hold that decide what is started or reached; `None` if there are none.
+
+    What only says who we are, to whom the launch line names, may change: keys are exchanged from time to time.
+    """
+    names = referenced_files(entry, PROGRAM_KEYS)
+    return digest([[name, _content(file.parent, name)] for name in names]) if names else None
+
+
+def _content(folder: Path, name: str) -> str | None:
+    try:
+        content, _ = read_bytes(folder / expanded(Path(name)), MAX_SECRET)
+    except ConfigError:
+        return None
+    return hashlib.sha256(content).hexdigest()
 
 
 def _resolved(file: Path) -> Path:

@@ -107,6 +107,17 @@ def test_what_can_do_harm_is_pointed_out(command: str, args: list[str], expected
     assert expected in launch_warnings({"command": command, "args": args})
 
 
+@pytest.mark.requirement("S-25")
+def test_a_file_that_decides_what_is_started_is_pointed_out() -> None:
+    entry = {"command": "${file:cmd}", "args": ["-v", "${file:a b}"], "env": {"TOKEN": "${file:token}"}}
+    assert launch_warnings(entry) == [
+        f"{name} is a file that is filled in; look at it as well: it is approved as it is now"
+        for name in ("'a b'", "cmd")
+    ]
+    [warning] = launch_warnings({"url": "${file:url}"})
+    assert warning.startswith("url is a file")
+
+
 @pytest.mark.requirement("F-046")
 def test_variables_that_change_programs_are_pointed_out() -> None:
     entry = {"command": "a", "env": {"LD_PRELOAD": "x", "PYTHONPATH": "y", "Path": "z", "TOKEN": "t"}}

@@ -99,6 +99,47 @@ def test_a_link_to_an_approved_file_is_not_approved_where_its_relative_paths_lea
     assert not trust.is_approved(tmp_path / "strange" / "f.json", "x", entry)
 
 
+@pytest.mark.requirement("S-25", "C-18")
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "${file:x}"},
+        {"command": "npx", "args": ["--from=${file:x}"]},
+        {"command": "npx", "env": {"NODE_OPTIONS": "${file:./x}"}},
+        {"command": "npx", "cwd": "/srv/${file:x}"},
+        {"url": "https://${HOST}/${file:x}"},
+    ],
+)
+def test_what_a_file_fills_into_the_launch_line_is_approved_with_it(entry: dict[str, Any], tmp_path: Path) -> None:
+    file, trust = tmp_path / "f.json", TrustStore()
+    trust.approve(file, "x", entry)  # the file is not there: whatever comes was not seen
+    for content in ("one", "two"):
+        (tmp_path / "x").write_text(content, encoding="utf-8")
+        assert not trust.is_approved(file, "x", entry)
+        trust.approve(file, "x", entry)
+        assert trust.is_approved(file, "x", entry)
+
+
+def test_a_key_that_is_only_sent_may_be_exchanged(tmp_path: Path) -> None:
+    entry = {
+        "url": "https://example.com",
+        "headers": {"Authorization": "${file:x}"},
+        "oauth": {"clientId": "${file:x}"},
+    }
+    trust = TrustStore()
+    trust.approve(tmp_path / "f.json", "x", entry)
+    (tmp_path / "x").write_text("another", encoding="utf-8")
+    assert trust.is_approved(tmp_path / "f.json", "x", entry)
+
+
+@pytest.mark.requirement("C-19")
+def test_no_file_is_read_for_a_launch_line_that_was_not_approved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gaia_bridge.config.trust.read_bytes", None)  # who calls it, fails
+    assert not TrustStore().is_approved(tmp_path / "f.json", "x", {"command": "${file:x}"})
+
+
 def test_how_a_server_is_used_may_change() -> None:
     trust = TrustStore()
     trust.approve(FILE, "x", ENTRY)
