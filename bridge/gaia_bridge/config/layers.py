@@ -351,10 +351,10 @@ def _resolved(
 def _check_usable(layer: Layer, name: str, entry: object, trust: TrustStore | None) -> None:
     if is_disabled(entry):
         raise EntryError("disabled")
-    if trust is None or layer.kind is not LayerKind.LOCAL:
+    if trust is None or layer.kind is not LayerKind.LOCAL or not is_object(entry):
         return
     try:
-        approved = is_object(entry) and trust.is_approved(layer.path, name, entry)
+        approved = trust.is_approved(layer.path, name, entry)
     except ConfigError as error:
         raise EntryError(
             f"a file of this project lists it, and whether it was approved cannot be told: {error}"

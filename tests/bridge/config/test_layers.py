@@ -366,6 +366,15 @@ def test_warnings_name_the_file_and_the_server(project: Path) -> None:
     assert ServersConfig().resolve().warnings == (f"{global_file()}: server a: 'autoApprove' is not known",)
 
 
+def test_an_entry_that_is_no_entry_needs_another_one_and_no_approval(project: Path) -> None:
+    written(project, {"mcpServers": {"a": [1], "b": None}})
+    report = ServersConfig().resolve({}, TrustStore())
+    assert report.skipped == (
+        ("a", "the entry is a list; expected an object"),
+        ("b", "the entry is null; expected an object"),
+    )
+
+
 @pytest.mark.requirement("S-25", "C-19")
 def test_a_projects_servers_count_only_when_approved(project: Path) -> None:
     everywhere({"a": A})
