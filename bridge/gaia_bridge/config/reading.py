@@ -125,8 +125,7 @@ def _parsed(path: Path, text: str) -> JSON:
         )
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
-        problem = f"line {error.lineno}, column {error.colno} is not valid JSON: {error.msg}"
-        raise ConfigError(place, problem, _STRICT_JSON) from None
+        raise ConfigError(place, f"is not valid JSON: {error.msg}", _STRICT_JSON) from None
     except EntryError as problem:
         raise ConfigError(str(path), str(problem)) from None
     except RecursionError:
