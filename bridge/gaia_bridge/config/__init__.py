@@ -7,7 +7,7 @@ from gaia_bridge.config.fingerprints import fingerprint
 from gaia_bridge.config.launch_lines import launch_line_text, launch_warnings
 from gaia_bridge.config.layers import Layer, LayerKind, LayerReport, LayerState, LoadReport, ServersConfig
 from gaia_bridge.config.paths import current_folder, default_servers_path, local_servers_path
-from gaia_bridge.config.problems import EntryError
+from gaia_bridge.config.problems import EntryError, MissingReferenceError
 from gaia_bridge.config.reading import read_json_file
 from gaia_bridge.config.servers_file import ServersFile, SkippedServer, load_servers, parse_servers
 from gaia_bridge.config.trust import TrustStore
@@ -19,6 +19,7 @@ __all__ = [
     "LayerReport",
     "LayerState",
     "LoadReport",
+    "MissingReferenceError",
     "ParsedEntry",
     "ServersConfig",
     "ServersFile",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gaia_bridge.config.paths import expanded
-from gaia_bridge.config.problems import EntryError
+from gaia_bridge.config.problems import EntryError, MissingReferenceError
 from gaia_bridge.config.reading import read_bytes
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
@@ -136,7 +136,7 @@ class Expander:
         if default is not None:
             return default
         if value is None:
-            raise EntryError(f"{place} needs the environment variable {name}, which is not set")
+            raise MissingReferenceError(f"{place} needs the environment variable {name}, which is not set")
         return value
 
     def _from_file(self, place: str, name: str) -> str:
@@ -144,9 +144,9 @@ class Expander:
             content, _ = read_bytes(self._folder / expanded(Path(name)), MAX_SECRET)
             text = content.decode("utf-8")
         except ConfigError as error:
-            raise EntryError(f"{place} needs a file: {error}") from None
+            raise MissingReferenceError(f"{place} needs a file: {error}") from None
         except UnicodeDecodeError as error:
-            raise EntryError(f"{place} needs a file: {name}: byte {error.start + 1} is not UTF-8") from None
+            raise MissingReferenceError(f"{place} needs a file: {name}: byte {error.start + 1} is not UTF-8") from None
         # One line end, as every editor adds one; more of them may be part of the value.
         return text.removesuffix("\n").removesuffix("\r")
 
@@ -164,12 +164,14 @@ def _from_keyring(place: str, reference: str) -> str:
         keyring: Any = importlib.import_module("keyring")
     except ImportError:
         hint = "run: pip install 'gaia-mcp-bridge[keyring]'"
-        raise EntryError(f"{place} needs the keyring, and the package for it is not installed; {hint}") from None
+        raise MissingReferenceError(
+            f"{place} needs the keyring, and the package for it is not installed; {hint}"
+        ) from None
     try:
         value: object = keyring.get_password(service, name)
     except Exception as error:
         # A backend of the desktop may fail in any way; its words may repeat what it was asked for, not what it holds.
-        raise EntryError(f"{place} needs the keyring, which failed with {type(error).__name__}") from None
+        raise MissingReferenceError(f"{place} needs the keyring, which failed with {type(error).__name__}") from None
     if not isinstance(value, str):
-        raise EntryError(f"{place} needs {name!r} of {service!r} in the keyring, which is not there")
+        raise MissingReferenceError(f"{place} needs {name!r} of {service!r} in the keyring, which is not there")
     return value

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["EntryError", "kind_of"]
+__all__ = ["EntryError", "MissingReferenceError", "kind_of"]
 
 
 class EntryError(ValueError):
     """One entry cannot be used; the others can. The text names the key and what was expected there."""
+
+
+class MissingReferenceError(EntryError):
+    """A reference of the entry leads nowhere here and now; elsewhere or later the entry may be usable as it is."""
 
 
 def kind_of(value: object) -> str:

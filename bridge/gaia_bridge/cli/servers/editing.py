@@ -22,6 +22,7 @@ from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
     from gaia_bridge.jsontypes import JSON
+    from gaia_bridge.model import ServerSpec
 
 __all__ = ["add", "disable", "enable", "remove"]
 
@@ -89,7 +90,7 @@ def add(
     COMMAND or right after its first word; what comes after its second word, or after --, belongs to the program.
     Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
     """
-    from gaia_bridge.config import EntryError, LayerKind, ServersConfig, TrustStore, parse_entry
+    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore
     from gaia_bridge.errors import ConfigError, ServerUnavailableError
 
     entry = _entry(command, _pairs("--env", "=", env), _pairs("--header", ":", header), sse, cwd)
@@ -100,18 +101,15 @@ def add(
     if not force and (owner := servers.owner(name)) is not None:
         raise ConfigError(str(owner.path), f"there is a server {name!r} already", "--force replaces it")
     target = servers.target(name, to)
-    try:
-        parsed = parse_entry(name, entry, target.path.parent)
-    except EntryError as error:
-        raise ConfigError(f"server {name!r}", str(error)) from None
-    for warning in parsed.warnings:
-        click.echo(f"note: {warning}", err=True)
-    if not no_connect:
+    if target.error is not None:
+        raise target.error
+    spec = _understood(name, entry, target.path.parent, later=no_connect)
+    if spec is not None and not no_connect:
         from gaia_bridge.cli.servers.probing import probe
         from gaia_bridge.cli.servers.reaching import reach
 
         try:
-            found = reach(parsed.spec, probe)
+            found = reach(spec, probe)
         except ServerUnavailableError as error:
             hint = "it is not added; with --no-connect it is, without being tried"
             raise ServerUnavailableError(name, f"{error.problem}; {hint}") from None
@@ -173,6 +171,27 @@ def _done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
         for path in paths:
             click.echo(printable(f"{what} {name} {preposition} {path}"))
     return ExitCode.OK
+
+
+def _understood(name: str, entry: JSON, folder: Path, *, later: bool) -> ServerSpec | None:
+    """What the entry says; `None` if that depends on what is not there now, and it is only used later.
+
+    Raises:
+        ConfigError: The entry cannot be used.
+    """
+    from gaia_bridge.config import EntryError, MissingReferenceError, parse_entry
+    from gaia_bridge.errors import ConfigError
+
+    try:
+        parsed = parse_entry(name, entry, folder)
+    except EntryError as error:
+        if not (later and isinstance(error, MissingReferenceError)):
+            raise ConfigError(f"server {name!r}", str(error)) from None
+        click.echo(printable(f"note: {error}", None), err=True)
+        return None
+    for warning in parsed.warnings:
+        click.echo(f"note: {warning}", err=True)
+    return parsed.spec
 
 
 def _entry(command: tuple[str, ...], env: dict[str, str], headers: dict[str, str], sse: bool, cwd: str | None) -> JSON:

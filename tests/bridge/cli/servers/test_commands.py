@@ -104,6 +104,25 @@ def test_what_cannot_be_tried_now_can_be_kept_all_the_same(run: Run) -> None:
     assert "timeout" not in entries()["net"]
 
 
+@pytest.mark.parametrize("reference", ["${env:NOT_YET}", "${NOT_YET}", "${file:not-yet}"])
+def test_what_a_kept_server_refers_to_may_come_later(run: Run, reference: str) -> None:
+    code, _, err = run("add", "raw", COMMAND, "--env", f"KEY={reference}", "--no-connect")
+    assert (code, entries()["raw"]["env"]) == (0, {"KEY": reference})
+    assert err.startswith("note: 'KEY' in 'env' needs ")
+    assert "not-yet" in err or "NOT_YET" in err
+    code, _, err = run("add", "other", COMMAND, "--env", "KEY=${NO WAY}", "--no-connect")
+    assert (code, "is not understood" in err) == (78, True)
+    code, _, err = run("add", "other", COMMAND, "--env", f"KEY={reference}")
+    assert (code, "needs" in err, list(entries())) == (78, True, ["raw"])
+
+
+def test_a_file_that_cannot_be_changed_is_told_before_anything_is_started(run: Run) -> None:
+    Path("mcp_servers.json").write_text("{", encoding="utf-8")
+    code, _, err = run("add", "raw", "touch started")
+    assert (code, "mcp_servers.json:1:2" in err, Path("started").exists()) == (78, True, False)
+    assert run("add", "raw", COMMAND, "--global")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
