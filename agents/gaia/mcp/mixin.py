@@ -233,8 +233,10 @@ class MCPClientMixin:
         return registry
 
     def _register_client(self, client: MCPClient) -> None:
+        client.on_tools_changed(
+            lambda: self._refresh_client(client)
+        )  # first: they may change while they are registered
         self._mcp_tools.register(client, client.name, self._agent_registry(), lambda: self._register_mcp_tools(client))
-        client.on_tools_changed(lambda: self._refresh_client(client))
 
     def _refresh_client(self, client: MCPClient) -> None:
         """The server says that its tools changed. If it does not tell which it has now, the old ones stay."""

@@ -42,10 +42,15 @@ class RegisteredTools:
             before = self._entries.pop(client, [])
             self._entries[client] = []
             written_before = _written_by_hand(server)
-            hook()
-            written = [entry for key, entry in _written_by_hand(server).items() if written_before.get(key) is not entry]
             current = self._entries[client]
-            current += written
+            try:
+                hook()
+            except BaseException:
+                current += before  # what it had is still there, and goes with the client
+                raise
+            finally:
+                found = _written_by_hand(server)
+                current += [entry for key, entry in found.items() if written_before.get(key) is not entry]
             _remove([entry for entry in before if not any(entry is other for other in current)], registry)
 
     def refresh(self, client: object, server: str, registry: ToolRegistry, hook: Callable[[], None]) -> bool:

@@ -293,6 +293,28 @@ def test_the_specifications_custom_wrapper_works_and_is_cleaned_up() -> None:
     assert "mcp_fs_read_file" not in _TOOL_REGISTRY
 
 
+@pytest.mark.requirement("S0-20", "S3-20")
+def test_what_a_hook_registered_before_it_failed_goes_with_the_server() -> None:
+    class HastyAgent(Agent, MCPClientMixin):
+        def _register_mcp_tools(self, client: MCPClient) -> None:
+            super()._register_mcp_tools(client)
+            _TOOL_REGISTRY["mcp_fs_extra"] = {"name": "mcp_fs_extra", "_mcp_server": "fs", "_mcp_tool_name": "extra"}
+            raise LookupError("nothing more")
+
+    agent = HastyAgent(silent_mode=True)
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            agent.connect_mcp_server("fs", {"command": "fs"})
+        client = agent.get_mcp_client("fs")
+        assert client is not None
+        with pytest.raises(LookupError):
+            agent._register_client(client)  # pyright: ignore[reportPrivateUsage]  # as when the server changed its tools
+        assert own_tools(agent) == ["mcp_fs_extra", "mcp_fs_read_file", "mcp_fs_write-file"]
+        agent.disconnect_mcp_server("fs")
+        assert own_tools(agent) == []
+        assert "mcp_fs_extra" not in _TOOL_REGISTRY
+
+
 @pytest.mark.requirement("S0-20")
 def test_the_hooks_can_be_called_directly() -> None:
     agent = CountingAgent()
@@ -400,6 +422,24 @@ def test_a_server_that_changes_its_tools_changes_the_registry(transports: dict[s
     assert "mcp_fs_new" in agent.system_prompt
     agent.disconnect_mcp_server("fs")
     assert own_tools(agent) == []
+
+
+@pytest.mark.requirement("P-5")
+def test_a_server_that_changes_its_tools_while_they_are_registered_changes_the_registry(
+    transports: dict[str, FakeTransport],
+) -> None:
+    class Restless(FakeTransport):
+        def send_request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+            answer = super().send_request(method, params)
+            if method == "tools/list" and self.asked(method) == 1:
+                self.change_tools(WRITE)
+            return answer
+
+    transports["fs"] = Restless(READ)
+    agent = CountingAgent()
+    assert agent.connect_mcp_server("fs", {"command": "fs"})
+    eventually(lambda: own_tools(agent) == ["mcp_fs_write-file"])
+    agent.disconnect_mcp_server("fs")
 
 
 def test_a_server_that_does_not_say_which_tools_it_has_now_keeps_the_old_ones(
