@@ -7,7 +7,7 @@ half-way through saving a file must not stop anybody's servers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,20 +86,7 @@ class Reloader:
     async def apply(self, wanted: Sequence[ServerSpec]) -> None:
         """Make the servers of the bridge those that are wanted. A name that is taken is left out and logged."""
         async with self._lock:
-            change = difference(self._running, wanted)
-            for name in change.removed:
-                del self._running[name]
-                try:
-                    await self._bridge.remove(name)
-                except PublishError:
-                    logger.debug("server %s was gone already", name)
-            for spec in change.added:
-                try:
-                    await self._bridge.add_upstream(spec)
-                except PublishError as error:
-                    logger.error("server %s is left out: %s", spec.name, error)
-                else:
-                    self._running[spec.name] = spec
+            await self._apply(wanted)
 
     async def reload(self) -> bool:
         """Read the configuration again and apply it.
@@ -107,17 +94,18 @@ class Reloader:
         Returns:
             Whether it could be read; if not, everything stays as it was, and the log says why.
         """
-        self._seen = self._signature()
-        try:
-            wanted = await anyio.to_thread.run_sync(self._read)  # it may have to ask a keyring
-        except ConfigError as error:
-            logger.error("the servers stay as they are: %s", error)
-            return False
-        before = dict(self._running)
-        await self.apply(wanted)
-        if before != self._running:
-            logger.info("servers are now: %s", ", ".join(self._running) or "none")
-        return True
+        async with self._lock:  # while they are read as well: what was read first must not be applied last
+            self._seen = self._signature()
+            try:
+                wanted = await anyio.to_thread.run_sync(self._read)  # it may have to ask a keyring
+            except ConfigError as error:
+                logger.error("the servers stay as they are: %s", error)
+                return False
+            before = dict(self._running)
+            await self._apply(wanted)
+            if before != self._running:
+                logger.info("servers are now: %s", ", ".join(self._running) or "none")
+            return True
 
     async def watch(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Reload after every change of a file, until cancelled.
@@ -131,22 +119,48 @@ class Reloader:
             task_status.started()
             return
         stop = anyio.Event()
-        changes = awatch(
-            *folders,
-            watch_filter=self._concerns,
-            debounce=_DEBOUNCE,
-            step=_STEP,
-            stop_event=stop,
-            rust_timeout=_LOOK,
-            yield_on_timeout=True,
-            recursive=False,
-        )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_set_at_the_end, stop)
             task_status.started()
-            async for _ in changes:
+            async for _ in self._looks(folders, stop):
                 if self._signature() != self._seen:
                     await self.reload()
+
+    async def _apply(self, wanted: Sequence[ServerSpec]) -> None:
+        change = difference(self._running, wanted)
+        for name in change.removed:
+            del self._running[name]
+            try:
+                await self._bridge.remove(name)
+            except PublishError:
+                logger.debug("server %s was gone already", name)
+        for spec in change.added:
+            try:
+                await self._bridge.add_upstream(spec)
+            except PublishError as error:
+                logger.error("server %s is left out: %s", spec.name, error)
+            else:
+                self._running[spec.name] = spec
+
+    async def _looks(self, folders: Iterable[Path], stop: anyio.Event) -> AsyncGenerator[None]:
+        """When to look at the files: when something happens, and every now and then."""
+        try:
+            async for _ in awatch(
+                *folders,
+                watch_filter=self._concerns,
+                debounce=_DEBOUNCE,
+                step=_STEP,
+                stop_event=stop,
+                rust_timeout=_LOOK,
+                yield_on_timeout=True,
+                recursive=False,
+            ):
+                yield
+        except (OSError, RuntimeError) as error:  # all watches of this user are in use, as editors do; or no access
+            logger.warning("the files cannot be watched, and are looked at every second: %s", error)
+        while not stop.is_set():
+            await anyio.sleep(_LOOK / 1_000)
+            yield
 
     def _signature(self) -> dict[Path, tuple[int, ...]]:
         """What tells one state of the files from the next, without reading them."""
@@ -154,7 +168,8 @@ class Reloader:
         for path in self._files:
             with suppress(OSError):
                 about = path.stat()
-                found[path] = (about.st_ino, about.st_size, about.st_mtime_ns)
+                # The last is another one after a change of who may write the file, too.
+                found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
         return found
 
     def _concerns(self, change: Change, path: str) -> bool:

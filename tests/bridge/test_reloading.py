@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from gaia_bridge import reloading
 from gaia_bridge.config import load_servers
+from gaia_bridge.config.reading import writable_by_others
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.reloading import Reloader, difference
@@ -154,6 +158,70 @@ async def test_the_end_does_not_wait_for_the_next_look_at_the_files(
             await tasks.start(reloader.watch)
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-117")
+async def test_of_two_reloads_at_once_the_later_one_counts() -> None:
+    bridge, reading, seen = Recorder(), threading.Semaphore(0), threading.Event()
+    states = iter((("old", 1.0), ("new", 0.0)))
+
+    def read() -> list[ServerSpec]:
+        command, patience = next(states)
+        seen.set()
+        if patience:
+            reading.acquire(timeout=patience)  # until the other one is done, if that is possible
+        return [server("a", command)]
+
+    reloader = Reloader(bridge, read, [])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(reloader.reload)
+        assert await anyio.to_thread.run_sync(seen.wait, PATIENCE)
+        await reloader.reload()
+        reading.release()
+    assert bridge.servers == {"a": server("a", "new")}
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-099i")
+async def test_a_file_whose_permissions_are_mended_is_read_again(tmp_path: Path) -> None:
+    file, bridge = tmp_path / "servers.json", Recorder()
+    file.write_text("{}", "utf-8")
+    file.chmod(0o666)
+
+    def read() -> list[ServerSpec]:
+        if problem := writable_by_others(file.stat()):
+            raise ConfigError(str(file), problem)
+        return [server("a")]
+
+    reloader = Reloader(bridge, read, [file])
+    assert not await reloader.reload()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(reloader.watch)
+        file.chmod(0o600)
+        await bridge.until(lambda: bridge.steps == ["+a"])
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_where_files_cannot_be_watched_they_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def without_inotify(*folders: Path, **options: object) -> AsyncGenerator[None]:
+        raise WatchfilesRustInternalError("Error creating recommended watcher: Too many open files (os error 24)")
+        yield
+
+    monkeypatch.setattr(reloading, "awatch", without_inotify)
+    monkeypatch.setattr(reloading, "_LOOK", 10)
+    file, bridge = tmp_path / "servers.json", Recorder()
+    reloader = Reloader(bridge, lambda: [server("a")] if file.exists() else [], [file])
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(reloader.watch)
+        await until(lambda: "cannot be watched" in caplog.text)
+        file.write_text("{}", "utf-8")
+        await bridge.until(lambda: bridge.steps == ["+a"])
+        tasks.cancel_scope.cancel()
+    assert "Too many open files" in caplog.text
 
 
 @pytest.mark.anyio
