@@ -158,7 +158,7 @@ class MCPClient:
     def disconnect(self) -> None:
         """Disconnect and forget the list of tools. Twice is harmless."""
         self._watcher.stop()
-        self._tools = None
+        self._forget_tools()
         self.transport.disconnect()
         self._log("disconnected")
 
@@ -316,6 +316,8 @@ class MCPClient:
 
     def _connect(self) -> str:
         """Connect; returns what is wrong, or nothing."""
+        if not self.is_connected():
+            self._forget_tools()  # its process ended; the next one may be of another version
         if not self.transport.connect():
             reason: Any = self.transport.last_error  # a test's double may have anything here
             return reason if isinstance(reason, str) and reason else "the transport could not connect"
@@ -333,6 +335,12 @@ class MCPClient:
         self.server_info = info if is_object(info) else {}
         self.transport.send_notification("notifications/initialized")
         return ""
+
+    def _forget_tools(self) -> None:
+        with self._lock:
+            self._lists += 1
+            self._tools = None
+        self._outputs.replace(())
 
     def _disconnect_quietly(self) -> None:
         with suppress(Exception):  # the transport failed already, and this is the reason that counts

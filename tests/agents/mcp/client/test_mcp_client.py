@@ -308,6 +308,22 @@ def test_a_result_that_breaks_what_the_tool_promises_is_an_error_once_the_tool_i
     }
 
 
+@pytest.mark.requirement("S0-7", "F-063")
+@pytest.mark.parametrize("in_good_order", [True, False])
+def test_what_an_earlier_connection_listed_and_promised_is_forgotten(in_good_order: bool) -> None:
+    other: dict[str, Any] = {"content": [], "structuredContent": {"sum": "three"}}
+    client, transport = fake_client(SUM, add={"result": other})
+    client.list_tools()
+    (client if in_good_order else transport).disconnect()
+    assert client.connect()
+    assert client.call_tool("add", {}) == other
+    transport.tools = [READ_FILE]
+    assert [tool.name for tool in client.list_tools()] == ["read_file"]
+    assert client.connect()  # it is connected
+    client.list_tools()
+    assert transport.asked("tools/list") == 2
+
+
 @pytest.mark.requirement("F-063")
 @pytest.mark.parametrize("result", [{"structuredContent": {"sum": 3}}, {"structuredContent": 3, "isError": True}, {}])
 def test_a_result_that_breaks_nothing_comes_back_as_it_is(result: Any) -> None:

@@ -55,6 +55,7 @@ class ConnectionTransport(MCPTransport):
         self.startup_timeout: float | None = None
         """Seconds for the connection, where that is another time."""
         self._request_id = 0
+        self._numbering = threading.Lock()
         self._lock = threading.Lock()
         self._open: _Open | None = None
         self._era: Era | None = None
@@ -113,12 +114,14 @@ class ConnectionTransport(MCPTransport):
         open_ = self._open
         if open_ is None:
             raise RuntimeError(f"{self.name} is not connected")
-        self._request_id += 1
+        with self._numbering:
+            self._request_id += 1
+            number = self._request_id
         if self.debug:
-            logger.debug("%s: request %d: %s", self.name, self._request_id, method)
+            logger.debug("%s: request %d: %s", self.name, number, method)
         session = open_.session
         if method != "initialize":
-            return open_.lease.run(partial(session.request, method, params, self._request_id))
+            return open_.lease.run(partial(session.request, method, params, number))
         response = open_.lease.run(partial(session.initialize, params or {}))
         self._era = None if session.greeting is None else session.greeting.era
         return response

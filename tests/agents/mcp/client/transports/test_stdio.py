@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import signal
@@ -108,6 +109,27 @@ def test_a_request_is_one_line_of_json_with_increasing_ids() -> None:
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "ü", "arguments": {"a": "b\nc"}}},
     ]
     assert transport._request_id == 2  # pyright: ignore[reportPrivateUsage]  # specified
+    transport.disconnect()
+
+
+@pytest.mark.requirement("S0-54")
+def test_no_two_threads_use_one_id(caplog: pytest.LogCaptureFixture) -> None:
+    together = threading.Barrier(2)
+    caplog.set_level(logging.DEBUG, logger="gaia.mcp")
+    transport = python(RECORDER)
+    transport.debug = True
+    assert transport.connect()
+
+    def both_have_their_number(record: logging.LogRecord) -> bool:
+        return together.wait(PATIENCE) >= 0
+
+    caplog.handler.addFilter(both_have_their_number)
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            lines = [answer["result"]["line"] for answer in threads.map(transport.send_request, ["ping", "ping"])]
+    finally:
+        caplog.handler.removeFilter(both_have_their_number)
+    assert sorted(json.loads(line)["id"] for line in lines) == [1, 2]
     transport.disconnect()
 
 
