@@ -15,11 +15,14 @@ import pytest
 from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult, ImageContent, TextContent
 
+from gaia.mcp.client import mcp_client
+from gaia.mcp.client.server_config import ConfiguredServer
 from gaia_bridge.cli import program
 from gaia_bridge.cli.exits import ExitCode
-from gaia_bridge.config import load_servers
+from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import load_agent
 from gaia_bridge.model import StdioServerSpec
+from tests.client_helpers import FakeTransport, all_tools
 from tests.helpers import running_bridge
 
 ROOT = Path(__file__).parents[2]
@@ -213,3 +216,21 @@ def test_every_method_that_the_guide_names_exists() -> None:
     assert len(names) > 10
     for name in names:
         assert hasattr(RequestContext, name), name
+
+
+def test_the_tools_of_a_server_are_called_in_both_ways(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = [{"type": "text", "text": "12:00"}]
+    transport = FakeTransport({"name": "get_current_time"}, get_current_time={"result": {"content": content}})
+
+    def configured_server(*arguments: object) -> ConfiguredServer:
+        return ConfiguredServer(transport, all_tools)
+
+    monkeypatch.setattr(mcp_client, "configured_server", configured_server)
+    shown: dict[str, Any] = {}
+    exec(example(SERVERS, "class TimeAgent") + example(SERVERS, "get_mcp_client"), shown)
+    assert capsys.readouterr().out == f"{ {'content': content} }\n{content}\n"
+    assert [server.name for server in load_servers(default_servers_path()).servers] == ["time"]
+    shown["agent"].disconnect_mcp_server("time")
+    assert load_servers(default_servers_path()).servers == ()
