@@ -128,6 +128,8 @@ class ChildProcess:
 
     def poll(self) -> int | None:
         """How the process ended, negative for a signal; `None` while it runs. 0 if that is no longer known."""
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13: known when its owner has seen to its end
+            return None if _is_there(self.pid) else 0
         try:
             ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -135,3 +137,11 @@ class ChildProcess:
         if ended is None:
             return None
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -166,6 +166,19 @@ def test_a_process_that_was_killed_is_seen_at_once_and_the_next_call_is_an_error
         assert text_of(client.call_tool("pid", {})) != str(pid)
 
 
+@pytest.mark.requirement("S0-56")
+def test_a_system_that_cannot_look_at_a_child_without_reaping_it_is_good_enough(
+    client: MCPClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "waitid")  # macOS before Python 3.13
+    assert client.is_connected()
+    assert text_of(client.call_tool("pid", {})) == str(process_of(client).pid)
+    process = process_of(client)
+    os.kill(process.pid, signal.SIGKILL)
+    eventually(lambda: not client.is_connected())
+    eventually(lambda: process.poll() == 0)
+
+
 @pytest.mark.requirement("S0-11")
 def test_a_process_that_ends_during_a_call_fails_the_call(client: MCPClient) -> None:
     with pytest.raises(RuntimeError, match="raw exited with code 5"):
