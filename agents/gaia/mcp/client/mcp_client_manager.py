@@ -121,12 +121,12 @@ class MCPClientManager:
     ) -> None:
         self.disconnect_all()
 
-    def _new(self, name: str, entry: object) -> MCPClient | None:
+    def _new(self, name: str, entry: Any) -> MCPClient | None:
         """A client for an entry of the configuration, with its name reserved; `None` if there is nothing to connect."""
         if is_object(entry) and entry.get("disabled"):
             return None
         try:
-            client = self._client(name, entry if is_object(entry) else {})
+            client = self._client(name, entry)
         except ValueError as error:
             logger.warning("MCP server '%s' is skipped: %s", name, error)
             return None

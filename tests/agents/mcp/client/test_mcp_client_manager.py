@@ -243,6 +243,14 @@ def test_loading_connects_what_it_can_and_says_why_it_cannot(file: Path, caplog:
     assert list(remembered(file)) == ["one", "off", "nothing", "bad", "two"]
 
 
+def test_an_entry_that_is_no_entry_is_skipped_as_such(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(file, a=["uvx", "server"])
+    manager = MCPClientManager(MCPConfig(file))
+    manager.load_from_config()
+    assert "'a' is skipped: Config must be a dict with a 'command' field, got list" in caplog.text
+    assert manager.list_servers() == []
+
+
 def test_servers_are_loaded_side_by_side(file: Path, transports: dict[str, FakeTransport]) -> None:
     together = threading.Barrier(3)
 
