@@ -85,10 +85,10 @@ def _free_name(entry: ToolEntry, registry: ToolRegistry) -> str:
 
 
 def _identity(entry: ToolEntry) -> SourceName:
-    server = entry.get("_mcp_server")
-    if server is None:
+    server, tool_name = entry.get("_mcp_server"), entry.get("_mcp_tool_name")
+    if server is None or tool_name is None:
         return SourceName("", SourceKind.AGENT, str(entry["name"]))
-    return SourceName(str(server), SourceKind.SERVER, str(entry["_mcp_tool_name"]))
+    return SourceName(str(server), SourceKind.SERVER, str(tool_name))
 
 
 def _written_by_hand(server: str) -> dict[str, ToolEntry]:

@@ -293,6 +293,18 @@ def test_the_specifications_custom_wrapper_works_and_is_cleaned_up() -> None:
     assert "mcp_fs_read_file" not in _TOOL_REGISTRY
 
 
+@pytest.mark.requirement("S0-20")
+def test_an_entry_written_by_hand_without_the_tools_name_keeps_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"name": "mcp_fs_read_file", "_mcp_server": "fs"}
+    monkeypatch.setitem(_TOOL_REGISTRY, "mcp_fs_read_file", own)
+    agent = CountingAgent()
+    assert agent.connect_mcp_server("fs", {"command": "fs"})
+    assert _TOOL_REGISTRY["mcp_fs_read_file"] is own
+    assert len(own_tools(agent)) == 3
+    agent.disconnect_mcp_server("fs")
+    assert own_tools(agent) == ["mcp_fs_read_file"]
+
+
 @pytest.mark.requirement("S0-20", "S3-20")
 def test_what_a_hook_registered_before_it_failed_goes_with_the_server() -> None:
     class HastyAgent(Agent, MCPClientMixin):
