@@ -58,6 +58,26 @@ def test_a_call_that_never_ends_does_not_hold_up_the_end(tmp_path: Path) -> None
         assert "Traceback" not in bridge.all_errors()
 
 
+@pytest.mark.requirement("F-115", "S1-21")
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_single_call_that_never_ends_is_told_of_the_end(tmp_path: Path, era: str) -> None:
+    with running("serve", "--port", "0", str(AGENTS), cwd=tmp_path) as bridge:
+        url = f"{url_of(bridge)}/"
+        if era == "modern":
+            request = OpenRequest.modern(url, "tools/call", name="hang", arguments={})
+        else:
+            request = OpenRequest(url, {"method": "tools/call", "params": {"name": "hang", "arguments": {}}})
+        with closing(request):
+            bridge.until_error("hanging")
+            bridge.process.send_signal(signal.SIGINT)
+            assert request.response.status == 503
+            assert b"shutting down" in request.rest()
+            assert bridge.process.wait(GRACE + BOUND) == 0
+        errors = bridge.all_errors()
+        assert "Traceback" not in errors
+        assert "ERROR" not in errors
+
+
 @pytest.mark.requirement("F-120")
 def test_a_port_in_use_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

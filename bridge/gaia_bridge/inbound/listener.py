@@ -21,14 +21,15 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import h11
 import uvicorn
 from anyio.abc import TaskStatus
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from sse_starlette.sse import AppStatus
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -43,7 +44,15 @@ logger = logging.getLogger(__name__)
 BACKLOG = 2048
 """Connections that the kernel holds until they are accepted; uvicorn's own default."""
 
-REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
+REASONS = {
+    400: b"Bad Request",
+    408: b"Request Timeout",
+    431: b"Request Header Fields Too Large",
+    503: b"Service Unavailable",
+}
+
+_LISTENING = 0.5
+"""Seconds for an application to end by itself once it has heard of a disconnect. uvicorn's own deadline is later."""
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -143,7 +152,8 @@ class HttpServer:
         on_shutdown: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._sockets = list(sockets)
-        self._server = _Server(_Config(app, limits or HttpLimits()), on_shutdown)
+        requests = _Requests(app)
+        self._server = _Server(_Config(requests, limits or HttpLimits()), on_shutdown, requests)
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -198,9 +208,37 @@ class _Config(uvicorn.Config):
         self.limits = limits
 
 
+class _Requests:
+    """ASGI middleware that can end the requests that are open, as if the application had returned by itself.
+
+    uvicorn would cancel their tasks, and log that as an error of the application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._open: set[anyio.CancelScope] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with anyio.CancelScope() as request:
+            self._open.add(request)
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._open.discard(request)
+
+    def cancel(self) -> None:
+        """End them all."""
+        for request in list(self._open):
+            request.cancel()
+
+
 class _Server(uvicorn.Server):
-    def __init__(self, config: _Config, on_shutdown: Sequence[Callable[[], None]]) -> None:
+    def __init__(self, config: _Config, on_shutdown: Sequence[Callable[[], None]], requests: _Requests) -> None:
         super().__init__(config)
+        self._requests = requests
         self._grace = config.limits.shutdown_grace
         self._on_shutdown = on_shutdown
         self._ended = False
@@ -221,8 +259,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say goodbye, stop accepting, wait for open requests, and after the grace drop what is left.
 
-        A dropped connection reaches the application as a disconnect, which ends it cleanly. uvicorn's own deadline
-        comes a second later and cancels the tasks of applications that do not listen even to that.
+        A dropped connection reaches the application as a disconnect, which ends it cleanly. One that does not listen
+        to that is cancelled a little later; uvicorn's own deadline is for what resists even that.
         """
         hooks, self._on_shutdown = self._on_shutdown, ()
         for hook in hooks:
@@ -230,12 +268,17 @@ class _Server(uvicorn.Server):
                 hook()
             except Exception:
                 logger.exception("a shutdown hook failed")
-        deadline = asyncio.get_running_loop().call_later(self._grace, self._drop_connections)
+        loop = asyncio.get_running_loop()
+        deadlines = (
+            loop.call_later(self._grace, self._drop_connections),
+            loop.call_later(self._grace + _LISTENING, self._requests.cancel),
+        )
         try:
             await super().shutdown(sockets)
             self._ended = True
         finally:
-            deadline.cancel()
+            for deadline in deadlines:
+                deadline.cancel()
 
     async def abort(self, sockets: list[socket.socket]) -> None:
         """Shut down without grace, or cut short a shutdown that is going on."""
@@ -244,8 +287,8 @@ class _Server(uvicorn.Server):
             await self.shutdown(sockets)
 
     def _drop_connections(self) -> None:
-        for connection in list(self.server_state.connections):
-            connection.transport.abort()
+        for connection in list(cast("set[_Protocol]", self.server_state.connections)):
+            connection.drop()
 
 
 class _Protocol(H11Protocol):
@@ -334,6 +377,19 @@ class _Protocol(H11Protocol):
             self._reading_deadline.cancel()
             self._reading_deadline = None
 
+    def drop(self) -> None:
+        """End it now. A request that waits for its answer is told why there is none; a half answer is cut off."""
+        unanswered = self.conn.our_state is h11.SEND_RESPONSE and self.cycle.scope["method"] != "HEAD"
+        if unanswered and not self.transport.is_closing():
+            self.cycle.disconnected = True  # what the application may still send goes nowhere
+            message = "The server is shutting down, and did not wait for the end of this request."
+            self._answer(503, message, INTERNAL_ERROR)
+            self.transport.close()
+            # It has to be taken now: whoever does not is not waited for.
+            self.loop.call_later(_LISTENING, self.transport.abort)
+        else:
+            self.transport.abort()
+
     def send_400_response(self, msg: str) -> None:
         """Answer what h11 cannot read; it is called while h11's complaint is being handled."""
         error = sys.exception()
@@ -343,8 +399,8 @@ class _Protocol(H11Protocol):
             self._answer(400, f"{msg} Expected HTTP/1.1.")
         self.transport.close()
 
-    def _answer(self, status: int, message: str) -> None:
-        body = error_body(message)
+    def _answer(self, status: int, message: str, code: int = INVALID_REQUEST) -> None:
+        body = error_body(message, code)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),

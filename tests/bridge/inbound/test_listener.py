@@ -656,8 +656,43 @@ async def test_a_request_in_flight_hears_of_a_disconnect_after_the_grace() -> No
         await stream.send(request(port, "POST /x HTTP/1.1", "Content-Length: 0"))
         await asked.wait()
         server.stop()
-        assert await read_all(stream) == b""
+        answer = await read_all(stream)
     assert heard == ["http.disconnect"]
+    assert b" 503 " in answer
+    assert b"shutting down" in answer
+
+
+@pytest.mark.requirement("F-115")
+@pytest.mark.parametrize("method", ["POST", "HEAD"])
+async def test_a_request_that_does_not_listen_to_that_is_cancelled_without_a_complaint(
+    caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    caplog.set_level(logging.ERROR)
+    asked = anyio.Event()
+    ended: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        yield
+        ended.append("lifespan")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await Starlette(lifespan=lifespan)(scope, receive, send)
+            return
+        asked.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("request")
+
+    async with serving(app, HttpLimits(shutdown_grace=0.1)) as (server, port), connected(port) as stream:
+        await stream.send(request(port, f"{method} /x HTTP/1.1", "Content-Length: 0"))
+        await asked.wait()
+        server.stop()
+        assert (await read_all(stream)).count(b"shutting down") == (method == "POST")
+    assert ended == ["request", "lifespan"]
+    assert caplog.messages == []
 
 
 async def test_hooks_are_called_in_order_while_connections_still_stand(caplog: pytest.LogCaptureFixture) -> None:
