@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from gaia_bridge import __version__
 
+TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
+    from typing import Any
+
     from gaia.agents.base.console import AgentConsole, SilentConsole
 
 __all__ = ["AgentConsole", "SilentConsole", "__version__"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-
-import click
 
 from gaia import __version__
+
+TYPE_CHECKING = False  # see gaia_bridge
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["main"]
 
@@ -27,11 +28,17 @@ def main(args: Sequence[str] | None = None) -> int:
         The process's exit code.
     """
     arguments = list(sys.argv[1:] if args is None else args)
-    match arguments:
-        case ["mcp", *rest]:
-            from gaia_bridge.cli import main as bridge
+    if arguments[:1] == ["mcp"]:
+        from gaia_bridge.cli import main as bridge
 
-            return bridge(rest, prog_name="gaia mcp")
+        return bridge(arguments[1:], prog_name="gaia mcp")
+    return _explain(arguments)
+
+
+def _explain(arguments: Sequence[str]) -> int:
+    import click
+
+    match arguments:
         case ["--help" | "-h", *_]:
             click.echo(_USAGE)
             return 0

@@ -1,20 +1,16 @@
-"""The async core of gaia-mcp-bridge: publish agents as MCP servers, consume MCP servers, translate between them.
-
-What agents use is imported with the package; `Bridge`, and with it the MCP SDK, only when it is asked for.
-"""
+"""The async core of gaia-mcp-bridge: publish agents, consume MCP servers. What is in it is loaded on first use."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from gaia_bridge.context import Elicited, RequestContext, get_request_context
-from gaia_bridge.contract import AgentLike, Publisher
-from gaia_bridge.errors import BridgeError, ProtocolError, ResourceNotFoundError, ToolError
-from gaia_bridge.settings import Settings
 from gaia_bridge.version import __version__
 
+TYPE_CHECKING = False  # as type checkers know it; `typing` would double the time until Ctrl-C is under control
 if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge
+    from gaia_bridge.context import Elicited, RequestContext, get_request_context
+    from gaia_bridge.contract import AgentLike, Publisher
+    from gaia_bridge.errors import BridgeError, ProtocolError, ResourceNotFoundError, ToolError
+    from gaia_bridge.settings import Settings
 
 __all__ = [
     "AgentLike",
@@ -33,8 +29,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name != "Bridge":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gaia_bridge.bridge import Bridge
+    from importlib import import_module
 
-    return Bridge
+    for place in ("errors", "contract", "context", "settings", "bridge") if name in __all__ else ():  # the SDK is last
+        module = import_module(f"{__name__}.{place}")
+        if name in module.__all__:
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

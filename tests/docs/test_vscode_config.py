@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from gaia_bridge.cli import program
+from gaia_bridge.cli.program import program
 from gaia_bridge.editors.vscode import SERVER_NAME, TOKEN_VARIABLE, examples
 from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT
 

@@ -14,6 +14,6 @@ Everything for people goes to standard error, one line for each error; standard 
 
 from __future__ import annotations
 
-from gaia_bridge.cli.program import main, program
+from gaia_bridge.cli.entry import main
 
-__all__ = ["main", "program"]
+__all__ = ["main"]

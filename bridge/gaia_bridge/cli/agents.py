@@ -33,8 +33,8 @@ def agents(ctx: click.Context, agents: tuple[str, ...], as_json: bool, log_level
     AGENT is the same as for `serve`; without any, the agents that ship with the bridge.
     """
     set_up_logging(ctx, log_level, debug, default="critical")  # what is wrong with an agent stands in what is printed
+    from gaia_bridge.cli.interrupts import ended_by_interrupt
     from gaia_bridge.cli.output import stdout_to_stderr
-    from gaia_bridge.cli.shutdown import ended_by_interrupt
 
     with stdout_to_stderr(), ended_by_interrupt():
         entries = _entries(agents)

@@ -21,19 +21,11 @@ from gaia_bridge.cli.servers.watching import completion, status
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.text import printable
 
-__all__ = ["main", "program"]
+__all__ = ["program", "run"]
 
 
-def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> int:
-    """Run the command line.
-
-    Args:
-        args: The arguments; those of the process if not given.
-        prog_name: What the program is called in its messages.
-
-    Returns:
-        The exit code (see `gaia_bridge.cli`).
-    """
+def run(args: Sequence[str] | None, prog_name: str) -> int:
+    """Run the command line; `gaia_bridge.cli.main`, once everything is imported."""
     try:
         code: Any = program.main(args=args, prog_name=prog_name, standalone_mode=False)
     except click.ClickException as error:

@@ -23,9 +23,10 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli.banner import Access, banner
 from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.interrupts import ended_by_interrupt
 from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
-from gaia_bridge.cli.shutdown import Deadline, Shutdown, ended_by_interrupt
+from gaia_bridge.cli.shutdown import Deadline, Shutdown
 from gaia_bridge.discovery import LoadedAgent, find_agents
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.inbound.access import AccessPolicy, check_exposure

@@ -10,13 +10,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 from anyio.abc import TaskStatus
 
-__all__ = ["Deadline", "Shutdown", "ended_by_interrupt"]
+__all__ = ["Deadline", "Shutdown"]
 
 logger = logging.getLogger(__name__)
 
@@ -93,26 +93,6 @@ class Shutdown:
 
     def _teardown(self) -> float:
         return _TEARDOWN + (_CHILDREN if self._has_children() else 0)
-
-
-@contextmanager
-def ended_by_interrupt() -> Generator[None]:
-    """While agents load, Ctrl-C ends the process at once.
-
-    There is nothing to put away yet, and a `KeyboardInterrupt` would be taken for one that the agent raised.
-    """
-    if threading.current_thread() is threading.main_thread() and _has_default_handler():
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-    else:
-        yield
-
-
-def _has_default_handler() -> bool:
-    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _end_now() -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
 
 import gaia_bridge.cli
 from gaia_bridge import __version__
-from gaia_bridge.cli import main, program
+from gaia_bridge.cli import main
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.options import log_options, set_up_logging
+from gaia_bridge.cli.program import program
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, ListenError, PublishError
 from tests.bridge.cli.running import run
 
@@ -68,6 +71,26 @@ def test_help_is_not_kept_waiting_by_imports(arguments: list[str]) -> None:
     imported = set(result.stdout.rpartition("imported:")[2].split())
     assert "click" in imported
     assert imported & HEAVY == set()
+
+
+@pytest.mark.parametrize("module", ["gaia_bridge.cli", "gaia.cli"])
+def test_ctrl_c_ends_it_quietly_while_it_is_imported(tmp_path: Path, module: str) -> None:
+    loading = "import sys, threading; print('loading', file=sys.stderr, flush=True); threading.Event().wait()"
+    (tmp_path / "click.py").write_text(loading, encoding="utf-8")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from {module} import main; main(['mcp', 'list'])"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "loading\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == ""
+    assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize(("arguments", "handler"), [("None", "SIG_DFL"), ("['-h']", "default_int_handler")])
+def test_ctrl_c_ends_the_process_at_once_after_its_own_command_line_alone(arguments: str, handler: str) -> None:
+    code = f"import signal; from gaia_bridge.cli import main; main({arguments}); print(repr(signal.getsignal(2)))"
+    result = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, timeout=30)
+    assert handler in result.stdout
 
 
 @pytest.mark.parametrize(

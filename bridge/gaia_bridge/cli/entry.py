@@ -1,0 +1,29 @@
+"""Where the process enters: takes charge of Ctrl-C before anything that takes its time is imported."""
+
+from __future__ import annotations
+
+from gaia_bridge.cli.interrupts import ended_by_interrupt, interrupts_end_the_process
+
+TYPE_CHECKING = False  # see gaia_bridge
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> int:
+    """Run the command line.
+
+    Args:
+        args: The arguments; those of the process if not given.
+        prog_name: What the program is called in its messages.
+
+    Returns:
+        The exit code (see `gaia_bridge.cli`).
+    """
+    with ended_by_interrupt():  # while all of it is imported
+        from gaia_bridge.cli.program import run
+    code = run(args, prog_name)
+    if args is None:
+        interrupts_end_the_process()  # while the interpreter puts itself away
+    return code
