@@ -10,6 +10,7 @@ import click
 
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.servers.naming import (
+    Activity,
     complete_server,
     config_option,
     configured,
@@ -23,6 +24,7 @@ from gaia_bridge.text import printable
 if TYPE_CHECKING:
     from gaia_bridge.config import Layer, TrustStore
     from gaia_bridge.jsontypes import JSON
+    from gaia_bridge.outbound.transport import Transport
 
 __all__ = ["login", "trust"]
 
@@ -110,6 +112,10 @@ def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool,
             click.echo(f"{printable(name)} is approved", err=as_json)
         else:
             approved = False
+            shown = printable(name)
+            click.echo(
+                f"{shown} is not approved, and not started; to be asked again: gaia-bridge trust {shown}", err=True
+            )
     return approved
 
 
@@ -144,18 +150,23 @@ def _revoke(store: TrustStore, file: Layer, names: tuple[str, ...], as_json: boo
 
 @click.command()
 @click.argument("name", shell_complete=complete_server)
+@click.option("--again", is_flag=True, help="Forget the login that is kept, and log in anew, perhaps as somebody else.")
 @json_option
 @config_option
-def login(name: str, as_json: bool, config: Path | None) -> int:
-    """Log in to a server on the network, in the browser."""
+def login(name: str, again: bool, as_json: bool, config: Path | None) -> int:
+    """Log in to a server on the network, in the browser.
+
+    A login that is kept, and that the server still accepts, is left as it is.
+    """
     from dataclasses import replace
 
     from gaia_bridge.cli.servers.naming import usable_spec
-    from gaia_bridge.cli.servers.probing import probe
+    from gaia_bridge.cli.servers.probing import Probe, probe
     from gaia_bridge.cli.servers.reaching import reach
     from gaia_bridge.errors import ConfigError
     from gaia_bridge.model import HttpServerSpec
     from gaia_bridge.outbound.oauth.interaction import BrowserInteraction
+    from gaia_bridge.outbound.oauth.provider import oauth_for
     from gaia_bridge.settings import UpstreamLimits
 
     servers = configured(config)
@@ -168,7 +179,14 @@ def login(name: str, as_json: bool, config: Path | None) -> int:
     # The login happens inside of the first request.
     spec = replace(spec, options=replace(spec.options, startup_timeout=patience, timeout=patience))
     patient = replace(limits, connect_timeout=patience, probe_timeout=patience, list_timeout=patience)
-    found = reach(spec, probe, limits=patient, interaction=lambda tell: BrowserInteraction(tell, limits))
+    kept = oauth_for(spec, limits) if again else None
+
+    async def ask(transport: Transport, bounds: UpstreamLimits, activity: Activity) -> Probe:
+        if kept is not None:
+            await kept.forget()
+        return await probe(transport, bounds, activity)
+
+    found = reach(spec, ask, limits=patient, interaction=lambda tell: BrowserInteraction(tell, limits))
     number = len(found.definitions.get("tool", []))
     if as_json:
         print_json({"server": name, "tools": number})

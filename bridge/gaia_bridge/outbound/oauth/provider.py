@@ -151,6 +151,17 @@ class ServerAuthorization(httpx2.Auth):
         self._failure: AuthorizationError | None = None
         self._made: _Made | None = None
 
+    async def forget(self) -> None:
+        """Throw away the login that is kept, and who we are to the authorization server: the next one begins anew.
+
+        Raises:
+            AuthorizationError: It cannot be changed.
+        """
+        async with self._lock, self._store.locked(self._limits.login_timeout):
+            await self._store.load()
+            await self._store.forget(client=True)
+            self._login, self._made = self._store.login, None
+
     def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
         """Refuse: there is no blocking way.
 

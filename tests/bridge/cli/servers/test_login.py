@@ -25,9 +25,9 @@ async def test_a_login_tells_where_to_go_and_what_came_of_it(
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
 
-    def log_in() -> None:
+    def log_in(*options: str) -> None:
         output = None if on_terminal else subprocess.PIPE
-        with terminal("login", "web", output=output) as screen:
+        with terminal("login", "web", *options, output=output) as screen:
             screen.until("Log in in your browser: ")
             screen.until("\r\n")
             [url] = re.findall(r"browser: (http\S+)\r\n", screen.shown)
@@ -60,3 +60,7 @@ async def test_a_login_tells_where_to_go_and_what_came_of_it(
         assert refused.returncode == 69
         assert "it wants a login; run: " in refused.stderr
         await anyio.to_thread.run_sync(log_in)
+        kept = await anyio.to_thread.run_sync(partial(run, "login", "web"))
+        assert (kept.returncode, kept.stderr) == (0, "")
+        await anyio.to_thread.run_sync(log_in, "--again")
+        assert len(server.authorizations) == len(server.clients) == 2

@@ -83,6 +83,8 @@ def test_nothing_but_a_yes_approves(answer: str, code: int) -> None:
         assert screen.ended() == code
         assert screen.shown.endswith("\n")
         assert "Traceback" not in screen.shown
+        said = "one is not approved, and not started; to be asked again: gaia-bridge trust one"
+        assert (said in screen.shown) is (code == 78)
     assert approved() == {"one": False}
 
 
