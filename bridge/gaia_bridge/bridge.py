@@ -8,7 +8,7 @@ async with Bridge() as bridge:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import pairwise
@@ -28,7 +28,7 @@ from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.http import HttpEndpoint, make_app
 from gaia_bridge.inbound.server import Endpoint
 from gaia_bridge.inbound.stdio import ClaimedStdio, serve_stdio
-from gaia_bridge.model import NamingPolicy, ServerInfo, ServerSpec, SourceKind
+from gaia_bridge.model import LeftOut, NamingPolicy, ServerInfo, ServerSpec, SourceKind
 from gaia_bridge.outbound.catalog_cache import CatalogCache, default_cache_folder
 from gaia_bridge.outbound.reaching import Pace
 from gaia_bridge.outbound.transport import Transport
@@ -67,6 +67,9 @@ class Bridge:
         names: How tools are named on the endpoint that publishes everything.
         cache: Where it is remembered what servers offer; in the user's own folder if `None`.
         on_error_line: Told every line that a child writes to its error output, redacted: the server's name, the line.
+
+    Attributes:
+        left_out: Tells what is configured and not published; set by whoever reads a configuration, for the status.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class Bridge:
         on_error_line: Callable[[str, str], None] | None = None,
     ) -> None:
         self.settings = settings or Settings()
+        self.left_out: Callable[[], Iterable[LeftOut]] = tuple
         self._names = names
         self._cache = cache or CatalogCache(default_cache_folder(), self.settings.upstream)
         self._on_error_line = on_error_line
@@ -315,6 +319,7 @@ class Bridge:
         return {
             "name": _INFO.name,
             "version": _INFO.version,
+            "leftOut": _as_json(self.left_out()),
             "sources": [
                 {
                     "name": source.name,
@@ -327,9 +332,7 @@ class Bridge:
                     "prompts": len(source.offer.prompts),
                     "resources": len(source.offer.resources),
                     "resourceTemplates": len(source.offer.templates),
-                    "leftOut": [
-                        {"kind": item.kind, "name": item.name, "reason": item.reason} for item in source.offer.left_out
-                    ],
+                    "leftOut": _as_json(source.offer.left_out),
                     **({"connection": source.details} if isinstance(source, Upstream) else {}),
                 }
                 for source in self.sources
@@ -338,3 +341,7 @@ class Bridge:
 
     def _tools(self) -> JSON:
         return {"tools": self._everything.definitions("tool", modern=True)}
+
+
+def _as_json(left_out: Iterable[LeftOut]) -> list[JSON]:
+    return [{"kind": item.kind, "name": item.name, "reason": item.reason} for item in left_out]

@@ -96,10 +96,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A definition that is not published, and why."""
+    """What is not published, and why."""
 
     kind: str
-    """`tool`, `prompt`, `resource` or `resource template`."""
+    """`tool`, `prompt`, `resource` or `resource template`; a whole `server`, or all that a `file` lists."""
     name: str
     reason: str
 

@@ -19,7 +19,7 @@ from anyio.abc import TaskStatus
 from watchfiles import Change, awatch  # pyright: ignore[reportUnknownVariableType] - trio is not installed
 
 from gaia_bridge.errors import ConfigError, PublishError
-from gaia_bridge.model import ServerSpec
+from gaia_bridge.model import LeftOut, ServerSpec
 
 __all__ = ["Difference", "Reloader", "difference"]
 
@@ -73,12 +73,16 @@ class Reloader:
         bridge: Where servers are published.
         read: Reads the configuration; raises `ConfigError` where it cannot be used.
         files: The files that it comes from. They need not exist yet.
+
+    Attributes:
+        left_out: What the bridge did not take, or what keeps everything as it was.
     """
 
     def __init__(self, bridge: _Publishes, read: Callable[[], Sequence[ServerSpec]], files: Iterable[Path]) -> None:
         self._bridge = bridge
         self._read = read
         self._files = frozenset(path.absolute() for path in files)
+        self.left_out: tuple[LeftOut, ...] = ()
         self._running: dict[str, ServerSpec] = {}
         self._seen = self._signature()
         self._lock = anyio.Lock()
@@ -100,6 +104,7 @@ class Reloader:
                 wanted = await anyio.to_thread.run_sync(self._read)  # it may have to ask a keyring
             except ConfigError as error:
                 logger.error("the servers stay as they are: %s", error)
+                self.left_out = (LeftOut("file", error.place, f"the servers stay as they were: {error.problem}"),)
                 return False
             before = dict(self._running)
             await self._apply(wanted)
@@ -127,6 +132,7 @@ class Reloader:
                     await self.reload()
 
     async def _apply(self, wanted: Sequence[ServerSpec]) -> None:
+        left_out: list[LeftOut] = []
         change = difference(self._running, wanted)
         for name in change.removed:
             del self._running[name]
@@ -139,8 +145,10 @@ class Reloader:
                 await self._bridge.add_upstream(spec)
             except PublishError as error:
                 logger.error("server %s is left out: %s", spec.name, error)
+                left_out.append(LeftOut("server", spec.name, error.problem))
             else:
                 self._running[spec.name] = spec
+        self.left_out = tuple(left_out)
 
     async def _looks(self, folders: Iterable[Path], stop: anyio.Event) -> AsyncGenerator[None]:
         """When to look at the files: when something happens, and every now and then."""

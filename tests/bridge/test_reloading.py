@@ -18,7 +18,7 @@ from gaia_bridge import reloading
 from gaia_bridge.config import load_servers
 from gaia_bridge.config.reading import writable_by_others
 from gaia_bridge.errors import ConfigError, PublishError
-from gaia_bridge.model import ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.reloading import Reloader, difference
 from tests.helpers import PATIENCE
 from tests.outbound_helpers import until
@@ -103,6 +103,10 @@ async def test_a_configuration_that_cannot_be_read_changes_nothing(caplog: pytes
     assert not await reloader.reload()
     assert list(bridge.servers) == ["a"]
     assert "servers.json:1:2" in caplog.text
+    reason = "the servers stay as they were: line 1, column 2 is not valid JSON"
+    assert reloader.left_out == (LeftOut("file", "servers.json:1:2", reason),)
+    await reloader.apply([server("a")])
+    assert not reloader.left_out
 
 
 @pytest.mark.anyio
@@ -112,9 +116,11 @@ async def test_a_name_that_is_taken_leaves_the_others_in_and_is_tried_again(capl
     assert await reloader.reload()
     assert list(bridge.servers) == ["b"]
     assert "server a is left out" in caplog.text
+    assert [item.name for item in reloader.left_out] == ["a"]
     bridge = reloader._bridge = Recorder()  # pyright: ignore[reportPrivateUsage] - the agent of that name is gone
     assert await reloader.reload()
     assert bridge.steps == ["+a"]
+    assert reloader.left_out == ()
 
 
 @pytest.mark.anyio

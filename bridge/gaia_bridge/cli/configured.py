@@ -11,7 +11,7 @@ from gaia_bridge.config import LayerState, LoadReport, ServersConfig, TrustStore
 from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import ServerSpec
+from gaia_bridge.model import LeftOut, ServerSpec
 
 __all__ = ["ConfiguredServers"]
 
@@ -23,10 +23,14 @@ class ConfiguredServers:
 
     Args:
         path: The one file that counts, approved by being named; if `None`, the user's file and the project's.
+
+    Attributes:
+        left_out: The servers that are not used although nobody disabled them, and the files that cannot be.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._config = ServersConfig(path)
+        self.left_out: tuple[LeftOut, ...] = ()
         self._path = path
         self._told: frozenset[str] = frozenset()
 
@@ -75,16 +79,16 @@ class ConfiguredServers:
     def _tell(self, report: LoadReport) -> None:
         """Say what is left out, and what is odd; not again what was said before."""
         lines = list(report.warnings)
+        left_out = [LeftOut("file", error.place, error.problem) for error in report.errors]
         for layer in report.layers:
-            lines += [
-                f"{layer.layer.path}: server {skipped.name} is left out: {skipped.reason}"
-                for skipped in layer.skipped
-                if not is_disabled(layer.layer.entries[skipped.name])
-            ]
+            skipped = [item for item in layer.skipped if not is_disabled(layer.layer.entries[item.name])]
+            lines += [f"{layer.layer.path}: server {item.name} is left out: {item.reason}" for item in skipped]
+            left_out += [LeftOut("server", item.name, item.reason) for item in skipped]
         for line in lines:
             if line not in self._told:
                 logger.warning("%s", line)
         self._told = frozenset(lines)
+        self.left_out = tuple(left_out)
 
 
 class _Approvals(TrustStore):

@@ -151,6 +151,7 @@ async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
     for error in refused.values():
         raise error
     reloader = Reloader(bridge, content.configured.again, content.configured.files)
+    bridge.left_out = lambda: (*content.configured.left_out, *reloader.left_out)
     await reloader.apply(content.servers)
     await tasks.start(reloader.watch)
     await tasks.start(_reload_when_asked, reloader)

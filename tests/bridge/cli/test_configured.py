@@ -101,3 +101,21 @@ def test_a_file_that_is_named_needs_no_approvals(project: Path) -> None:
     configured = ConfiguredServers(file)
     assert names(configured) == ["b"]
     assert configured.files == [file]
+
+
+def test_what_is_left_out_is_kept_with_its_reason_and_what_nobody_wants_is_not(project: Path) -> None:
+    file = of_the_user("mcp_servers.json", {"mcpServers": {"bad": {}, "off": {"command": "a", "disabled": True}}})
+    written(project, {"mcpServers": {"b": ENTRY}})
+    configured = ConfiguredServers(None)
+    assert names(configured) == []
+    assert [(item.kind, item.name) for item in configured.left_out] == [("server", "bad"), ("server", "b")]
+    assert "gaia-bridge trust" in configured.left_out[1].reason
+    TrustStore().approve(project, "b", ENTRY)
+    file.unlink()
+    configured.again()
+    assert configured.left_out == ()
+    of_the_user("mcp_servers.json", "no json")
+    configured = ConfiguredServers(None)
+    assert names(configured) == ["b"]
+    [left_out] = configured.left_out
+    assert (left_out.kind, left_out.name) == ("file", f"{file}:1:1")

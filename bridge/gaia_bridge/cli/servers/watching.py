@@ -12,6 +12,7 @@ import click
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.servers.naming import json_option, print_json, print_rows
 from gaia_bridge.errors import ServerUnavailableError
+from gaia_bridge.jsontypes import is_object
 from gaia_bridge.loopback import is_loopback_host
 from gaia_bridge.text import one_line
 
@@ -27,11 +28,13 @@ _TOKEN_FILE = Path("~/.gaia/bridge-token")
 
 
 @click.command()
-@click.option("--url", default="http://127.0.0.1:8765", show_default=True, help="Where the bridge runs.")
+@click.option(
+    "--url", default="http://127.0.0.1:8765", show_default=True, help="Where the bridge runs: [http://]HOST:PORT"
+)
 @json_option
 def status(url: str, as_json: bool) -> int:
-    """Show how the agents and servers of a running bridge are."""
-    found = _status(url)
+    """Show how the agents and servers of a running bridge are, and what of the configuration it leaves out."""
+    found = _status(_base_url(url))
     if as_json:
         print_json(found)
         return ExitCode.OK
@@ -39,6 +42,10 @@ def status(url: str, as_json: bool) -> int:
     for source in found.get("sources", []):
         tools = f"{source['tools']} tool{'' if source['tools'] == 1 else 's'}"
         rows.append((source["name"], source["kind"], source["state"], tools, one_line(source["reason"])))
+    rows += [
+        (one_line(item["name"]), item["kind"], "left out", "", one_line(item["reason"]))
+        for item in found.get("leftOut", [])
+    ]
     print_rows(("name", "kind", "state", "offers", "why"), rows)
     return ExitCode.OK
 
@@ -62,6 +69,18 @@ def completion(ctx: click.Context, shell: str) -> int:
     return ExitCode.OK
 
 
+def _base_url(text: str) -> str:
+    """The address of a bridge, which may have been typed or copied in more ways than one."""
+    expected = f"--url {text!r}: expected http://HOST:PORT, as `gaia-bridge serve` prints it"
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 0) < 0:
+            raise click.UsageError(expected)
+    except ValueError:  # a port that is none
+        raise click.UsageError(expected) from None
+    return f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/mcp').rstrip('/')}"
+
+
 def _status(url: str) -> JSON:
     # Needed here alone, and slow to load: every start of the program would pay for them.
     from http.client import HTTPException
@@ -70,10 +89,12 @@ def _status(url: str) -> JSON:
 
     try:
         headers = {"Accept": "application/json", **_credential(url)}
-        request = Request(f"{url.rstrip('/')}/status", headers=headers)
+        request = Request(f"{url}/status", headers=headers)
         with build_opener(ProxyHandler({})).open(request, timeout=_PATIENCE) as response:
-            found: JSON = json.load(response)
+            found: object = json.load(response)
+        if is_object(found):
             return found
+        raise ValueError("what answers says something else")
     except HTTPError as error:
         raise ServerUnavailableError(url, f"it answered {error.code} {error.reason}") from None
     except (URLError, OSError, HTTPException, ValueError) as error:

@@ -354,7 +354,7 @@ def test_a_running_bridge_tells_how_it_is_and_keeps_what_its_servers_say(run: Ru
     code = "import sys; sys.stderr.write('I am here\\n'); " + f"sys.argv=['x']; exec(open({str(SERVER)!r}).read())"
     file = tmp_path / "servers.json"
     entry = {"command": sys.executable, "args": ["-c", code], "lazy": False}
-    file.write_text(json.dumps({"mcpServers": {"raw": entry}}), encoding="utf-8")
+    file.write_text(json.dumps({"mcpServers": {"raw": entry, "bad": {"args": []}}}), encoding="utf-8")
     with running("serve", "--port", "0", "--config", str(file), cwd=Path.cwd()) as bridge:
         url = next(word for word in bridge.until_error("http://127.0.0.1:").split() if word.startswith("http://127"))
         base = "/".join(url.split("/")[:3])
@@ -365,13 +365,44 @@ def test_a_running_bridge_tells_how_it_is_and_keeps_what_its_servers_say(run: Ru
             return any(line.split()[:4] == ["raw", "server", "ready", "11"] for line in out.splitlines())
 
         eventually(is_ready)
-        assert {source["name"] for source in json.loads(run("status", "--url", base, "--json")[1])["sources"]} >= {
-            "raw"
-        }
+        told = json.loads(run("status", "--url", base, "--json")[1])
+        assert "raw" in {source["name"] for source in told["sources"]}
+        [left_out] = told["leftOut"]
+        assert (left_out["kind"], left_out["name"]) == ("server", "bad")
+        assert left_out["reason"] in run("status", "--url", base)[1].splitlines()[-1]
+        for typed in (base.removeprefix("http://"), f"{base}/mcp", f"{base}/"):
+            assert run("status", "--url", typed)[0] == 0
         assert run("logs", "raw", "--config", str(file))[1].endswith("I am here\n")
     code_, _, err = run("status", "--url", base)
     assert code_ == 69
     assert "is `gaia-bridge serve` running?" in err
+
+
+@pytest.mark.parametrize("url", ["", "ftp://localhost", "localhost:x", "http://", "http://[", "localhost:70000"])
+def test_an_address_that_is_none_is_refused_with_what_was_expected(run: Run, url: str) -> None:
+    code, _, err = run("status", "--url", url)
+    assert code == 64
+    assert "expected http://HOST:PORT" in err
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[]", b"\xff"])
+def test_what_is_no_bridge_is_told_apart_from_one(run: Run, answer: bytes) -> None:
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        code, _, err = run("status", "--url", f"127.0.0.1:{server.server_port}")
+        thread.join()
+    assert code == 69
+    assert "no bridge answers there" in err
 
 
 @pytest.mark.requirement("S-36")
