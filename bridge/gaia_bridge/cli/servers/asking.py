@@ -19,7 +19,7 @@ from gaia_bridge.cli.servers.naming import (
     print_json,
     usable_spec,
 )
-from gaia_bridge.jsontypes import is_array, is_object
+from gaia_bridge.jsontypes import is_array
 from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
@@ -31,22 +31,30 @@ if TYPE_CHECKING:
 
 __all__ = ["call", "test_client", "tools"]
 
+_WHY_NOT = "see allowed_tools and disabled_tools of the entry"
+
 
 @click.command()
 @click.argument("name", shell_complete=complete_server)
 @json_option
 @config_option
 def tools(name: str, as_json: bool, config: Path | None) -> int:
-    """Show the tools of a server."""
-    found = _probed(_spec(name, config)).definitions.get("tool", [])
+    """Show the tools of a server, also those that the configuration keeps from being published."""
+    from gaia_bridge.cli.servers.parameters import parameter_lines
+    from gaia_bridge.outbound.listing import is_permitted
+
+    spec = _spec(name, config)
+    found = _probed(spec).definitions.get("tool", [])
+    hidden = [tool.get("name") for tool in found if not is_permitted(str(tool.get("name")), spec.options)]
     if as_json:
-        print_json({"tools": found})
+        print_json({"tools": found, "notPublished": hidden})
         return ExitCode.OK
     for tool in found:
-        click.echo(click.style(one_line(str(tool.get("name"))), bold=True))
+        note = f" ({click.style('not published', fg='yellow')}: {_WHY_NOT})" if tool.get("name") in hidden else ""
+        click.echo(click.style(one_line(str(tool.get("name"))), bold=True) + note)
         if description := one_line(str(tool.get("description") or "")):
             click.echo(f"  {description}")
-        for line in _parameters(tool.get("inputSchema")):
+        for line in parameter_lines(tool.get("inputSchema")):
             click.echo(f"    {line}")
     if not found:
         click.echo(f"{name} has no tools", err=True)
@@ -148,21 +156,6 @@ def _probed(spec: ServerSpec) -> Probe:
     from gaia_bridge.cli.servers.reaching import reach
 
     return reach(spec, probe)
-
-
-def _parameters(schema: object) -> list[str]:
-    properties = schema.get("properties") if is_object(schema) else None
-    if not is_object(schema) or not is_object(properties):
-        return []
-    required = schema.get("required")
-    needed = required if is_array(required) else []
-    lines: list[str] = []
-    for key, found in properties.items():
-        about: JSON = found if is_object(found) else {}
-        kind = about.get("type") or ("one of several" if "anyOf" in about or "oneOf" in about else "any")
-        optional = "" if key in needed else " (optional)"
-        lines.append(one_line(f"{key}: {kind}{optional}  {about.get('description') or ''}", 160))
-    return lines
 
 
 def _print_answer(tool: str, answer: Answer) -> None:

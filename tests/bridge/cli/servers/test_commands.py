@@ -199,6 +199,21 @@ def test_the_tools_of_a_server_are_shown_with_their_parameters(run: Run) -> None
     assert "pid" in run("tools", "raw")[1].splitlines()
 
 
+@pytest.mark.requirement("S0-63")
+def test_tools_that_the_configuration_keeps_back_are_marked(run: Run) -> None:
+    run("add", "raw", COMMAND, "--no-connect")
+    file = Path(GLOBAL)
+    document = json.loads(file.read_text(encoding="utf-8"))
+    document["mcpServers"]["raw"]["disabled_tools"] = ["env"]
+    file.write_text(json.dumps(document), encoding="utf-8")
+    assert json.loads(run("tools", "raw", "--json")[1])["notPublished"] == ["env"]
+    lines = run("tools", "raw")[1].splitlines()
+    assert "pid" in lines
+    assert [line for line in lines if "not published" in line] == [
+        "env (not published: see allowed_tools and disabled_tools of the entry)"
+    ]
+
+
 def test_a_tool_is_called_and_what_it_says_is_printed(run: Run) -> None:
     run("add", "raw", COMMAND, "--no-connect")
     code, out, _ = run("call", "raw", "pid")
