@@ -103,7 +103,7 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
 @config_option
 def test_client(name: str, as_json: bool, config: Path | None) -> int:
     """Test a server: connect, list, ping; with timings."""
-    found = _probed(_spec(name, config))
+    found = _probed(_spec(name, config), show_all=True)
     greeting = found.greeting
     facts: JSON = {
         "server": greeting.info,
@@ -151,11 +151,11 @@ def _spec(name: str, config: Path | None) -> ServerSpec:
     return usable_spec(configured(config), name)
 
 
-def _probed(spec: ServerSpec) -> Probe:
+def _probed(spec: ServerSpec, show_all: bool = False) -> Probe:
     from gaia_bridge.cli.servers.probing import probe
     from gaia_bridge.cli.servers.reaching import reach
 
-    return reach(spec, probe)
+    return reach(spec, probe, show_all=show_all)
 
 
 def _print_answer(tool: str, answer: Answer) -> None:

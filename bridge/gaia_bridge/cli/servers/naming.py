@@ -151,9 +151,13 @@ class Activity:
     Args:
         display: Shows it, on the last line of a terminal; nothing but lines is shown if there is none.
         text: What that is at first.
+
+    Attributes:
+        is_connected: Whether the server is there, as far as the command has seen.
     """
 
     def __init__(self, display: Progress | None = None, text: str = "") -> None:
+        self.is_connected = False
         self._display = display
         self._task = None if display is None else display.add_task(one_line(text), total=None)
 
@@ -161,6 +165,11 @@ class Activity:
         """Say what is waited for from now on."""
         if self._display is not None and self._task is not None:
             self._display.update(self._task, description=one_line(text))
+
+    def connected(self, text: str) -> None:
+        """Say that the server is there, and what is waited for from now on."""
+        self.is_connected = True
+        self.doing(f"connected; {text}")
 
     def progress(self, text: str) -> None:
         """Say how far it is; without a terminal, that is a line."""

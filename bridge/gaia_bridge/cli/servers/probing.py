@@ -85,11 +85,11 @@ async def probe(transport: Transport, limits: UpstreamLimits, activity: Activity
         definitions: dict[str, list[JSON]] = {}
         started = anyio.current_time()
         for kind in LIST_FIELDS:
-            activity.doing(f"connected; reading its {kind}s")
+            activity.connected(f"reading its {kind}s")
             if _DECLARED_AS[kind] in connection.greeting.capabilities:
                 await _read(connection, kind, definitions, problems)
         listed = anyio.current_time() - started
-        activity.doing("connected; asking whether it is there")
+        activity.connected("asking whether it is there")
         ping = await _ping(connection, problems)
         return Probe(connection.greeting, connected, listed, ping, definitions, problems)
 
@@ -121,7 +121,7 @@ async def call(
         activity.progress(f"{reached} {message or ''}")
 
     async with connect(transport, ClientRole(), limits) as connection:
-        activity.doing("connected; reading its tools")
+        activity.connected("reading its tools")
         tools = {item["name"]: item for item in await connection.list_all("tool") if _named(item)}
         if tool not in tools:
             raise UnknownToolError(sorted(tools))

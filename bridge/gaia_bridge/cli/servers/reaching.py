@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,6 +23,9 @@ __all__ = ["Ask", "reach"]
 
 T = TypeVar("T")
 
+_HELD = 100
+"""Lines of error output that are kept in case that the server fails."""
+
 Ask = Callable[[Transport, UpstreamLimits, Activity], Awaitable[T]]
 """What to do with a server, given how to reach it, its limits, and where to say what is being done."""
 
@@ -32,14 +36,19 @@ def reach(
     *,
     limits: UpstreamLimits | None = None,
     interaction: Callable[[Callable[[str], None]], UserInteraction] | None = None,
+    show_all: bool = False,
 ) -> T:
     """Ask a server something, on a loop of its own.
+
+    What it writes to its error output is shown from the moment on that it is connected; what came before, mostly about
+    downloads and about the question for its era, only if it comes to nothing.
 
     Args:
         spec: The server.
         ask: What to do.
         limits: Bounds; what the entry says comes on top of them.
         interaction: How the user is asked to log in, given what shows a line to the user.
+        show_all: Show the whole error output at once.
 
     Raises:
         ServerUnavailableError: It cannot be reached, or does not answer as it should.
@@ -51,13 +60,31 @@ def reach(
         return await ask(transport_for(spec, bounds, show, user), bounds, shown)
 
     def show(line: str) -> None:
-        shown.say(f"{spec.name}: {line}")
+        text = f"{spec.name}: {line}"
+        if show_all or shown.is_connected:
+            shown.say(text)
+        else:
+            held.append(text)
+            shown.doing(text)
 
+    held: deque[str] = deque(maxlen=_HELD)
     try:
         with activity(f"connecting to {spec.name}") as shown:
-            return anyio.run(main)
+            try:
+                return anyio.run(main)
+            except BaseException:
+                if not shown.is_connected:
+                    for line in _once(list(held)):
+                        shown.say(line)
+                raise
     except ProtocolError as error:
         problem = f"it answered with an error: {printable(error.message)} ({error.code})"
         raise ServerUnavailableError(spec.name, problem) from None
     except UpstreamError as error:
         raise ServerUnavailableError(spec.name, f"it {error}") from None
+
+
+def _once(lines: list[str]) -> list[str]:
+    """What a server said, which may have been started twice to find out its era, and have said the same."""
+    first, second = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+    return second if first == second else lines

@@ -203,6 +203,38 @@ def test_what_a_server_says_stays_on_the_terminal_and_ctrl_c_ends_the_waiting_an
     assert screen.shown.rindex("\x1b[?25h") > screen.shown.rindex("\x1b[?25l"), "the cursor is visible again"
 
 
+TALKATIVE = (
+    "import sys; sys.stderr.write('starting\\n'); "
+    f"sys.path.insert(0, {str(SERVER.parent)!r}); import raw_server as raw; "
+    "raw.CALLS['pid'] = lambda number, params: (sys.stderr.write('working\\n'), raw.text(number, 'done')); raw.main()"
+)
+
+
+def test_what_a_server_says_before_it_is_connected_is_no_answer() -> None:
+    mine(talks={"command": sys.executable, "args": ["-S", "-c", TALKATIVE]})
+    called = run("call", "talks", "pid")
+    assert (called.stdout, called.stderr) == ("done\n", "talks: working\n")
+    assert run("tools", "talks").stderr == ""
+    assert "talks: starting" in run("test-client", "talks").stderr
+
+
+def test_what_a_server_said_is_shown_once_when_it_fails() -> None:
+    mine(dies={"command": sys.executable, "args": ["-S", "-c", "raise SystemExit('no licence')"]})
+    result = run("tools", "dies")
+    assert result.returncode == 69
+    assert result.stderr.count("dies: no licence") == 1
+
+
+def test_what_a_server_said_is_shown_when_nobody_waits_for_it_any_more() -> None:
+    code = "import sys, time; print('looking for', 'my other half', file=sys.stderr, flush=True); time.sleep(99)"
+    mine(hangs={"command": sys.executable, "args": ["-S", "-c", code]})
+    with terminal("tools", "hangs") as screen:
+        screen.until("my other half")
+        screen.type(CTRL_C)
+        assert screen.ended() == 130
+    assert "hangs: looking for my other half\r\n" in STYLES.sub("", screen.shown)  # a line that stays
+
+
 def test_an_error_is_left_on_the_terminal() -> None:
     mine(dead={"command": "no-such-program"})
     with terminal("test-client", "dead") as screen:
