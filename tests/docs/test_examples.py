@@ -117,6 +117,13 @@ def test_the_servers_of_the_readme_are_understood(tmp_path: Path) -> None:
     assert server.command == "npx" and json.loads(text)["mcpServers"].keys() == {server.name}
 
 
+@pytest.mark.parametrize("page", [README, SERVERS])
+def test_who_has_not_the_programs_of_the_examples_is_told_what_they_belong_to(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "`uvx`, a part of\n[uv](https://" in text or "`uvx`, a part of [uv](https://" in text
+    assert "`npx`, a part of\n[Node.js](https://" in text
+
+
 def commands(page: Path) -> list[list[str]]:
     """Every `gaia-bridge ...` of a page's console blocks and code spans."""
     text = page.read_text(encoding="utf-8")
