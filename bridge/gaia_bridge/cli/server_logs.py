@@ -68,7 +68,7 @@ class ServerLogs:
     """The log files of all servers.
 
     Args:
-        folder: Where they lie, made when the first line comes; `None` keeps nothing.
+        folder: Where they lie, made when the first line comes; `None` makes none.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -76,11 +76,13 @@ class ServerLogs:
         self._files: dict[str, _PrivateFile | None] = {}
 
     def write(self, server: str, line: str) -> None:
-        """Keep one line; a file that cannot be written is reported once, and then done without."""
+        """Keep one line; where there is no file for it, which is reported once, it goes into our own log."""
         if server not in self._files:
             self._files[server] = self._opened(server)
         if (file := self._files[server]) is not None:
             file.handle(logging.LogRecord(server, logging.INFO, "", 0, line, None, None))
+        else:
+            logger.info("%s: %s", server, line)
 
     def reader(self, server: str) -> LogReader:
         """What reads all that is kept of a server, and then whatever comes."""

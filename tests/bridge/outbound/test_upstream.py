@@ -472,7 +472,7 @@ async def test_a_result_that_is_no_mcp_result_is_an_error_of_that_call() -> None
 
 @pytest.mark.requirement("F-008", "F-011", "F-013")
 async def test_noise_on_either_output_does_not_disturb(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "gaia_bridge")
+    caplog.set_level(logging.DEBUG, "gaia_bridge")
     async with running(raw_server()) as upstream:
         with anyio.fail_after(5):
             assert await call(upstream, "noise") == "made noise"

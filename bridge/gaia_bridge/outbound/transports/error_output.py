@@ -119,6 +119,6 @@ class ErrorOutput(asyncio.Protocol):
         self._bytes += len(text)
         while self._bytes > self._kept:
             self._bytes -= len(self._lines.popleft())
-        logger.info("%s: %s", self._server, text)
+        logger.debug("%s: %s", self._server, text)
         if self._on_line is not None:
             self._on_line(text)

@@ -388,6 +388,8 @@ def test_a_running_bridge_tells_how_it_is_and_keeps_what_its_servers_say(run: Ru
         for typed in (base.removeprefix("http://"), f"{base}/mcp", f"{base}/"):
             assert run("status", "--url", typed)[0] == 0
         assert run("logs", "raw", "--config", str(file))[1].endswith("I am here\n")
+        bridge.process.terminate()
+        assert "I am here" not in bridge.all_errors()  # it would move out of sight what is to be copied from there
     code_, _, err = run("status", "--url", base)
     assert code_ == 69
     assert "is `gaia-bridge serve` running?" in err
