@@ -92,7 +92,8 @@ def entry_of_server(config: ServersConfig, name: str) -> tuple[Layer, JSON]:
         for broken in config.layers:
             if broken.error is not None:
                 raise broken.error
-        raise ConfigError(repr(name), "no configured server has that name", unknown_hint(list(config.entries), name))
+        hint = unknown_hint(list(config.entries), name) if config.entries else "add one: gaia-bridge add NAME COMMAND"
+        raise ConfigError(repr(name), "no configured server has that name", hint)
     entry = layer.entries[name]
     if not is_object(entry):
         raise ConfigError(str(layer.path), f"server {name!r} is no object", 'expected {"command": ...} or {"url": ...}')

@@ -186,6 +186,7 @@ def test_a_broken_file_is_told_and_the_other_one_is_listed(run: Run) -> None:
 @pytest.mark.requirement("S0-63")
 @pytest.mark.parametrize("command", ["tools", "test-client", "remove", "enable", "disable", "logs", "call", "login"])
 def test_a_server_that_is_not_there_is_an_error_that_helps(run: Run, command: str) -> None:
+    assert "add one: gaia-bridge add NAME COMMAND" in run("tools", "wether")[2]
     run("add", "weather", "prog", "--no-connect")
     code, out, err = run(command, "wether", *(["x"] if command == "call" else []))
     assert (code, out) == (78, "")
