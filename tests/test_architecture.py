@@ -46,6 +46,7 @@ LAYERS = {
     # threads and the loop
     "gaia_bridge.background": 2,
     "gaia_bridge.context": 2,
+    "gaia_bridge.conversing": 2,
     "gaia_bridge.runtime": 2,
     # the two directions
     "gaia_bridge.inbound": 3,

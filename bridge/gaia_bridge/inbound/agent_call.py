@@ -8,24 +8,23 @@ the result, the call waits, and the client's next request carries on where the l
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import itertools
 import threading
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
 from gaia_bridge.contract import JSON, ClientRequest
+from gaia_bridge.conversing import Question
 from gaia_bridge.errors import RequestCancelledError, ToolError
 from gaia_bridge.results import jsonable, valid_text
 from gaia_bridge.runtime import Job, LoopHandle, Outcome
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.wire import question_problem
 
-__all__ = ["AgentCall", "Question"]
+__all__ = ["AgentCall"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +48,8 @@ class _CloseStream:
 _Note = _Progress | _Log | _CloseStream
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Something the agent wants to know from the client."""
-
-    key: str
-    method: str
-    params: JSON
-    reply: concurrent.futures.Future[JSON] = field(default_factory=concurrent.futures.Future[JSON])
-
-    def answer(self, result: JSON) -> None:
-        """Give the agent its answer; an agent that has one, or waits no longer, is left alone."""
-        with suppress(concurrent.futures.InvalidStateError):
-            self.reply.set_result(result)
-
-    def fail(self, error: Exception) -> None:
-        """Raise `error` where the agent waits, if it still does."""
-        with suppress(concurrent.futures.InvalidStateError):
-            self.reply.set_exception(error)
-
-
 class AgentCall:
-    """The two ends of one call. Implements `gaia_bridge.context.CallChannel` for the agent's end.
+    """The two ends of one call: `gaia_bridge.context.CallChannel` for the agent, `conversing.Work` for the bridge.
 
     Args:
         limits: How large its messages may be, and how many may wait for a slow client before the oldest is dropped.

@@ -13,11 +13,11 @@ import anyio
 import pytest
 
 from gaia_bridge.context import get_request_context
+from gaia_bridge.conversing import Question
 from gaia_bridge.errors import (
     BusyError,
     RequestCancelledError,
 )
-from gaia_bridge.inbound.agent_call import Question
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits
