@@ -90,6 +90,7 @@ class FakeRequest:
     def __init__(self, meta: Mapping[str, Any] | None = None) -> None:
         self.method = "tools/call"
         self.modern = False
+        self.client: object = self
         self.meta: Mapping[str, Any] = meta or {}
         self.client_capabilities: Mapping[str, Any] = {}
         self.input_responses: Mapping[str, JSON] = {}

@@ -141,6 +141,11 @@ class ClientRequest(Protocol):
         ...
 
     @property
+    def client(self) -> object:
+        """Who asks: one and the same object for all requests that are known to come from the same client."""
+        ...
+
+    @property
     def meta(self) -> Mapping[str, Any]:
         """The request's `_meta`."""
         ...

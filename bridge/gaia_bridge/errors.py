@@ -188,7 +188,20 @@ class BusyError(RequestError):
 
 
 class AnswerError(RequestError):
-    """The client did not answer a question that was put to it."""
+    """The client did not answer a question that was put to it.
+
+    Args:
+        text: Why not.
+        refusal: The JSON-RPC error that it answered with, if that is why.
+    """
+
+    def __init__(self, text: str, refusal: ProtocolError | None = None) -> None:
+        super().__init__(text)
+        self.refusal = refusal
+
+    def for_server(self) -> ProtocolError:
+        """What a server is told that asked: the client's own words, where it had some."""
+        return self.refusal or ProtocolError(INTERNAL_ERROR, str(self))
 
 
 class RequestCancelledError(RequestError):

@@ -156,6 +156,10 @@ class UpstreamLimits:
     max_rounds: int = 10
     """How often one request may ask for input before it is given up, so that two programs cannot loop for ever; what
     the official clients allow."""
+    question_timeout: float = 300.0
+    """Seconds a server's question to a client may stay open; afterwards the server is told that there is no answer."""
+    max_parked: int = 64
+    """Calls at one server that may wait for a 2026-07-28 client to come back with an answer."""
     stop_grace: float = 2.0
     """Seconds for a child to end after its input was closed (F-029)."""
     terminate_grace: float = 3.0

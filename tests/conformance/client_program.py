@@ -46,7 +46,7 @@ class Role(ClientRole):
 
     capabilities: JSON = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 
-    async def answer(self, method: str, params: JSON) -> JSON:
+    async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         match method:
             case "elicitation/create":
                 return {"action": "accept", "content": filled_in(params.get("requestedSchema", {}))}

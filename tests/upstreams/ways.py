@@ -43,7 +43,7 @@ class Role(ClientRole):
         self._answer = answer
         self._heard: asyncio.Queue[tuple[str, JSON]] = asyncio.Queue()
 
-    async def answer(self, method: str, params: JSON) -> JSON:
+    async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         assert self._answer is not None
         return self._answer(method, params)
 

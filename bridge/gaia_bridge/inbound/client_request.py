@@ -29,7 +29,7 @@ from mcp_types import (
 from pydantic import BaseModel, ValidationError
 
 from gaia_bridge.contract import JSON
-from gaia_bridge.errors import AnswerError, ClientCapabilityError
+from gaia_bridge.errors import AnswerError, ClientCapabilityError, ProtocolError
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.wire import CAPABILITY_OF, is_modern
 
@@ -62,6 +62,11 @@ class SdkClientRequest:
     def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None) -> SdkClientRequest:
         """The same request with the answers to an `input_required` result."""
         return SdkClientRequest(self._ctx, input_responses, request_state)
+
+    @property
+    def client(self) -> object:
+        """The connection that the request came on. Of modern HTTP, every request has one of its own."""
+        return connection_of(self._ctx)
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -108,7 +113,8 @@ class SdkClientRequest:
         except NoBackChannelError:
             raise AnswerError(f"{method}: this connection has no way back to the client") from None
         except MCPError as error:
-            raise AnswerError(f"the client refused {method}: {error.message}") from error
+            refusal = ProtocolError(error.code, error.message, error.data)
+            raise AnswerError(f"the client refused {method}: {error.message}", refusal) from error
         except ValidationError as error:
             raise AnswerError(f"the client's answer to {method} is malformed: {error.error_count()} problems") from None
         return result.model_dump(by_alias=True, mode="json", exclude_none=True)

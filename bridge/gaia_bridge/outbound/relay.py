@@ -1,11 +1,14 @@
-"""What crosses between the clients' requests and one upstream, besides arguments and results."""
+"""What crosses between the clients' requests and one upstream, besides arguments and results.
+
+A server of the handshake era asks by requests of its own. Where the wire does not tell on behalf of which call, the
+client is known all the same as long as the calls in flight are one client's; otherwise nobody is asked, because it
+might be the wrong one.
+"""
 
 from __future__ import annotations
 
 import logging
-import math
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import anyio
@@ -13,19 +16,26 @@ from anyio.abc import TaskGroup
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
+    INVALID_REQUEST,
     LOG_LEVEL_META_KEY,
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
 )
 
 from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
+from gaia_bridge.outbound.notes import Notes
+from gaia_bridge.outbound.standing import StandingCall
+from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
+from gaia_bridge.wire import CAPABILITY_OF, missing_capability, question_problem
 
-__all__ = ["Asks", "Relays"]
+__all__ = ["ASKABLE", "Asks", "Relay", "Relays"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,22 +50,32 @@ _OUR_HOP: Final = frozenset(
         PROTOCOL_VERSION_META_KEY,
     }
 )
-"""Keys of a request's `_meta` that speak about the connection between the client and us, and end here. Save the log
-level, where the server's era has it too: it is what the server is to send for this request."""
+"""Keys of a request's `_meta` that speak about the connection between the client and us, and end here. Save, where the
+server's era has them too, the log level and the capabilities: what the server is to send for this request, and what it
+may ask."""
+
+_STATE: Final = "upstream:"
+"""What a `requestState` begins with that is the server's own (S-31); see `conversing` for the others."""
+
+ASKABLE: Final[Mapping[str, JSON]] = {
+    "elicitation": {"form": {}, "url": {}},
+    "roots": {},
+    "sampling": {"context": {}, "tools": {}},
+}
+"""What clients can be asked, as it is declared to servers."""
 
 _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 """How loud our own log is about an upstream's message; everything more severe is a warning."""
-
-_SECOND: Final = 1.0
-
-Note = Callable[[ClientRequest], Awaitable[None]]
-"""Passes one message on to a client."""
 
 
 class Asks(Protocol):
     """What is needed of a connection."""
 
     greeting: Greeting
+
+    def new_id(self) -> int:
+        """An id for a request."""
+        ...
 
     async def request(
         self,
@@ -65,9 +85,74 @@ class Asks(Protocol):
         on_progress: OnProgress | None = None,
         deadline: Deadline | None = None,
         rounds: bool = True,
+        number: int | None = None,
     ) -> JSON:
         """Make one request."""
         ...
+
+
+class Relay:
+    """One request of one client, on its way through an upstream and back.
+
+    Args:
+        method: The JSON-RPC method.
+        params: Its parameters, without `_meta`.
+        request: The client's request.
+        tasks: Where messages to the client are sent from, if there are any.
+        limits: How often a client is told of progress, how many messages may wait for it, how long it may think.
+    """
+
+    def __init__(
+        self, method: str, params: JSON, request: ClientRequest, tasks: TaskGroup, limits: UpstreamLimits
+    ) -> None:
+        self.method = method
+        self.params = params
+        self.request = request
+        self.notes = Notes(tasks, limits)
+        self.notes.attach(request)
+        self.standing: StandingCall | None = None
+        """The call, where it may outlive the request."""
+        self._limits = limits
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Progress came."""
+
+        async def report(request: ClientRequest) -> None:
+            await request.report_progress(progress, total, message)
+
+        self.notes.progress(report)
+
+    def log(self, level: str, data: Any, name: str | None) -> None:
+        """A log message came."""
+
+        async def log(request: ClientRequest) -> None:
+            await request.log(level, data, name)
+
+        self.notes.add(log)
+
+    def can_be_asked(self, method: str, params: JSON) -> bool:
+        """Whether its client can answer such a question now."""
+        reachable = self.standing is not None or not self.request.modern
+        return reachable and missing_capability(method, params, self.request.client_capabilities) is None
+
+    async def ask(self, method: str, params: JSON) -> JSON:
+        """Put a question of the server to the client.
+
+        Raises:
+            ProtocolError: The client refused, or did not answer in time.
+        """
+        if self.standing is not None:
+            return await self.standing.ask(method, params)
+        await self.notes.flush()  # what was said before has to be heard before
+        seconds = self._limits.question_timeout
+        with anyio.move_on_after(seconds):
+            try:
+                return await self.request.push(method, params)
+            except AnswerError as error:
+                raise error.for_server() from None
+            except ClientCapabilityError as error:
+                raise ProtocolError(INVALID_REQUEST, error.message) from None
+        raise ProtocolError(INVALID_REQUEST, f"The client did not answer {method} within {seconds:g} s")
 
 
 class Relays:
@@ -75,33 +160,22 @@ class Relays:
 
     Args:
         upstream: Its name, for the log.
-        limits: How often a client is told of progress, and how many messages may wait for it.
         shown: Makes text of the server fit for our log.
     """
 
-    def __init__(self, upstream: str, limits: UpstreamLimits, shown: Callable[[str], str] = printable) -> None:
+    def __init__(self, upstream: str, shown: Callable[[str], str] = printable) -> None:
         self._upstream = upstream
         self._shown = shown
-        self._limits = limits
-        self._in_flight: set[_Relay] = set()
+        self._in_flight: dict[int, Relay] = {}
+        self.asks = False
+        """Whether the server has asked something without saying on behalf of which call."""
 
-    async def call(
-        self,
-        tasks: TaskGroup,
-        connection: Asks,
-        method: str,
-        params: JSON,
-        request: ClientRequest,
-        deadline: Deadline,
-    ) -> JSON:
-        """Forward one request, and on the way back what belongs to it. Cancelling it cancels the server's work.
+    async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
+        """Forward a request, and on the way back what belongs to it. Cancelling it cancels the server's work.
 
         Args:
-            tasks: Where messages to the client are sent from, if there are any.
             connection: Who is asked.
-            method: The JSON-RPC method.
-            params: Its parameters, without `_meta`.
-            request: The client's request.
+            relay: The request.
             deadline: How long it may take.
 
         Returns:
@@ -111,26 +185,56 @@ class Relays:
             ProtocolError: The upstream answered with a JSON-RPC error.
             UpstreamError: It did not answer as it should.
         """
-        meta = _crossing(request.meta, modern=connection.greeting.modern)
-        relay = _Relay(request, self._limits, tasks)
-        self._in_flight.add(relay)
+        modern = connection.greeting.modern
+        number = connection.new_id()
+        self._in_flight[number] = relay
         try:
             result = await connection.request(
-                method,
-                params | {"_meta": meta} if meta else params,
-                on_progress=relay.progress if _PROGRESS_TOKEN in request.meta else None,
+                relay.method,
+                _params(relay, modern=modern),
+                on_progress=relay.progress if _PROGRESS_TOKEN in relay.request.meta else None,
                 deadline=deadline,
+                rounds=False,
+                number=number,
             )
-            await relay.passed_on()
         finally:
-            self._in_flight.discard(relay)
-            relay.end()
-        return _crossing_back(result, modern=connection.greeting.modern)
+            del self._in_flight[number]
+        await relay.notes.flush()
+        return _crossing_back(result, relay.request.client_capabilities, modern=modern)
+
+    async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
+        """Let the client answer on whose behalf the server asks.
+
+        Args:
+            method: A key of `wire.CAPABILITY_OF`.
+            params: Its parameters, as they came.
+            during: The call that it belongs to, where the wire tells.
+
+        Raises:
+            ProtocolError: Nobody can be asked, or the client refused.
+        """
+        if problem := question_problem(method, params):
+            raise ProtocolError(INVALID_PARAMS, f"{method} cannot be asked like this: {problem}")
+        known = self._in_flight.get(during) if during is not None else None
+        self.asks = self.asks or known is None
+        candidates = list(self._in_flight.values()) if known is None else [known]
+        clients = [relay for relay in candidates if relay.can_be_asked(method, params)]
+        if not clients:
+            raise ProtocolError(INVALID_REQUEST, f"No call is in flight whose client supports {CAPABILITY_OF[method]}")
+        if len({id(relay.request.client) for relay in clients}) > 1:
+            logger.warning(
+                "upstream %r: a question (%s) is refused: calls of several clients are in flight, and it does not say "
+                "which of them it is for; from now on their calls wait for each other",
+                self._upstream,
+                method,
+            )
+            raise ProtocolError(INVALID_REQUEST, "Calls of several clients are in flight; which of them is meant?")
+        return await clients[-1].ask(method, params)
 
     def log(self, params: JSON) -> None:
         """Pass a log message on.
 
-        It names no request: only where one alone is in flight is it clear whose client it is for.
+        It names no request: only where the calls in flight are one client's is it clear whom it is for.
 
         Args:
             params: Of `notifications/message`, unchecked.
@@ -138,115 +242,63 @@ class Relays:
         level, data, name = params.get("level"), params.get("data"), params.get("logger")
         if level not in LOG_LEVELS:
             return
-        if len(self._in_flight) == 1:
-            [relay] = self._in_flight
-            relay.log(level, data, name if isinstance(name, str) else None)
+        relays = list(self._in_flight.values())
+        if len({id(relay.request.client) for relay in relays}) == 1:
+            relays[-1].log(level, data, name if isinstance(name, str) else None)
         else:
             ours = _OUR_LEVELS.get(level, logging.WARNING)
             logger.log(ours, "upstream %r: %s", self._upstream, self._shown(str(data)))
 
 
-class _Relay:
-    """What comes back for one request before its answer: passed on in order, and all of it before the answer.
-
-    Progress is thinned out where there is too much of it: then the latest is sent as soon as one may be (S-14).
-    """
-
-    def __init__(self, request: ClientRequest, limits: UpstreamLimits, tasks: TaskGroup) -> None:
-        self._request = request
-        self._tasks = tasks
-        self._notes: deque[Note] = deque(maxlen=limits.notes)
-        self._reports: deque[Note] = deque(maxlen=limits.progress_rate)
-        self._reported: deque[float] = deque(maxlen=limits.progress_rate)  # when the last ones were sent
-        self._wake = anyio.Event()
-        self._done: anyio.Event | None = None  # set when all was passed on; there is a sender until then
-        self._answered = False
-        self._scope = anyio.CancelScope()
-
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        async def report(request: ClientRequest) -> None:
-            await request.report_progress(progress, total, message)
-
-        self._reports.append(report)
-        self._send()
-
-    def log(self, level: str, data: Any, name: str | None) -> None:
-        async def log(request: ClientRequest) -> None:
-            await request.log(level, data, name)
-
-        self._notes.append(log)
-        self._send()
-
-    async def passed_on(self) -> None:
-        """The answer is there: send what is left, and wait for that."""
-        self._answered = True
-        self._wake.set()
-        if self._done is not None:
-            await self._done.wait()
-
-    def end(self) -> None:
-        """Send nothing more."""
-        self._answered = True
-        self._scope.cancel()
-
-    def _send(self) -> None:
-        if self._answered:
-            return
-        self._wake.set()
-        if self._done is None:
-            self._done = anyio.Event()
-            self._tasks.start_soon(self._run, self._done)
-
-    async def _run(self, done: anyio.Event) -> None:
-        """Send until the answer is there. In a task of its own: a slow client must not keep the server's messages."""
-        try:
-            with self._scope:
-                while await self._step():
-                    pass
-        except Exception:
-            # The client is gone, most likely; whoever serves it will know.
-            logger.debug("a message to a client was not sent", exc_info=True)
-        finally:
-            self._answered = True
-            done.set()
-
-    async def _step(self) -> bool:
-        """Send what is due, or wait; whether there may be more."""
-        self._wake = anyio.Event()
-        while self._notes:
-            await self._notes.popleft()(self._request)
-        wait = self._pause()
-        if self._reports and (wait <= 0 or self._answered):
-            report = self._reports.popleft()
-            self._reported.append(anyio.current_time())
-            await report(self._request)
-            return True
-        if self._answered:
-            return bool(self._notes)
-        with anyio.move_on_after(wait if self._reports else math.inf):
-            await self._wake.wait()
-        return True
-
-    def _pause(self) -> float:
-        """Seconds until progress may be sent. If there are any, of all that waits only the latest is worth it."""
-        if len(self._reported) < (self._reported.maxlen or 0):
-            return 0
-        pause = self._reported[0] + _SECOND - anyio.current_time()
-        if pause > 0:
-            while len(self._reports) > 1:
-                self._reports.popleft()
-        return pause
+def _params(relay: Relay, *, modern: bool) -> JSON:
+    """What the server is sent."""
+    request = relay.request
+    meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP}
+    more: JSON = {}
+    if modern:
+        if LOG_LEVEL_META_KEY in request.meta:
+            meta[LOG_LEVEL_META_KEY] = request.meta[LOG_LEVEL_META_KEY]
+        meta[CLIENT_CAPABILITIES_META_KEY] = {
+            name: request.client_capabilities[name] for name in ASKABLE if name in request.client_capabilities
+        }
+        if request.input_responses:
+            more["inputResponses"] = dict(request.input_responses)
+        if request.request_state is not None:
+            more["requestState"] = _own_state(request.request_state)
+    return {**relay.params, **more, **({"_meta": meta} if meta else {})}
 
 
-def _crossing(meta: Mapping[str, Any], *, modern: bool) -> JSON:
-    """The part of a request's `_meta` that is meant for the server."""
-    return {key: value for key, value in meta.items() if key not in _OUR_HOP or (modern and key == LOG_LEVEL_META_KEY)}
+def _own_state(state: str) -> str:
+    if not state.startswith(_STATE):
+        raise ProtocolError(INVALID_PARAMS, "The server that asked has changed since; call again from the start")
+    return state.removeprefix(_STATE)
 
 
-def _crossing_back(result: JSON, *, modern: bool) -> JSON:
+def _crossing_back(result: JSON, declared: Mapping[str, Any], *, modern: bool) -> JSON:
     """A result as it is meant for the client: without who the server is, which only concerns our own connection."""
     meta = result.get("_meta")
     if is_object(meta) and SERVER_INFO_META_KEY in meta:
         others = {key: value for key, value in meta.items() if key != SERVER_INFO_META_KEY}
         result = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})
-    return result if modern and "resultType" in result else result | {"resultType": "complete"}
+    if not modern or "resultType" not in result:
+        return result | {"resultType": "complete"}
+    return _marked(result, declared) if is_input_required(result) else result
+
+
+def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
+    """A result that asks for input, with its state marked as the server's.
+
+    Raises:
+        UpstreamError: It asks for what the client did not declare.
+    """
+    questions = result.get("inputRequests")
+    for question in questions.values() if is_object(questions) else ():
+        method = question.get("method") if is_object(question) else None
+        if (
+            not isinstance(method, str)
+            or method not in CAPABILITY_OF
+            or missing_capability(method, question.get("params") or {}, declared)
+        ):
+            raise UpstreamError(f"asks for {printable(str(method), 200)}, which the client did not declare")
+    state = result.get("requestState")
+    return result | {"requestState": _STATE + state} if isinstance(state, str) else result

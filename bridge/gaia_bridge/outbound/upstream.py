@@ -10,12 +10,14 @@ import logging
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
+from gaia_bridge.conversing import Conversations
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import (
@@ -34,8 +36,9 @@ from gaia_bridge.outbound.client import ClientRole, Connection, Deadline, Era, c
 from gaia_bridge.outbound.listing import is_permitted
 from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.outbound.relay import Relays
+from gaia_bridge.outbound.relay import ASKABLE, Relay, Relays
 from gaia_bridge.outbound.restarts import Restarts
+from gaia_bridge.outbound.standing import StandingCall
 from gaia_bridge.outbound.supervisor import Supervisor
 from gaia_bridge.outbound.transport import ConnectionLostError, SessionExpiredError, Transport, UpstreamError
 from gaia_bridge.redact import Redactor
@@ -92,7 +95,8 @@ class Upstream:
         self._role = _Role(self)
         restarts = Restarts(limits, gives_up=not isinstance(spec, HttpServerSpec))
         self._supervisor: Supervisor[Connection] = Supervisor(spec.name, self, limits, restarts, lazy=spec.options.lazy)
-        self._relays = Relays(spec.name, limits, self.shown)
+        self._relays = Relays(spec.name, self.shown)
+        self._calls = Conversations[StandingCall](spec.name, limits.max_parked, limits.question_timeout)
         self._turns = anyio.Semaphore(limits.max_concurrency)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
@@ -180,6 +184,7 @@ class Upstream:
                 self._tasks = tasks
                 await self._supervisor.run(at_once=self._era is None or not self._spec.options.lazy)
         finally:
+            self._calls.close("the server is no longer published")
             self._offering.end()
 
     # Requests
@@ -292,17 +297,39 @@ class Upstream:
             raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
 
     async def _relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Forward a request; the result may be a question to a client that cannot be asked in another way."""
+        call = self._calls.resumed(request)
+        if call is None:
+            if self._tasks is None:
+                await self._supervisor.connection(0)  # which says why there is none
+                raise UpstreamError("is not running")
+            relay = Relay(method, params, request, self._tasks, self._limits)
+            if not self._may_be_parked(request):
+                try:
+                    return await self._perform(relay)
+                finally:
+                    relay.notes.end()
+            call = relay.standing = StandingCall(self._tasks, relay.notes, partial(self._perform, relay))
+        asked = await self._calls.carry_on(call, request, f"{method} at {self.name}", self._limits.call_cap)
+        return call.result if asked is None else asked
+
+    def _may_be_parked(self, request: ClientRequest) -> bool:
+        """Whether a call may ask its client something in a way that only works when the call outlives the request."""
+        speaks_modern = self._connection is not None and self._connection.greeting.modern
+        return request.modern and not speaks_modern and any(map(request.client_capabilities.get, ASKABLE))
+
+    async def _perform(self, relay: Relay) -> JSON:
         began = anyio.current_time()
         with self._supervisor.using():
             async with self._turn():
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 try:
-                    return await self._send(connection, method, params, request, began)
+                    return await self._send(connection, relay, began)
                 except SessionExpiredError:
                     # The one case in which it is known that nothing was done (F-053).
                     self._supervisor.expired(connection)
                 connection = await self._supervisor.connection(self._limits.call_timeout)
-                return await self._send(connection, method, params, request, began)
+                return await self._send(connection, relay, began)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncGenerator[None]:
@@ -316,15 +343,12 @@ class Upstream:
         finally:
             self._turns.release()
 
-    async def _send(
-        self, connection: Connection, method: str, params: JSON, request: ClientRequest, began: float
-    ) -> JSON:
-        assert self._tasks is not None  # there is no connection otherwise
+    async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
         waited = anyio.current_time() - began
         deadline = Deadline(self._limits.call_timeout, max(0.0, self._limits.call_cap - waited))
         garbage, _ = self._transport.garbage
         try:
-            result = await self._relays.call(self._tasks, connection, method, params, request, deadline)
+            result = await self._relays.call(connection, relay, deadline)
         except ConnectionLostError:
             raise
         except UpstreamError as error:
@@ -337,8 +361,8 @@ class Upstream:
             self._supervisor.answered()
             raise
         self._supervisor.answered()
-        if problem := result_problem(method, result):
-            raise UpstreamError(f"answered {method} with a result that MCP does not allow: {problem}")
+        if problem := result_problem(relay.method, result):
+            raise UpstreamError(f"answered {relay.method} with a result that MCP does not allow: {problem}")
         return result
 
     # What the supervisor wants: see `supervisor.Life`
@@ -402,6 +426,14 @@ class Upstream:
 
     # What the server says
 
+    async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
+        """It asks something.
+
+        Raises:
+            ProtocolError: There is nobody to be asked, or the client refused.
+        """
+        return await self._relays.answer(method, params, during)
+
     def notified(self, method: str, params: JSON) -> None:
         """A notification came."""
         if method == "notifications/message":
@@ -424,11 +456,21 @@ class Upstream:
 
 
 class _Role(ClientRole):
-    """Who the bridge is to one server: nobody that could be asked anything (S-32)."""
+    """Who the bridge is to one server: whoever is the client of the call in flight.
+
+    What a server of the handshake era may ask is declared before there is any client, so everything is; a client that
+    lacks it is not asked, and the server is told so (S-32).
+    """
+
+    capabilities: JSON = dict(ASKABLE)
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
         self.server = f"upstream {upstream.name!r}"
+
+    async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
+        """Let the client answer that the call is for."""
+        return await self._upstream.answer(method, params, during)
 
     def notified(self, method: str, params: JSON) -> None:
         """Pass a notification on."""

@@ -11,7 +11,7 @@ import pytest
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
-from gaia_bridge.outbound.relay import Relays
+from gaia_bridge.outbound.relay import Relay, Relays
 from gaia_bridge.settings import UpstreamLimits
 from tests.outbound_helpers import FakeRequest
 from tests.virtual_time import VIRTUAL_TIME
@@ -36,8 +36,13 @@ class Connection:
     def __init__(self, work: Work | None = None, *, modern: bool = False, result: JSON | None = None) -> None:
         self.greeting = Greeting("2026-07-28" if modern else "2025-11-25", modern, {}, {}, None)
         self.params: JSON = {}
+        self._number = 0
         self._work = work
         self._result = result or {"content": []}
+
+    def new_id(self) -> int:
+        self._number += 1
+        return self._number
 
     async def request(
         self,
@@ -47,6 +52,7 @@ class Connection:
         on_progress: OnProgress | None = None,
         deadline: Deadline | None = None,
         rounds: bool = True,
+        number: int | None = None,
     ) -> JSON:
         self.params = params or {}
         if self._work is not None:
@@ -71,9 +77,11 @@ class Client(FakeRequest):
 
 async def relayed(connection: Connection, client: FakeRequest, relays: Relays | None = None) -> JSON:
     async with anyio.create_task_group() as tasks:
-        return await (relays or Relays("up", LIMITS)).call(
-            tasks, connection, "tools/call", {"name": "x"}, client, PATIENT
-        )
+        relay = Relay("tools/call", {"name": "x"}, client, tasks, LIMITS)
+        try:
+            return await (relays or Relays("up")).call(connection, relay, PATIENT)
+        finally:
+            relay.notes.end()
     raise AssertionError
 
 
@@ -123,7 +131,7 @@ async def test_the_last_progress_before_a_long_silence_is_not_held_back_for_long
 
 @pytest.mark.requirement("S-14")
 async def test_a_slow_client_neither_holds_the_server_up_nor_fills_the_memory() -> None:
-    relays = Relays("up", LIMITS)
+    relays = Relays("up")
 
     async def flood(report: OnProgress) -> None:
         began = anyio.current_time()
@@ -141,7 +149,7 @@ async def test_a_slow_client_neither_holds_the_server_up_nor_fills_the_memory() 
 
 
 async def test_log_messages_keep_their_order_and_come_before_the_answer() -> None:
-    relays = Relays("up", LIMITS)
+    relays = Relays("up")
 
     async def work(report: OnProgress) -> None:
         for number in range(5):
@@ -181,20 +189,33 @@ async def test_a_request_that_is_given_up_sends_nothing_more() -> None:
     assert client.progress == []
 
 
-async def test_a_log_level_crosses_to_a_server_whose_era_has_it_and_nothing_else_of_our_own_connection() -> None:
+async def test_what_the_server_is_to_send_and_may_ask_crosses_where_its_era_has_it_and_nothing_else_of_our_hop() -> (
+    None
+):
     meta: JSON = {
         "io.modelcontextprotocol/logLevel": "debug",
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {},
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": {"ignored": {}},
         "vendor/key": 1,
     }
-    for modern, expected in (
-        (True, {"io.modelcontextprotocol/logLevel": "debug", "vendor/key": 1}),
+    declared: JSON = {"elicitation": {"url": {}}, "tasks": {}}
+    cases: list[tuple[bool, JSON]] = [
+        (
+            True,
+            {
+                "io.modelcontextprotocol/logLevel": "debug",
+                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}},
+                "vendor/key": 1,
+            },
+        ),
         (False, {"vendor/key": 1}),
-    ):
+    ]
+    for modern, expected in cases:
         connection = Connection(modern=modern)
-        await relayed(connection, FakeRequest(meta))
+        request = FakeRequest(meta)
+        request.client_capabilities = declared
+        await relayed(connection, request)
         assert connection.params == {"name": "x", "_meta": expected}
 
 

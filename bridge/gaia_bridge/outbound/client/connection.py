@@ -118,6 +118,7 @@ class Connection:
         on_progress: OnProgress | None = None,
         deadline: Deadline | None = None,
         rounds: bool = True,
+        number: int | None = None,
     ) -> JSON:
         """Make one request. Cancelling it tells the server that nobody waits any more.
 
@@ -130,6 +131,7 @@ class Connection:
                 `limits.call_timeout` and `limits.call_cap` if `None`.
             rounds: Whether an `input_required` result (2026-07-28) is answered by the role and the request repeated
                 until it is complete. If not, that result is returned.
+            number: Its id, from `new_id`, where one wants to know it; a request that is repeated has a new one.
 
         Returns:
             The result as it came.
@@ -142,12 +144,18 @@ class Connection:
             UpstreamError: It did not answer as it should.
         """
         if not self.greeting.modern:
-            return await self._exchange.request(method, params, deadline or self._deadline, on_progress=on_progress)
+            return await self._exchange.request(
+                method, params, deadline or self._deadline, on_progress=on_progress, number=number
+            )
         ask = partial(self._ask, method, params, on_progress, deadline or self._deadline)
-        result = await ask({})
+        result = await ask({}, number)
         if rounds and is_input_required(result):
             result = await play(method, result, ask, self._answer, self._limits)
         return result
+
+    def new_id(self) -> int:
+        """An id for a request that is about to be made: what comes on its behalf can be told by it."""
+        return self._exchange.new_id()
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification.
@@ -220,12 +228,20 @@ class Connection:
             await self.request("logging/setLevel", {"level": level}, deadline=self._list_deadline)
 
     async def _ask(
-        self, method: str, params: JSON | None, on_progress: OnProgress | None, deadline: Deadline, more: JSON
+        self,
+        method: str,
+        params: JSON | None,
+        on_progress: OnProgress | None,
+        deadline: Deadline,
+        more: JSON,
+        number: int | None = None,
     ) -> JSON:
         """Make one modern request, or make it again with more parameters."""
         stamped = self._stamped(params) | more
         headers = self._headers.of(params) if method == "tools/call" else None
-        return await self._exchange.request(method, stamped, deadline, on_progress=on_progress, headers=headers)
+        return await self._exchange.request(
+            method, stamped, deadline, on_progress=on_progress, headers=headers, number=number
+        )
 
     def _stamped(self, params: JSON | None) -> JSON:
         """Parameters that say who we are. What the caller says about its own client counts, save the revision."""

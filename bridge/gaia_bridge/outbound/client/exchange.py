@@ -81,7 +81,9 @@ class Exchange:
         self._reason = ""
         self._numbers = itertools.count(1)
         self._watched: dict[int, _Watch] = {}
-        self._questions = Questions(role, self.declared, limits, self._send)
+        self._clocks: set[_Clock] = set()
+        self._answers = 0
+        self._questions = Questions(role, self.declared, limits, self._send, self._answering)
 
     @property
     def link(self) -> Link:
@@ -142,17 +144,18 @@ class Exchange:
         params = _with_token(params, None if on_progress is None else number)
         if params is not None:
             message["params"] = params
-        now = anyio.current_time()
-        cap_at = now + deadline.cap
-        with anyio.CancelScope(deadline=min(now + deadline.idle, cap_at)) as scope:
-            if on_progress is None:
-                return _result_of(method, await link.request(message, headers))
-            watch = self._watched[number] = _Watch(on_progress, scope, deadline.idle, cap_at, self._limits.notes)
-            try:
+        clock = _Clock(deadline)
+        self._clocks.add(clock)
+        try:
+            with clock.scope:
+                if on_progress is None:
+                    return _result_of(method, await link.request(message, headers))
+                watch = self._watched[number] = _Watch(on_progress, clock, self._limits.notes)
                 return _result_of(method, await watch.request(link, message, headers))
-            finally:
-                del self._watched[number]
-        raise RequestTimeoutError(method, deadline.idle if scope.deadline < cap_at else deadline.cap)
+        finally:
+            self._clocks.discard(clock)
+            self._watched.pop(number, None)
+        raise RequestTimeoutError(method, clock.seconds)
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification.
@@ -174,7 +177,7 @@ class Exchange:
             params = {}
         if "id" in message:
             if self._tasks is not None:
-                self._questions.ask(self._tasks, message["id"], method, params)
+                self._questions.ask(self._tasks, message["id"], method, params, during)
         elif method == _PROGRESS:
             self._progress(params)
         else:
@@ -207,6 +210,20 @@ class Exchange:
         except Exception:
             logger.exception("%s: telling of %s failed", self._role.server, printable(news, 200))
 
+    @contextmanager
+    def _answering(self) -> Generator[None]:
+        """The server waits for us, so that it need not give a sign of life; every request is still capped."""
+        self._answers += 1
+        for clock in self._clocks:
+            clock.hold()
+        try:
+            yield
+        finally:
+            self._answers -= 1
+            if not self._answers:
+                for clock in self._clocks:
+                    clock.restart()
+
     def _progress(self, params: JSON) -> None:
         token, progress = params.get(_TOKEN), _number(params.get("progress"))
         watch = self._watched.get(token) if type(token) is int else None
@@ -228,24 +245,45 @@ class Exchange:
         await self._connected().notify(message)
 
 
+class _Clock:
+    """Ends one request in flight when its time is up.
+
+    Args:
+        deadline: How long it may take.
+    """
+
+    def __init__(self, deadline: Deadline) -> None:
+        now = anyio.current_time()
+        self._deadline = deadline
+        self._cap_at = now + deadline.cap
+        self.scope = anyio.CancelScope(deadline=min(now + deadline.idle, self._cap_at))
+
+    def restart(self) -> None:
+        """There was a sign of life."""
+        self.scope.deadline = min(anyio.current_time() + self._deadline.idle, self._cap_at)
+
+    def hold(self) -> None:
+        """No sign of life is expected until `restart`."""
+        self.scope.deadline = self._cap_at
+
+    @property
+    def seconds(self) -> float:
+        """What was waited for in vain."""
+        return self._deadline.idle if self.scope.deadline < self._cap_at else self._deadline.cap
+
+
 class _Watch:
     """A request in flight that progress is reported for.
 
     Args:
         on_progress: Receives it.
-        scope: Ends the request when there was no progress for too long.
-        idle: Seconds, which start anew with each progress.
-        cap_at: When the request ends whatever happens, on the loop's clock.
+        clock: Ends the request when there was no progress for too long.
         waiting: How many reports may wait for a slow receiver; beyond it the oldest is dropped (S-14).
     """
 
-    def __init__(
-        self, on_progress: OnProgress, scope: anyio.CancelScope, idle: float, cap_at: float, waiting: int
-    ) -> None:
+    def __init__(self, on_progress: OnProgress, clock: _Clock, waiting: int) -> None:
         self._on_progress = on_progress
-        self._scope = scope
-        self._idle = idle
-        self._cap_at = cap_at
+        self._clock = clock
         self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=waiting)
         self._news = anyio.Event()
         self._outcome: JSON | Exception | None = None
@@ -253,7 +291,7 @@ class _Watch:
     def add(self, progress: float, total: float | None, message: str | None) -> None:
         """The server reports progress."""
         if self._outcome is None:
-            self._scope.deadline = min(anyio.current_time() + self._idle, self._cap_at)
+            self._clock.restart()
             self._waiting.append((progress, total, message))
             self._news.set()
 
@@ -279,7 +317,7 @@ class _Watch:
         except Exception as error:
             self._outcome = error
         # The server did its part; the receiver may take longer, but not for ever.
-        self._scope.deadline = self._cap_at
+        self._clock.hold()
         self._news.set()
 
     async def _pass_on(self) -> None:

@@ -88,7 +88,7 @@ class ClientRole:
     server: str = "the server"
     """What our log calls the server: the name that we gave it, not the one that it gives itself (S-27)."""
 
-    async def answer(self, method: str, params: JSON) -> JSON:
+    async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         """Answer the server's question. Only asked what `capabilities` declare; `ping` is answered elsewhere.
 
         Cancelled when the server waits no longer. Several questions may be open at once.
@@ -96,6 +96,7 @@ class ClientRole:
         Args:
             method: `elicitation/create`, `sampling/createMessage` or `roots/list`.
             params: Its parameters, as they came.
+            during: The id of our request that it belongs to, where the wire tells (see `Connection.new_id`).
 
         Returns:
             The wire result.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import anyio
@@ -26,7 +27,9 @@ logger = logging.getLogger(__name__)
 _RequestId = int | str | float
 
 
-async def answer_of(role: ClientRole, declared: Mapping[str, Any], method: str, params: JSON) -> JSON:
+async def answer_of(
+    role: ClientRole, declared: Mapping[str, Any], method: str, params: JSON, during: int | None = None
+) -> JSON:
     """Let the role answer a question, if what that needs was declared (S-32).
 
     Args:
@@ -34,6 +37,7 @@ async def answer_of(role: ClientRole, declared: Mapping[str, Any], method: str, 
         declared: The capabilities that the server was told of.
         method: The question.
         params: Its parameters.
+        during: Our request that it belongs to, where that is known.
 
     Raises:
         ProtocolError: It was not declared, or the role refused or failed.
@@ -45,7 +49,7 @@ async def answer_of(role: ClientRole, declared: Mapping[str, Any], method: str, 
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method} (not declared by this client)")
         raise ProtocolError(INVALID_PARAMS, "This client did not declare what the request needs", missing)
     try:
-        return await role.answer(method, params)
+        return await role.answer(method, params, during)
     except ProtocolError:
         raise
     except Exception:
@@ -61,6 +65,7 @@ class Questions:
         declared: The capabilities that the server was told of.
         limits: How many may be open.
         send: Sends a response.
+        waits: Entered while the server waits for us, as long as that is.
     """
 
     def __init__(
@@ -69,16 +74,18 @@ class Questions:
         declared: Mapping[str, Any],
         limits: UpstreamLimits,
         send: Callable[[JSON], Awaitable[None]],
+        waits: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._role = role
         self._declared = declared
         self._limits = limits
         self._send = send
+        self._waits = waits
         self._open: dict[_RequestId, anyio.CancelScope | None] = {}
         self._replies: deque[JSON] = deque(maxlen=limits.notes)
         self._replying = False
 
-    def ask(self, tasks: TaskGroup, number: object, method: str, params: JSON) -> None:
+    def ask(self, tasks: TaskGroup, number: object, method: str, params: JSON, during: int | None) -> None:
         """A request came; see to it that it is answered.
 
         Args:
@@ -86,6 +93,7 @@ class Questions:
             number: Its `id`. One that could not be answered is ignored.
             method: What is asked.
             params: Its parameters.
+            during: Our request on whose own stream it came, where the wire tells.
         """
         if isinstance(number, bool) or not isinstance(number, int | str | float):
             return
@@ -99,27 +107,29 @@ class Questions:
             )
         else:
             scope = self._open[number] = anyio.CancelScope()
-            tasks.start_soon(self._answer, number, scope, method, params)
+            tasks.start_soon(self._answer, number, scope, method, params, during)
 
     def withdraw(self, number: object) -> None:
         """The server waits no longer for the answer to one of its requests."""
         if isinstance(number, int | str | float) and (scope := self._open.get(number)) is not None:
             scope.cancel()
 
-    async def _answer(self, number: _RequestId, scope: anyio.CancelScope, method: str, params: JSON) -> None:
+    async def _answer(
+        self, number: _RequestId, scope: anyio.CancelScope, method: str, params: JSON, during: int | None
+    ) -> None:
         reply: JSON | None = None
         try:
-            with scope:
-                reply = await self._worked_out(method, params)
+            with scope, self._waits():
+                reply = await self._worked_out(method, params, during)
             self._open[number] = None  # what is being sent cannot be withdrawn
             if reply is not None:
                 await self._deliver(number, reply)
         finally:
             self._open.pop(number, None)
 
-    async def _worked_out(self, method: str, params: JSON) -> JSON:
+    async def _worked_out(self, method: str, params: JSON, during: int | None) -> JSON:
         try:
-            result: object = await answer_of(self._role, self._declared, method, params)
+            result: object = await answer_of(self._role, self._declared, method, params, during)
         except ProtocolError as error:
             return _error(error.code, error.message, error.data)
         if is_object(result):

@@ -291,6 +291,7 @@ class _LocalRequest:
         params: JSON,
     ) -> None:
         self._way = way
+        self.client: object = way
         self.number = number
         self.method = method
         self.modern = modern

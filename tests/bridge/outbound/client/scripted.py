@@ -206,7 +206,7 @@ class Role(ClientRole):
         self.endings: list[str] = []
         self._more = anyio.Event()
 
-    async def answer(self, method: str, params: JSON) -> JSON:
+    async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         self.asked.append((method, params))
         answer: Any = self._answers[method.partition("/")[0]]
         if is_object(answer):

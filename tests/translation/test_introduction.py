@@ -1,0 +1,48 @@
+"""What a client learns about an agent before it calls anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from gaia_bridge.jsontypes import JSON
+from tests.interaction.connecting import Link
+from tests.interaction.everything_agent import INFO, PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from tests.interaction.results import wire, wire_list
+
+pytestmark = pytest.mark.anyio
+
+
+def seen_in(era: str, tool: JSON) -> JSON:
+    """A tool as a client of an era must see it.
+
+    MCP demands an object schema for the input (S1-18), and earlier revisions one for the output, if there is any.
+    """
+    shown: JSON = {**tool, "inputSchema": {"type": "object", **(tool.get("inputSchema") or {})}}
+    if era == "legacy" and shown.get("outputSchema", {}).get("type") != "object":
+        shown.pop("outputSchema", None)
+    return shown
+
+
+@pytest.mark.requirement("S1-16", "P-2", "P-10", "P-12")
+async def test_an_agent_introduces_itself_in_its_own_words(link: Link) -> None:
+    async with link.client() as client:
+        assert client.server_info is not None
+        assert wire(client.server_info) == {key: value for key, value in INFO.items() if key != "instructions"}
+        assert client.instructions == INFO["instructions"]
+        assert wire(client.server_capabilities) == {
+            "completions": {},
+            "logging": {},
+            "prompts": {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
+            "tools": {"listChanged": True},
+        }
+
+
+@pytest.mark.requirement("S1-5", "S1-10", "S1-14", "S1-15", "S1-18", "S1-19", "S1-22", "P-9", "P-12")
+async def test_lists_are_exactly_what_the_agent_declared(link: Link) -> None:
+    async with link.client() as client:
+        tools = (await client.list_tools()).tools
+        assert wire_list(tools) == [seen_in(link.era, tool) for tool in TOOLS]
+        assert wire_list((await client.list_prompts()).prompts) == PROMPTS
+        assert wire_list((await client.list_resources()).resources) == RESOURCES
+        assert wire_list((await client.list_resource_templates()).resource_templates) == TEMPLATES
