@@ -93,6 +93,7 @@ class FakeRequest:
         self.client: object = self
         self.meta: Mapping[str, Any] = meta or {}
         self.client_capabilities: Mapping[str, Any] = {}
+        self.log_level: str | None = None
         self.input_responses: Mapping[str, JSON] = {}
         self.request_state: str | None = None
         self.progress: list[tuple[float, float | None, str | None]] = []

@@ -156,6 +156,11 @@ class ClientRequest(Protocol):
         ...
 
     @property
+    def log_level(self) -> str | None:
+        """The least severe log messages that the client wants, one of `model.LOG_LEVELS`; `None` if it wants none."""
+        ...
+
+    @property
     def input_responses(self) -> Mapping[str, JSON]:
         """The answers that came with a retry of this request (2026-07-28, SEP-2322); empty on the first round."""
         ...

@@ -15,6 +15,7 @@ __all__ = [
     "HttpServerSpec",
     "LeftOut",
     "NamingPolicy",
+    "Notification",
     "OAuthOptions",
     "Offer",
     "ServerInfo",
@@ -78,20 +79,35 @@ class NamingPolicy(Enum):
 
 
 class ChangeKind(Enum):
-    """What changed about a source."""
+    """What is new about a source."""
 
     TOOLS = "tools"
     PROMPTS = "prompts"
     RESOURCES = "resources"
     RESOURCE_UPDATED = "resource_updated"
+    NOTIFIED = "notified"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether a list changed, and with it the offer."""
+        return self not in {ChangeKind.RESOURCE_UPDATED, ChangeKind.NOTIFIED}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Notification:
+    """A notification of a server that belongs to no request, and concerns all clients of the handshake era."""
+
+    method: str
+    params: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a source's offer; `uri` only with `RESOURCE_UPDATED`."""
+    """One piece of news about a source; `uri` only with `RESOURCE_UPDATED`, `notification` only with `NOTIFIED`."""
 
     kind: ChangeKind
     uri: str = ""
+    notification: Notification | None = None
 
 
 @dataclass(frozen=True, slots=True)

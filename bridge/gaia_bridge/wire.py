@@ -11,24 +11,33 @@ from typing import Any, Final
 
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types import Implementation, InputRequiredResult
-from mcp_types.methods import parse_server_request, serialize_server_result, validate_client_result
+from mcp_types.methods import (
+    parse_server_notification,
+    parse_server_request,
+    serialize_server_result,
+    validate_client_result,
+)
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from gaia_bridge.jsontypes import JSON, is_object
-from gaia_bridge.model import ServerInfo
+from gaia_bridge.model import LOG_LEVELS, ServerInfo
 
 __all__ = [
     "CAPABILITY_OF",
     "LIST_FIELDS",
+    "LOG_MESSAGE",
     "answer_problem",
     "definition_problem",
     "for_legacy",
+    "for_legacy_question",
     "implementation",
     "info_problem",
+    "is_loud_enough",
     "is_modern",
     "missing_capability",
     "normalised_tool",
+    "notification_problem",
     "question_problem",
     "result_problem",
     "server_info",
@@ -48,6 +57,9 @@ CAPABILITY_OF: Final[Mapping[str, str]] = {
     "sampling/createMessage": "sampling",
 }
 """For each request that a server may put to a client, the capability that the client must have declared."""
+
+LOG_MESSAGE: Final = "notifications/message"
+"""The notification that carries a log message."""
 
 _CACHE_FIELDS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
@@ -125,6 +137,8 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
         questions: Mapping[str, JSON] = result.get("inputRequests") or {}
         problems = (question_problem(item["method"], item.get("params") or {}) for item in questions.values())
         return next(filter(None, problems), None)
+    if not is_object(result.get("structuredContent")):  # any JSON may be, since 2026-07-28
+        result = {key: value for key, value in result.items() if key != "structuredContent"}
     return _problem(method, result, LATEST_HANDSHAKE_VERSION)
 
 
@@ -133,13 +147,40 @@ def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
 
     Args:
         method: A key of `CAPABILITY_OF`.
-        params: The parameters, wire-shaped.
+        params: The parameters, wire-shaped, of either era.
     """
     try:
-        parse_server_request(method, LATEST_HANDSHAKE_VERSION, params)
+        parse_server_request(method, LATEST_HANDSHAKE_VERSION, for_legacy_question(method, params, ""))
     except ValidationError as error:
         return _first_problem(error)
     return None
+
+
+def notification_problem(method: str, params: Mapping[str, Any]) -> str | None:
+    """Why a client of the handshake era cannot be sent this notification, or `None` if it can."""
+    try:
+        parse_server_notification(method, LATEST_HANDSHAKE_VERSION, params)
+    except (ValidationError, KeyError) as error:
+        return _first_problem(error) if isinstance(error, ValidationError) else "it is not known"
+    return None
+
+
+def is_loud_enough(level: object, least: str | None) -> bool:
+    """Whether a client that wants log messages of `least` and above wants one of `level`; `None` wants none."""
+    return level in LOG_LEVELS and least is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(least)
+
+
+def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: str) -> Mapping[str, Any]:
+    """A question as the handshake revisions spell it: there, one that sends the user to a link has an id.
+
+    Args:
+        method: A key of `CAPABILITY_OF`.
+        params: The parameters, wire-shaped, of either era.
+        elicitation_id: The id, if it has none.
+    """
+    if method == "elicitation/create" and params.get("mode") == "url":
+        return {"elicitationId": elicitation_id, **params}
+    return params
 
 
 def answer_problem(method: str, answer: Mapping[str, Any]) -> str | None:

@@ -59,6 +59,11 @@ class Link:
         """Whether the client speaks 2026-07-28."""
         return self.era == "modern"
 
+    @property
+    def modern_throughout(self) -> bool:
+        """Whether everything between the client and the agent speaks 2026-07-28."""
+        return self.modern
+
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[Connect]:
         """The agent, served until the end. Over stdio each connection has a server process of its own."""

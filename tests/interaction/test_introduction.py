@@ -12,13 +12,13 @@ from tests.interaction.results import wire, wire_list
 pytestmark = pytest.mark.anyio
 
 
-def seen_in(era: str, tool: JSON) -> JSON:
-    """A tool as a client of an era must see it.
+def seen(tool: JSON, *, modern: bool) -> JSON:
+    """A tool as a client must see it.
 
     MCP demands an object schema for the input (S1-18), and earlier revisions one for the output, if there is any.
     """
     shown: JSON = {**tool, "inputSchema": {"type": "object", **(tool.get("inputSchema") or {})}}
-    if era == "legacy" and shown.get("outputSchema", {}).get("type") != "object":
+    if not modern and shown.get("outputSchema", {}).get("type") != "object":
         shown.pop("outputSchema", None)
     return shown
 
@@ -42,7 +42,7 @@ async def test_an_agent_introduces_itself_in_its_own_words(link: Link) -> None:
 async def test_lists_are_exactly_what_the_agent_declared(link: Link) -> None:
     async with link.client() as client:
         tools = (await client.list_tools()).tools
-        assert wire_list(tools) == [seen_in(link.era, tool) for tool in TOOLS]
+        assert wire_list(tools) == [seen(tool, modern=link.modern_throughout) for tool in TOOLS]
         assert wire_list((await client.list_prompts()).prompts) == PROMPTS
         assert wire_list((await client.list_resources()).resources) == RESOURCES
         assert wire_list((await client.list_resource_templates()).resource_templates) == TEMPLATES

@@ -161,7 +161,7 @@ async def test_a_refusal_is_an_answer_and_a_client_that_cannot_be_asked_is_not_a
             declined = await call(client, "ask-user")
             assert declined["structuredContent"] == {"action": "decline", "content": {}}
             assert (await call(client, "ask-user-to-visit"))["structuredContent"] == {"action": "decline"}
-            if link.modern:
+            if link.modern_throughout:
                 with pytest.raises(MCPError, match="sampling"):
                     await call(client, "ask-model")
             else:

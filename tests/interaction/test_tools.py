@@ -43,7 +43,7 @@ async def test_what_an_agent_returns_arrives_as_what_it_is(link: Link) -> None:
 
         counted = await call(client, "count", n=3)
         assert text_of(counted) == "[0,1,2]"
-        assert counted.get("structuredContent") == ([0, 1, 2] if link.modern else None)
+        assert counted.get("structuredContent") == ([0, 1, 2] if link.modern_throughout else None)
 
         shown = wire(await client.call_tool("show"))
         assert shown["content"] == CONTENT

@@ -100,7 +100,7 @@ class AgentSource:
             task_status.started()
             while True:
                 change = await announcements.get()
-                if change.kind is not ChangeKind.RESOURCE_UPDATED:
+                if change.kind.is_list:
                     await self._read()
                 self._emit(change)
         finally:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import anyio
-from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from gaia_bridge.contract import JSON, ChangeListener, Source
-from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError, ResourceNotFoundError
-from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
+from gaia_bridge.inbound.addresses import Addresses
+from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceState
 from gaia_bridge.names import SourceName, assign_names, is_source_name
 from gaia_bridge.wire import for_legacy
 
@@ -41,8 +41,7 @@ class _View:
 
     tools: Mapping[str, _Target] = field(default_factory=dict[str, _Target])
     prompts: Mapping[str, _Target] = field(default_factory=dict[str, _Target])
-    resources: Mapping[str, _Target] = field(default_factory=dict[str, _Target])
-    templates: tuple[tuple[UriTemplate | None, _Target], ...] = ()
+    addresses: Addresses = field(default_factory=Addresses)
     capabilities: frozenset[str] = frozenset()
 
     @cached_property
@@ -51,8 +50,8 @@ class _View:
         shown = {
             "tool": [target.definition for target in self.tools.values()],
             "prompt": [target.definition for target in self.prompts.values()],
-            "resource": [target.definition for target in self.resources.values()],
-            "resource template": [target.definition for _, target in self.templates],
+            "resource": self.addresses.resources,
+            "resource template": self.addresses.templates,
         }
         legacy = {
             (kind, False): [item for definition in definitions if (item := for_legacy(kind, definition)) is not None]
@@ -114,7 +113,7 @@ class Catalog:
             )
         if source.name in self._sources:
             raise PublishError(source.name, "another agent or server has that name")
-        self._sources[source.name] = (source, source.listen(self._on_change))
+        self._sources[source.name] = (source, source.listen(partial(self._on_change, source)))
         self._sources_changed()
 
     def remove(self, name: str) -> None:
@@ -169,32 +168,10 @@ class Catalog:
         """
         return _found(self._view.prompts, name, "prompt")
 
-    def resource(self, uri: str) -> Source:
-        """The source that can read a URI: it lists it, or has a template for it, or is the only one that reads any.
-
-        Raises:
-            ResourceNotFoundError: None can.
-        """
-        if (target := self._view.resources.get(uri)) is not None:
-            return target.source
-        for template, target in self._view.templates:
-            if template is not None and template.match(uri) is not None:
-                return target.source
-        readers = [source for source in self.sources if "resources" in source.offer.capabilities]
-        if len(readers) == 1 and readers[0].kind is SourceKind.AGENT:
-            return readers[0]
-        raise ResourceNotFoundError(uri)
-
-    def template(self, uri: str) -> Source:
-        """The source of a template, or of a resource, by exactly what was listed.
-
-        Raises:
-            ResourceNotFoundError: There is no such template or resource.
-        """
-        for _, target in self._view.templates:
-            if target.name == uri:
-                return target.source
-        return self.resource(uri)
+    @property
+    def addresses(self) -> Addresses:
+        """Which source has what is at a URI."""
+        return self._view.addresses
 
     def _absence(self, name: str) -> str:
         """Why a tool that looks like one of a source's is not there, if that source is not ready."""
@@ -204,9 +181,11 @@ class Catalog:
                 return f"{source.kind.value} '{source.name}' is not ready: {status.reason}"
         return ""
 
-    def _on_change(self, change: Change) -> None:
-        if change.kind is not ChangeKind.RESOURCE_UPDATED:
+    def _on_change(self, source: Source, change: Change) -> None:
+        if change.kind.is_list:
             self._recompile()
+        elif change.kind is ChangeKind.RESOURCE_UPDATED:
+            change = Change(change.kind, self.addresses.public(source, change.uri))
         self._emit(change)
 
     def _sources_changed(self) -> None:
@@ -223,16 +202,19 @@ class Catalog:
 
     def _recompile(self) -> None:
         sources = self.sources
-        warnings: list[str] = []
+        addresses = Addresses(sources)
+        warnings = [
+            f"{uri} of {source.name} is published under another URI: its own is taken"
+            for source, uri in addresses.rewritten
+        ]
+
+        def tools(source: Source) -> Iterable[Mapping[str, Any]]:
+            return (addresses.shown(source, definition) for definition in source.offer.tools)
+
         self._view = _View(
-            tools=_named("tool", sources, self._policy, lambda source: source.offer.tools, warnings),
+            tools=_named("tool", sources, self._policy, tools, warnings),
             prompts=_named("prompt", sources, self._policy, lambda source: source.offer.prompts, warnings),
-            resources=_first_of_each(sources, warnings),
-            templates=tuple(
-                (_parsed(definition["uriTemplate"]), _Target(source, definition["uriTemplate"], dict(definition)))
-                for source in sources
-                for definition in source.offer.templates
-            ),
+            addresses=addresses,
             capabilities=frozenset[str]().union(*(source.offer.capabilities for source in sources)),
         )
         for warning in warnings:
@@ -268,22 +250,3 @@ def _named(
         public: _Target(known[item][0], item.name, {**known[item][1], "name": public})
         for public, item in assigned.items()
     }
-
-
-def _first_of_each(sources: Iterable[Source], warnings: list[str]) -> dict[str, _Target]:
-    resources: dict[str, _Target] = {}
-    for source in sources:
-        for definition in source.offer.resources:
-            uri: str = definition["uri"]
-            if uri in resources:
-                warnings.append(f"resource {uri} of {source.name} is hidden by that of {resources[uri].source.name}")
-            else:
-                resources[uri] = _Target(source, uri, dict(definition))
-    return resources
-
-
-def _parsed(template: str) -> UriTemplate | None:
-    try:
-        return UriTemplate.parse(template)
-    except InvalidUriTemplate:
-        return None

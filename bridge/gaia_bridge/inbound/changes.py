@@ -25,10 +25,11 @@ from mcp.server.subscriptions import (
 from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
 from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.client_request import Context
+from gaia_bridge.inbound.client_request import Context, log_level_of
 from gaia_bridge.inbound.interest import ResourceInterest
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.settings import SubscriptionLimits
+from gaia_bridge.wire import LOG_MESSAGE, is_loud_enough
 
 __all__ = ["ChangeFanout", "ChangeQueue"]
 
@@ -46,8 +47,8 @@ class ChangeQueue:
         self._news = anyio.Event()
 
     def put(self, change: Change) -> None:
-        """Tell of a change soon. Never blocks; beyond the limit, updates of further resources are dropped."""
-        if len(self._waiting) >= _MAX_WAITING and change.kind is ChangeKind.RESOURCE_UPDATED:
+        """Tell of a change soon. Never blocks; beyond the limit, only changes of lists are still taken."""
+        if len(self._waiting) >= _MAX_WAITING and not change.kind.is_list:
             logger.debug("dropped %s: too many wait", change)
             return
         self._waiting[change] = None
@@ -88,7 +89,8 @@ class ChangeFanout:
                 task_status.started()
                 while True:
                     change = await self._changes.get()
-                    await self._bus.publish(_event(change))
+                    if (event := _event(change)) is not None:
+                        await self._bus.publish(event)
                     for client in list(self._legacy.values()):
                         client.tell(change)
         finally:
@@ -182,6 +184,9 @@ class _LegacyClient:
     def tell(self, change: Change) -> None:
         if change.kind is ChangeKind.RESOURCE_UPDATED and change.uri not in self.subscriptions:
             return
+        if (notification := change.notification) is not None and notification.method == LOG_MESSAGE:
+            if not is_loud_enough(notification.params.get("level"), log_level_of(self._connection)):
+                return
         self._changes.put(change)
 
     async def run(self, scope: anyio.CancelScope) -> None:
@@ -203,9 +208,13 @@ class _LegacyClient:
                 await self._connection.send_resource_list_changed()
             case ChangeKind.RESOURCE_UPDATED:
                 await self._connection.send_resource_updated(change.uri)
+            case ChangeKind.NOTIFIED:
+                assert change.notification is not None
+                await self._connection.notify(change.notification.method, change.notification.params)
 
 
-def _event(change: Change) -> ServerEvent:
+def _event(change: Change) -> ServerEvent | None:
+    """What clients of 2026-07-28 are told; there is nothing but changes that they can be told outside of a request."""
     match change.kind:
         case ChangeKind.TOOLS:
             return ToolsListChanged()
@@ -215,3 +224,5 @@ def _event(change: Change) -> ServerEvent:
             return ResourcesListChanged()
         case ChangeKind.RESOURCE_UPDATED:
             return ResourceUpdated(change.uri)
+        case ChangeKind.NOTIFIED:
+            return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 from mcp import MCPError
 from mcp.server.connection import Connection
@@ -31,9 +32,9 @@ from pydantic import BaseModel, ValidationError
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import AnswerError, ClientCapabilityError, ProtocolError
 from gaia_bridge.model import LOG_LEVELS
-from gaia_bridge.wire import CAPABILITY_OF, is_modern
+from gaia_bridge.wire import CAPABILITY_OF, for_legacy_question, is_loud_enough, is_modern
 
-__all__ = ["Context", "SdkClientRequest", "connection_of", "set_log_level"]
+__all__ = ["Context", "SdkClientRequest", "connection_of", "log_level_of", "set_log_level"]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -82,6 +83,14 @@ class SdkClientRequest:
             self._capabilities = dumped
         return self._capabilities
 
+    @property
+    def log_level(self) -> str | None:
+        """The least severe messages that the client wants."""
+        if not self.modern:
+            return log_level_of(connection_of(self._ctx))
+        wanted = self.meta.get(LOG_LEVEL_META_KEY)
+        return wanted if wanted in LOG_LEVELS else None
+
     async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Send `notifications/progress`; the SDK drops it if the client gave no token."""
         await self._ctx.session.report_progress(progress, total, message)
@@ -89,11 +98,9 @@ class SdkClientRequest:
     async def log(self, level: str, data: Any, logger: str | None) -> None:
         """Send `notifications/message` if the client wants that level.
 
-        A modern client says so with each request (the SDK looks), a legacy client once with `logging/setLevel`.
+        A modern client says so with each request, a legacy client once with `logging/setLevel`.
         """
-        if not self.modern and LOG_LEVELS.index(level) < LOG_LEVELS.index(_log_level(self._ctx)):
-            return
-        if self.modern and not self._wants_modern_log(level):
+        if not is_loud_enough(level, self.log_level):
             return
         params = LoggingMessageNotificationParams.model_validate({"level": level, "data": data, "logger": logger})
         await self._ctx.session.send_notification(
@@ -105,7 +112,7 @@ class SdkClientRequest:
         capability = CAPABILITY_OF[method]
         if self.client_capabilities.get(capability) is None:
             raise ClientCapabilityError({capability: {}})
-        request, result_type = _request(method, params)
+        request, result_type = _request(method, for_legacy_question(method, params, uuid4().hex))
         try:
             result = await self._ctx.session.send_request(
                 request, result_type, metadata=ServerMessageMetadata(related_request_id=self._ctx.request_id)
@@ -124,10 +131,6 @@ class SdkClientRequest:
         if self._ctx.close_sse_stream is not None:
             await self._ctx.close_sse_stream()
 
-    def _wants_modern_log(self, level: str) -> bool:
-        wanted = self.meta.get(LOG_LEVEL_META_KEY)
-        return wanted in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
-
 
 def connection_of(ctx: Context) -> Connection:
     """The client's connection, which outlives its requests.
@@ -142,12 +145,13 @@ def set_log_level(ctx: Context, level: str) -> None:
     connection_of(ctx).state[_LOG_LEVEL] = level
 
 
-def _log_level(ctx: Context) -> str:
-    level: str = connection_of(ctx).state.get(_LOG_LEVEL, _DEFAULT_LOG_LEVEL)
+def log_level_of(connection: Connection) -> str:
+    """The level that a legacy client asked for, or what counts until it does."""
+    level: str = connection.state.get(_LOG_LEVEL, _DEFAULT_LOG_LEVEL)
     return level
 
 
-def _request(method: str, params: JSON) -> tuple[ServerRequest, type[BaseModel]]:
+def _request(method: str, params: Mapping[str, Any]) -> tuple[ServerRequest, type[BaseModel]]:
     try:
         match method:
             case "elicitation/create" if params.get("mode") == "url":

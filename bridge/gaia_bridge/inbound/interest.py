@@ -29,8 +29,8 @@ class _Wanted:
     """One resource that somebody wants to hear of."""
 
     clients: int = 0
-    source: Source | None = None
-    """Who was asked."""
+    asked: tuple[Source, str] | None = None
+    """Who was asked, and what it calls the resource."""
     asking: anyio.Lock = field(default_factory=anyio.Lock)
 
 
@@ -70,7 +70,7 @@ class ResourceInterest:
         if not wanted.clients:
             del self._wanted[uri]
             if self._tasks is not None:
-                self._tasks.start_soon(self._give_up, uri, wanted)
+                self._tasks.start_soon(self._give_up, wanted)
 
     async def ask(self, uri: str) -> None:
         """See to it that the source of `uri` tells of its updates. Bounded by the source's own deadlines.
@@ -82,15 +82,16 @@ class ResourceInterest:
         if wanted is None:
             return
         async with wanted.asking:
-            source = self._source(uri)
-            if self._wanted.get(uri) is not wanted or source is wanted.source:
+            found = self._find(uri)
+            if self._wanted.get(uri) is not wanted or found == wanted.asked:
                 return
-            before, wanted.source = wanted.source, None
+            before, wanted.asked = wanted.asked, None
             if before is not None:
-                await before.unsubscribe(uri)
-            if source is not None:
-                await source.subscribe(uri)
-                wanted.source = source
+                await _give_up(before)
+            if found is not None:
+                source, original = found
+                await source.subscribe(original)
+                wanted.asked = found
 
     async def ask_all(self, uris: Iterable[str], patience: float) -> None:
         """Do the same for many at once. What takes longer than `patience` seconds goes on in the background.
@@ -124,20 +125,25 @@ class ResourceInterest:
             return False
         return True
 
-    async def _give_up(self, uri: str, wanted: _Wanted) -> None:
+    async def _give_up(self, wanted: _Wanted) -> None:
         async with wanted.asking:
-            if wanted.source is not None:
-                await wanted.source.unsubscribe(uri)
+            if wanted.asked is not None:
+                await _give_up(wanted.asked)
 
     def _on_change(self, change: Change) -> None:
         if change.kind is not ChangeKind.RESOURCES or self._tasks is None:
             return
         for uri, wanted in self._wanted.items():
-            if self._source(uri) is not wanted.source:
+            if self._find(uri) != wanted.asked:
                 self._tasks.start_soon(self._asked, uri)
 
-    def _source(self, uri: str) -> Source | None:
+    def _find(self, uri: str) -> tuple[Source, str] | None:
         try:
-            return self._catalog.resource(uri)
+            return self._catalog.addresses.find(uri)
         except ResourceNotFoundError:
             return None
+
+
+async def _give_up(asked: tuple[Source, str]) -> None:
+    source, uri = asked
+    await source.unsubscribe(uri)

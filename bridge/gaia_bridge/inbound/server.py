@@ -47,7 +47,7 @@ from gaia_bridge.errors import (
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of, set_log_level
-from gaia_bridge.model import Change, ChangeKind, ServerInfo
+from gaia_bridge.model import Change, ServerInfo
 from gaia_bridge.results import error_result, is_input_required, jsonable, words
 from gaia_bridge.settings import Settings
 from gaia_bridge.wire import LIST_FIELDS, implementation, is_modern
@@ -221,7 +221,7 @@ class Endpoint:
         return server
 
     def _on_change(self, change: Change) -> None:
-        if change.kind is not ChangeKind.RESOURCE_UPDATED:
+        if change.kind.is_list:
             self._introduce()
         self._changes.publish(change)
 
@@ -252,33 +252,34 @@ class Endpoint:
             result = error_result(str(error))
         if not request.modern and not isinstance(result.get("structuredContent"), dict):
             result.pop("structuredContent", None)
-        return result
+        return self.catalog.addresses.outward(source, result)
 
     async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> JSON:
         source, name = self.catalog.prompt(params.name)
-        return await self._play_rounds(partial(source.get_prompt, name, params.arguments or {}), _request(ctx))
+        result = await self._play_rounds(partial(source.get_prompt, name, params.arguments or {}), _request(ctx))
+        return self.catalog.addresses.outward(source, result)
 
     async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> JSON:
         request = _request(ctx)
-        with _not_found_as_in_its_era(request):
-            source = self.catalog.resource(params.uri)
-            result = await self._play_rounds(partial(source.read_resource, params.uri), request)
-        return {"ttlMs": 0, "cacheScope": "private"} | result
+        with _not_found_as_in_its_era(request, params.uri):
+            source, uri = self.catalog.addresses.find(params.uri)
+            result = await self._play_rounds(partial(source.read_resource, uri), request)
+        return {"ttlMs": 0, "cacheScope": "private"} | self.catalog.addresses.outward(source, result)
 
     async def _complete(self, ctx: Context, params: CompleteRequestParams) -> JSON:
         ref: JSON = params.ref.model_dump(by_alias=True, mode="json", exclude_none=True)
         if ref["type"] == "ref/prompt":
             source, ref["name"] = self.catalog.prompt(ref["name"])
         else:
-            source = self.catalog.template(ref["uri"])
+            source, ref["uri"] = self.catalog.addresses.find_template(ref["uri"])
         argument: JSON = params.argument.model_dump(mode="json")
         known = (params.context.arguments if params.context else None) or {}
         result = await source.complete(ref, argument, known, _request(ctx))
         return {"resultType": "complete"} | result
 
     async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> JSON:
-        with _not_found_as_in_its_era(_request(ctx)):
-            self.catalog.resource(params.uri)
+        with _not_found_as_in_its_era(_request(ctx), params.uri):
+            self.catalog.addresses.find(params.uri)
             await self._changes.subscribe(connection_of(ctx), params.uri)
         return {}
 
@@ -317,14 +318,15 @@ class Endpoint:
 
 
 @contextmanager
-def _not_found_as_in_its_era(request: SdkClientRequest) -> Generator[None]:
-    """Give a missing resource the error code that the client's revision has for it."""
+def _not_found_as_in_its_era(request: SdkClientRequest, uri: str) -> Generator[None]:
+    """Give a missing resource the name that the client has for it, and the error code that its revision has."""
     try:
         yield
-    except ResourceNotFoundError as error:
+    except ResourceNotFoundError:
+        error = ResourceNotFoundError(uri)
         if request.modern:
-            raise
-        raise ProtocolError(LEGACY_RESOURCE_NOT_FOUND, error.message, error.data) from error
+            raise error from None
+        raise ProtocolError(LEGACY_RESOURCE_NOT_FOUND, error.message, error.data) from None
 
 
 async def _pushed(question: JSON, request: SdkClientRequest, patience: float) -> JSON:

@@ -107,7 +107,9 @@ class Offering:
         """
         self._stale.clear()
         known = with_lists_of(introduced(self._spec.name, connection.greeting), self._everything)
-        self._fetched = await self._read_lists(connection, known, frozenset(ChangeKind))
+        self._fetched = await self._read_lists(
+            connection, known, frozenset(kind for kind in ChangeKind if kind.is_list)
+        )
 
     def connected(self) -> None:
         """The server is ready: publish what was read, unless that would be too often."""

@@ -23,7 +23,13 @@ from mcp_types import (
 )
 
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.errors import INVALID_PARAMS, AnswerError, ClientCapabilityError, ProtocolError
+from gaia_bridge.errors import (
+    INVALID_PARAMS,
+    MISSING_CLIENT_CAPABILITY,
+    AnswerError,
+    ClientCapabilityError,
+    ProtocolError,
+)
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
@@ -33,7 +39,7 @@ from gaia_bridge.outbound.transport import UpstreamError
 from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
-from gaia_bridge.wire import CAPABILITY_OF, missing_capability, question_problem
+from gaia_bridge.wire import CAPABILITY_OF, is_loud_enough, missing_capability, question_problem
 
 __all__ = ["ASKABLE", "Asks", "Relay", "Relays"]
 
@@ -72,6 +78,10 @@ class Asks(Protocol):
     """What is needed of a connection."""
 
     greeting: Greeting
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask for log messages of a level and above."""
+        ...
 
     def new_id(self) -> int:
         """An id for a request."""
@@ -167,6 +177,8 @@ class Relays:
         self._upstream = upstream
         self._shown = shown
         self._in_flight: dict[int, Relay] = {}
+        self._level: str | None = None
+        self._told: tuple[Asks, str] | None = None
         self.asks = False
         """Whether the server has asked something without saying on behalf of which call."""
 
@@ -186,6 +198,7 @@ class Relays:
             UpstreamError: It did not answer as it should.
         """
         modern = connection.greeting.modern
+        await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
         self._in_flight[number] = relay
         try:
@@ -197,6 +210,8 @@ class Relays:
                 rounds=False,
                 number=number,
             )
+        except ProtocolError as error:
+            raise _understood(error) from None
         finally:
             del self._in_flight[number]
         await relay.notes.flush()
@@ -231,8 +246,26 @@ class Relays:
             raise ProtocolError(INVALID_REQUEST, "Calls of several clients are in flight; which of them is meant?")
         return await clients[-1].ask(method, params)
 
-    def log(self, params: JSON) -> None:
-        """Pass a log message on.
+    async def want_logs(self, connection: Asks, level: str | None = None) -> None:
+        """See to it that a server of the handshake era sends what the most curious of all clients wants to hear.
+
+        Args:
+            connection: Who is told, unless it was told before.
+            level: What one more client wants; `None` if nothing.
+        """
+        if level is not None and (self._level is None or is_loud_enough(self._level, level)):
+            self._level = level
+        wanted = (connection, self._level)
+        if self._level is None or connection.greeting.modern or self._told == wanted:
+            return
+        self._told = connection, self._level  # before it was, so that calls at the same time do not tell it again
+        try:
+            await connection.set_log_level(self._level)
+        except (ProtocolError, UpstreamError) as error:
+            logger.debug("upstream %r: log level %s: %s", self._upstream, self._level, error)
+
+    def log(self, params: JSON) -> bool:
+        """Pass a log message on; whether there was a call in flight that it may belong to.
 
         It names no request: only where the calls in flight are one client's is it clear whom it is for.
 
@@ -240,14 +273,15 @@ class Relays:
             params: Of `notifications/message`, unchecked.
         """
         level, data, name = params.get("level"), params.get("data"), params.get("logger")
-        if level not in LOG_LEVELS:
-            return
         relays = list(self._in_flight.values())
+        if level not in LOG_LEVELS or not relays:
+            return False
         if len({id(relay.request.client) for relay in relays}) == 1:
             relays[-1].log(level, data, name if isinstance(name, str) else None)
         else:
             ours = _OUR_LEVELS.get(level, logging.WARNING)
             logger.log(ours, "upstream %r: %s", self._upstream, self._shown(str(data)))
+        return True
 
 
 def _params(relay: Relay, *, modern: bool) -> JSON:
@@ -256,8 +290,8 @@ def _params(relay: Relay, *, modern: bool) -> JSON:
     meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP}
     more: JSON = {}
     if modern:
-        if LOG_LEVEL_META_KEY in request.meta:
-            meta[LOG_LEVEL_META_KEY] = request.meta[LOG_LEVEL_META_KEY]
+        if request.log_level is not None:
+            meta[LOG_LEVEL_META_KEY] = request.log_level
         meta[CLIENT_CAPABILITIES_META_KEY] = {
             name: request.client_capabilities[name] for name in ASKABLE if name in request.client_capabilities
         }
@@ -266,6 +300,14 @@ def _params(relay: Relay, *, modern: bool) -> JSON:
         if request.request_state is not None:
             more["requestState"] = _own_state(request.request_state)
     return {**relay.params, **more, **({"_meta": meta} if meta else {})}
+
+
+def _understood(error: ProtocolError) -> ProtocolError:
+    """An error of the server as one that can be told to a client of any era."""
+    needed = error.data.get("requiredCapabilities") if is_object(error.data) else None
+    if error.code == MISSING_CLIENT_CAPABILITY and is_object(needed):
+        return ClientCapabilityError(needed)
+    return error
 
 
 def _own_state(state: str) -> str:

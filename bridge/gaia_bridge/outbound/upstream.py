@@ -24,6 +24,7 @@ from gaia_bridge.model import (
     Change,
     ChangeKind,
     HttpServerSpec,
+    Notification,
     Offer,
     ServerSpec,
     SourceKind,
@@ -45,7 +46,7 @@ from gaia_bridge.redact import Redactor
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
-from gaia_bridge.wire import result_problem
+from gaia_bridge.wire import LOG_MESSAGE, notification_problem, result_problem
 
 __all__ = ["Upstream"]
 
@@ -55,8 +56,11 @@ _LAST_LINES: Final = 20
 """Lines of error output that the status shows, of the latest start: why a server does not start is mostly there
 (F-001). Clients are not told: they may be somebody else's."""
 
+_ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
+"""MCP 2025-11-25: the user is done with a link. A client ignores it where it does not know the link's id."""
+
 _RESOURCE_NOT_FOUND: Final = -32002
-"""MCP up to 2025-11-25, server/resources; later revisions must not use it (S-8)."""
+"""MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI (S-8)."""
 
 
 class Upstream:
@@ -226,7 +230,7 @@ class Upstream:
         try:
             return await self._ask("resources/read", {"uri": uri}, request)
         except ProtocolError as error:
-            if error.code == _RESOURCE_NOT_FOUND:
+            if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and error.data == {"uri": uri}):
                 raise ResourceNotFoundError(uri) from None
             raise
 
@@ -383,6 +387,7 @@ class Upstream:
         """Read its lists, and subscribe again to what somebody listens to."""
         with anyio.move_on_after(self._limits.connect_timeout) as patience:
             await self._offering.read(connection)
+            await self._relays.want_logs(connection)
             for uri in tuple(self._interested) if _may_subscribe(connection) else ():
                 try:
                     await connection.subscribe(uri)
@@ -436,12 +441,23 @@ class Upstream:
 
     def notified(self, method: str, params: JSON) -> None:
         """A notification came."""
-        if method == "notifications/message":
-            self._relays.log(params)
+        if method == LOG_MESSAGE:
+            if not self._relays.log(params):
+                self._tell_all(method, params)
+        elif method == _ELICITATION_COMPLETE:
+            self._tell_all(method, params)
         elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
             self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
         else:
             self._offering.notified(method)
+
+    def _tell_all(self, method: str, params: JSON) -> None:
+        """Tell all clients something that names no request."""
+        notification = Notification(method, params)
+        if (problem := notification_problem(method, params)) is None:
+            self._offering.announce(Change(ChangeKind.NOTIFIED, notification=notification))
+        else:
+            logger.debug("upstream %r: %s is dropped: %s", self.name, method, problem)
 
     def ended(self, reason: str) -> None:
         """The connection is over."""

@@ -126,7 +126,7 @@ async def test_what_somebody_else_offers_from_now_on_is_asked_of_them() -> None:
 
 async def test_what_nobody_offers_yet_is_asked_for_when_it_appears() -> None:
     source = TellingSource("one", "u:2")
-    async with interest(source) as interests:
+    async with interest(source, TellingSource("two", "u:3")) as interests:
         interests.add("u:1")
         await interests.ask_all(["u:1"], PATIENCE)
         assert source.asked == []

@@ -39,6 +39,10 @@ class Connection:
         self._number = 0
         self._work = work
         self._result = result or {"content": []}
+        self.levels: list[str] = []
+
+    async def set_log_level(self, level: str) -> None:
+        self.levels.append(level)
 
     def new_id(self) -> int:
         self._number += 1
@@ -214,6 +218,7 @@ async def test_what_the_server_is_to_send_and_may_ask_crosses_where_its_era_has_
     for modern, expected in cases:
         connection = Connection(modern=modern)
         request = FakeRequest(meta)
+        request.log_level = "debug"
         request.client_capabilities = declared
         await relayed(connection, request)
         assert connection.params == {"name": "x", "_meta": expected}
@@ -233,3 +238,18 @@ async def test_every_answer_says_what_kind_of_result_it_is() -> None:
     assert (await relayed(Connection(modern=True), FakeRequest()))["resultType"] == "complete"
     assert (await relayed(Connection(modern=True, result=told), FakeRequest()))["resultType"] == "x-other"
     assert (await relayed(Connection(result=told), FakeRequest()))["resultType"] == "complete"
+
+
+async def test_a_legacy_server_is_asked_once_for_what_the_most_curious_client_wants_to_hear() -> None:
+    connection, relays = Connection(), Relays("up")
+    for level in (None, "warning", "warning", "error", "info", None, "warning"):
+        client = FakeRequest({})
+        client.log_level = level
+        await relayed(connection, client, relays)
+    assert connection.levels == ["warning", "info"]
+    another = Connection()
+    await relays.want_logs(another)
+    assert another.levels == ["info"], "a new connection knows nothing of it"
+    modern = Connection(modern=True)
+    await relays.want_logs(modern, "debug")
+    assert modern.levels == [], "it is told with each request"

@@ -30,7 +30,7 @@ from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS, Change, ChangeKind
 from gaia_bridge.results import error_result, is_input_required
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.wire import LIST_FIELDS, for_legacy, missing_capability, server_info
+from gaia_bridge.wire import LIST_FIELDS, LOG_MESSAGE, for_legacy, is_loud_enough, missing_capability, server_info
 
 __all__ = ["LocalServer", "Way"]
 
@@ -132,6 +132,11 @@ class LocalServer:
 
     def changed(self, change: Change) -> None:
         """Tell the client of a change, as it wants to hear of it."""
+        if (notification := change.notification) is not None:
+            level = notification.params.get("level")
+            if self._legacy and (notification.method != LOG_MESSAGE or is_loud_enough(level, self._level)):
+                self._way.tell(notification.method, dict(notification.params), None)
+            return
         if change.kind is ChangeKind.RESOURCE_UPDATED:
             method, params = "notifications/resources/updated", {"uri": change.uri}
         else:
@@ -297,7 +302,7 @@ class _LocalRequest:
         self.modern = modern
         self.meta: Mapping[str, Any] = meta
         self.client_capabilities: Mapping[str, Any] = client_capabilities
-        self._level = level
+        self.log_level: str | None = level if level in LOG_LEVELS else None
         responses = params.get("inputResponses") if modern else None
         state = params.get("requestState") if modern else None
         self.input_responses: Mapping[str, JSON] = responses if is_object(responses) else {}
@@ -320,10 +325,10 @@ class _LocalRequest:
 
     async def log(self, level: str, data: Any, logger: str | None) -> None:
         """Send `notifications/message`, if the client wants that level."""
-        if self._level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self._level):
+        if is_loud_enough(level, self.log_level):
             params: JSON = {"level": level, "data": data}
             params |= {} if logger is None else {"logger": logger}
-            self._way.tell("notifications/message", params, self.number)
+            self._way.tell(LOG_MESSAGE, params, self.number)
 
     async def push(self, method: str, params: JSON) -> JSON:
         """Send a request to the client and return its result."""

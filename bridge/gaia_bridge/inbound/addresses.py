@@ -1,0 +1,211 @@
+"""Which source has what is at a URI, where several sources share one endpoint, and what a source's URIs are called.
+
+A URI stays as it is as long as it leads to the source that said it. Otherwise it is written in another way that names
+the source and can be taken back exactly, wherever clients see it: in lists, results, templates, notifications, and in
+the `ui://` references of MCP Apps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
+
+from gaia_bridge.contract import JSON, Source
+from gaia_bridge.errors import ResourceNotFoundError
+from gaia_bridge.jsontypes import is_array, is_object
+
+__all__ = ["Addresses"]
+
+_UI: Final = "ui://"
+"""Hosts of MCP Apps know their resources by the scheme, so it stays."""
+
+_WITH_SOURCE: Final = re.compile(r"(?:mcp\d*|ui)://([^/]+)/", re.ASCII)
+"""How a URI begins that names its source; see `_ways`."""
+
+_SAMPLE: Final = "x"
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A resource, or a template, as it is listed."""
+
+    source: Source
+    uri: str
+    """What its source calls it."""
+    definition: JSON
+    pattern: UriTemplate | None = None
+    """Of a template that can be understood."""
+
+
+class Addresses:
+    """The resources and templates of several sources at one moment.
+
+    Args:
+        sources: In the order in which they were added; the first to list a URI keeps it.
+    """
+
+    def __init__(self, sources: Iterable[Source] = ()) -> None:
+        self._sources = {source.name: source for source in sources}
+        self._readers = [source for source in self._sources.values() if "resources" in source.offer.capabilities]
+        self._resources: dict[str, _Listed] = {}
+        self._templates: dict[str, _Listed] = {}
+        self.rewritten: list[tuple[Source, str]] = []
+        """What could not keep its URI."""
+        for source in self._readers:
+            for definition in source.offer.resources:
+                self._add_resource(source, definition)
+        for source in self._readers:
+            for definition in source.offer.templates:
+                self._add_template(source, definition)
+
+    @property
+    def resources(self) -> list[JSON]:
+        """The definitions of all resources, as clients are shown them."""
+        return [listed.definition for listed in self._resources.values()]
+
+    @property
+    def templates(self) -> list[JSON]:
+        """The definitions of all templates, as clients are shown them."""
+        return [listed.definition for listed in self._templates.values()]
+
+    def find(self, uri: str) -> tuple[Source, str]:
+        """The source that can read a URI, and what it calls it.
+
+        It lists it, or has a template for it, or is named in it, or is the only one that reads any.
+
+        Raises:
+            ResourceNotFoundError: None can.
+        """
+        if (found := self._find(uri)) is None:
+            raise ResourceNotFoundError(uri)
+        return found
+
+    def find_template(self, uri: str) -> tuple[Source, str]:
+        """The source of a template, or of a resource, by exactly what was listed; and what it calls it.
+
+        Raises:
+            ResourceNotFoundError: There is no such template or resource.
+        """
+        if (listed := self._templates.get(uri)) is not None:
+            return listed.source, listed.uri
+        return self.find(uri)
+
+    def public(self, source: Source, uri: str) -> str:
+        """What a client must say to reach what `source` calls `uri`."""
+        if len(self._sources) < 2 or self._find(uri) == (source, uri):
+            return uri
+        return next(way for way in _ways(source, uri) if self._find(way) == (source, uri))
+
+    def outward(self, source: Source, result: JSON) -> JSON:
+        """A result of `source` with the URIs that clients know: of a tool, a prompt, or a resource."""
+        if len(self._sources) < 2:
+            return result
+
+        def renamed(item: JSON) -> JSON:
+            uri = item.get("uri")
+            return item if not isinstance(uri, str) else _with(item, "uri", self.public(source, uri))
+
+        def block(item: JSON) -> JSON:
+            if item.get("type") == "resource_link":
+                return renamed(item)
+            return _changed(item, "resource", renamed) if item.get("type") == "resource" else item
+
+        result = _each(_each(result, "content", block), "contents", renamed)
+        return _each(result, "messages", lambda message: _each(_changed(message, "content", block), "content", block))
+
+    def shown(self, source: Source, definition: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The definition of a tool with the `ui://` references that clients know (MCP Apps)."""
+        if len(self._sources) < 2:
+            return definition
+
+        def renamed(holder: JSON, key: str) -> JSON:
+            uri = holder.get(key)
+            return holder if not isinstance(uri, str) else _with(holder, key, self.public(source, uri))
+
+        def meta(item: JSON) -> JSON:
+            return renamed(_changed(item, "ui", lambda ui: renamed(ui, "resourceUri")), "ui/resourceUri")
+
+        return _changed(dict(definition), "_meta", meta)
+
+    def _add_resource(self, source: Source, definition: Mapping[str, Any]) -> None:
+        uri: str = definition["uri"]
+        public = self._free(source, uri, self._resources)
+        self._resources[public] = _Listed(source, uri, {**definition, "uri": public})
+
+    def _add_template(self, source: Source, definition: Mapping[str, Any]) -> None:
+        uri: str = definition["uriTemplate"]
+        sample = _sample(_parsed(uri))
+        taken = sample is not None and (self._find(sample) or (source, sample)) != (source, sample)
+        public = self._free(source, uri, self._templates, taken=taken)
+        self._templates[public] = _Listed(source, uri, {**definition, "uriTemplate": public}, _parsed(public))
+
+    def _free(self, source: Source, uri: str, known: Mapping[str, _Listed], *, taken: bool = False) -> str:
+        """A URI, or how it can be written otherwise if another source has it."""
+        if uri not in known and not taken:
+            return uri
+        self.rewritten.append((source, uri))
+        return next(way for way in _ways(source, uri) if way not in known)
+
+    def _find(self, uri: str) -> tuple[Source, str] | None:
+        if (listed := self._resources.get(uri)) is not None:
+            return listed.source, listed.uri
+        if (named := self._named(uri)) is not None:
+            return named
+        for listed in self._templates.values():
+            if listed.pattern is not None and listed.pattern.match(uri) is not None:
+                return listed.source, uri
+        return (self._readers[0], uri) if len(self._readers) == 1 else None
+
+    def _named(self, uri: str) -> tuple[Source, str] | None:
+        if len(self._sources) < 2 or (beginning := _WITH_SOURCE.match(uri)) is None:
+            return None
+        source, rest = self._sources.get(beginning[1]), uri[beginning.end() :]
+        if source is None or source not in self._readers:
+            return None
+        return source, _UI + rest if uri.startswith(_UI) else rest
+
+
+def _ways(source: Source, uri: str) -> Iterator[str]:
+    """How a URI can be written with the name of its source, the best first; without end, whatever others list."""
+    if uri.startswith(_UI):
+        yield f"{_UI}{source.name}/{uri.removeprefix(_UI)}"
+    for number in itertools.count():
+        yield f"mcp{number or ''}://{source.name}/{uri}"
+
+
+def _parsed(template: str) -> UriTemplate | None:
+    try:
+        return UriTemplate.parse(template)
+    except InvalidUriTemplate:
+        return None
+
+
+def _sample(template: UriTemplate | None) -> str | None:
+    """One URI that the template describes."""
+    if template is None:
+        return None
+    return template.expand(dict.fromkeys(template.variable_names, _SAMPLE))
+
+
+def _with(item: JSON, key: str, value: Any) -> JSON:
+    return item if item.get(key) is value else {**item, key: value}
+
+
+def _changed(item: JSON, key: str, change: Callable[[JSON], JSON]) -> JSON:
+    """An object with one of its members changed, if that is an object."""
+    value = item.get(key)
+    return _with(item, key, change(value)) if is_object(value) else item
+
+
+def _each(item: JSON, key: str, change: Callable[[JSON], JSON]) -> JSON:
+    """An object with the objects in one of its members changed, if that is a list."""
+    value = item.get(key)
+    if not is_array(value):
+        return item
+    changed = [change(part) if is_object(part) else part for part in value]
+    return item if all(new is old for new, old in zip(changed, value, strict=True)) else {**item, key: changed}

@@ -1,0 +1,136 @@
+"""Resources of several sources: every URI that a client is shown leads to what its source means by it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaia_bridge.errors import ResourceNotFoundError
+from gaia_bridge.inbound.addresses import Addresses
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import SourceKind
+from tests.sources import FixedSource
+
+_URIS = st.sampled_from(
+    ["u:a", "u:b", "ui://form", "ui://s1/form", "mcp://s0/u:a", "mcp://s1/ui://form", "s0:x", "u:x/y"]
+)
+_TEMPLATES = st.sampled_from(["u:{name}", "u:{+name}", "ui://{name}", "{+all}", "broken:{", "mcp://s1/{+rest}"])
+
+
+@st.composite
+def _sources(draw: st.DrawFn) -> list[FixedSource]:
+    return [
+        FixedSource(
+            f"s{number}",
+            resources=tuple(draw(st.lists(_URIS, unique=True, max_size=3))),
+            templates=tuple(draw(st.lists(_TEMPLATES, unique=True, max_size=2))),
+            reads=draw(st.booleans()),
+        )
+        for number in range(draw(st.integers(0, 3)))
+    ]
+
+
+@given(_sources(), _URIS)
+@pytest.mark.requirement("S1-15")
+def test_what_a_client_is_shown_leads_back_to_its_source_under_its_own_name(
+    sources: list[FixedSource], other: str
+) -> None:
+    addresses = Addresses(sources)
+    shown = [(definition["uri"], definition["name"]) for definition in addresses.resources]
+    assert len({uri for uri, _ in shown}) == len(shown) == sum(len(source.offer.resources) for source in sources)
+    for uri, _ in shown:
+        source, own = addresses.find(uri)
+        assert own in {definition["uri"] for definition in source.offer.resources}
+        assert addresses.public(source, own) == uri
+    for source in sources:
+        for definition in source.offer.templates:
+            listed = [item["uriTemplate"] for item in addresses.templates]
+            assert any(addresses.find_template(uri) == (source, definition["uriTemplate"]) for uri in listed)
+        if "resources" in source.offer.capabilities:
+            assert addresses.find(addresses.public(source, other)) == (source, other)
+
+
+@pytest.mark.requirement("S1-15")
+def test_a_uri_stays_as_it_is_while_it_is_unambiguous() -> None:
+    one, two = FixedSource("one", resources=("u:a",)), FixedSource("two", resources=("u:a", "u:b", "ui://f", "ui://g"))
+    three = FixedSource("three", resources=("ui://f",), templates=("t:{x}",))
+    addresses = Addresses([one, two, three])
+    assert [item["uri"] for item in addresses.resources] == [
+        "u:a",
+        "mcp://two/u:a",
+        "u:b",
+        "ui://f",
+        "ui://g",
+        "ui://three/f",
+    ]
+    assert addresses.find("u:a") == (one, "u:a")
+    assert addresses.find("mcp://two/u:a") == (two, "u:a")
+    assert addresses.find("mcp://two/u:never/listed") == (two, "u:never/listed")
+    assert addresses.find("ui://three/f") == (three, "ui://f")
+    assert addresses.find("t:1") == (three, "t:1")
+    assert addresses.rewritten == [(two, "u:a"), (three, "ui://f")]
+    assert [addresses.public(two, uri) for uri in ("u:b", "u:c", "t:1")] == ["u:b", "mcp://two/u:c", "mcp://two/t:1"]
+
+
+@pytest.mark.requirement("S1-15")
+def test_a_template_that_describes_what_another_source_has_is_written_otherwise() -> None:
+    one, two = (
+        FixedSource("one", templates=("f:///{+path}",)),
+        FixedSource("two", templates=("f:///{name}", "broken:{")),
+    )
+    addresses = Addresses([one, two])
+    assert [item["uriTemplate"] for item in addresses.templates] == [
+        "f:///{+path}",
+        "mcp://two/f:///{name}",
+        "broken:{",
+    ]
+    assert addresses.find("f:///a") == (one, "f:///a")
+    assert addresses.find("mcp://two/f:///a") == (two, "f:///a")
+    assert addresses.find_template("mcp://two/f:///{name}") == (two, "f:///{name}")
+    assert addresses.find_template("broken:{") == (two, "broken:{")
+
+
+@pytest.mark.requirement("S1-15")
+def test_the_only_source_that_reads_resources_may_know_one_that_it_did_not_list() -> None:
+    reader = FixedSource("one", reads=True, kind=SourceKind.SERVER)
+    assert Addresses([reader, FixedSource("two", "a")]).find("u:anything") == (reader, "u:anything")
+    for nobody in (Addresses([reader, FixedSource("two", reads=True)]), Addresses()):
+        with pytest.raises(ResourceNotFoundError):
+            nobody.find("u:anything")
+    for uri in ("", "mcp://", "mcp://one", "mcp://nobody/u:a", "ui://" + "x" * 100_000):
+        with pytest.raises(ResourceNotFoundError):
+            Addresses([reader, FixedSource("two", reads=True)]).find(uri)
+
+
+def test_results_and_definitions_name_what_clients_know() -> None:
+    one, two = FixedSource("one", resources=("u:a", "ui://f")), FixedSource("two", resources=("u:a", "ui://f"))
+    addresses = Addresses([one, two])
+    link: JSON = {"type": "resource_link", "uri": "u:a", "name": "a"}
+    embedded: JSON = {"type": "resource", "resource": {"uri": "u:a", "text": "u:a"}}
+    text: JSON = {"type": "text", "text": "u:a"}
+    result: JSON = {"content": [link, text, embedded, "odd"], "structuredContent": {"uri": "u:a"}}
+    assert addresses.outward(one, result) is result
+    assert addresses.outward(two, result) == {
+        "content": [
+            {**link, "uri": "mcp://two/u:a"},
+            text,
+            {"type": "resource", "resource": {"uri": "mcp://two/u:a", "text": "u:a"}},
+            "odd",
+        ],
+        "structuredContent": {"uri": "u:a"},
+    }
+    prompt: JSON = {"messages": [{"role": "user", "content": link}, {"role": "user", "content": [embedded, text]}]}
+    messages = addresses.outward(two, prompt)["messages"]
+    assert messages[0]["content"]["uri"] == messages[1]["content"][0]["resource"]["uri"] == "mcp://two/u:a"
+    assert addresses.outward(two, {"contents": [{"uri": "u:a", "text": ""}]})["contents"][0]["uri"] == "mcp://two/u:a"
+
+    app: JSON = {"name": "t", "_meta": {"ui": {"resourceUri": "ui://f", "x": 1}, "ui/resourceUri": "ui://f", "y": 2}}
+    assert addresses.shown(one, app) == app
+    assert addresses.shown(two, app)["_meta"] == {
+        "ui": {"resourceUri": "ui://two/f", "x": 1},
+        "ui/resourceUri": "ui://two/f",
+        "y": 2,
+    }
+    assert Addresses([two]).outward(two, result) is result
+    assert Addresses([two]).shown(two, app) is app
