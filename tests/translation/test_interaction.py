@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib import import_module
 
 import pytest
 
-from tests.interaction import (
-    test_changes,
-    test_introduction,
-    test_prompts_and_resources,
-    test_side_by_side,
-    test_talking,
-    test_tools,
-)
-
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
-_MODULES: tuple[Any, ...] = (
-    test_changes,
-    test_introduction,
-    test_prompts_and_resources,
-    test_side_by_side,
-    test_talking,
-    test_tools,
-)
-
-for _module in _MODULES:
-    _named: dict[str, Any] = vars(_module)
-    globals().update({name: item for name, item in _named.items() if name.startswith("test_")})
+for _name in ("changes", "introduction", "prompts_and_resources", "side_by_side", "talking", "tools"):
+    _module = import_module(f"tests.interaction.test_{_name}")
+    globals().update({name: item for name, item in vars(_module).items() if name.startswith("test_")})

@@ -1,14 +1,15 @@
 """What crosses between the clients' requests and one upstream, besides arguments and results.
 
 A server of the handshake era asks by requests of its own. Where the wire does not tell on behalf of which call, the
-client is known all the same as long as the calls in flight are one client's; otherwise nobody is asked, because it
-might be the wrong one.
+client is known all the same as long as the calls in flight are one client's. When it is not, the question waits until
+it is, and from then on the calls of clients that can be asked take turns (design section 4, row 1).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import anyio
@@ -41,7 +42,7 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 from gaia_bridge.wire import CAPABILITY_OF, is_loud_enough, missing_capability, question_problem
 
-__all__ = ["ASKABLE", "Asks", "Relay", "Relays"]
+__all__ = ["ASKABLE", "Asks", "Relay", "Relays", "may_be_asked"]
 
 logger = logging.getLogger(__name__)
 
@@ -140,6 +141,11 @@ class Relay:
 
         self.notes.add(log)
 
+    @property
+    def can_be_asked_something(self) -> bool:
+        """Whether its client can answer any question."""
+        return may_be_asked(self.request)
+
     def can_be_asked(self, method: str, params: JSON) -> bool:
         """Whether its client can answer such a question now."""
         reachable = self.standing is not None or not self.request.modern
@@ -165,20 +171,29 @@ class Relay:
         raise ProtocolError(INVALID_REQUEST, f"The client did not answer {method} within {seconds:g} s")
 
 
+def may_be_asked(request: ClientRequest) -> bool:
+    """Whether the client declared that it answers any kind of question."""
+    return any(request.client_capabilities.get(name) is not None for name in ASKABLE)
+
+
 class Relays:
     """The requests of clients that one upstream works on.
 
     Args:
         upstream: Its name, for the log.
+        patience: Seconds that a call waits for those of other clients, where the server could not tell them apart.
         shown: Makes text of the server fit for our log.
     """
 
-    def __init__(self, upstream: str, shown: Callable[[str], str] = printable) -> None:
+    def __init__(self, upstream: str, patience: float, shown: Callable[[str], str] = printable) -> None:
         self._upstream = upstream
+        self._patience = patience
         self._shown = shown
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
         self._told: tuple[Asks, str] | None = None
+        self._finished = anyio.Event()
+        self._queue: deque[Relay] = deque()
         self.asks = False
         """Whether the server has asked something without saying on behalf of which call."""
 
@@ -195,11 +210,13 @@ class Relays:
 
         Raises:
             ProtocolError: The upstream answered with a JSON-RPC error.
-            UpstreamError: It did not answer as it should.
+            UpstreamError: It did not answer as it should, or had no turn for the call.
         """
         modern = connection.greeting.modern
         await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
+        if relay.can_be_asked_something and not modern:
+            await self._turn(relay)
         self._in_flight[number] = relay
         try:
             result = await connection.request(
@@ -214,6 +231,7 @@ class Relays:
             raise _understood(error) from None
         finally:
             del self._in_flight[number]
+            self._finish()
         await relay.notes.flush()
         return _crossing_back(result, relay.request.client_capabilities, modern=modern)
 
@@ -230,21 +248,58 @@ class Relays:
         """
         if problem := question_problem(method, params):
             raise ProtocolError(INVALID_PARAMS, f"{method} cannot be asked like this: {problem}")
-        known = self._in_flight.get(during) if during is not None else None
-        self.asks = self.asks or known is None
-        candidates = list(self._in_flight.values()) if known is None else [known]
-        clients = [relay for relay in candidates if relay.can_be_asked(method, params)]
-        if not clients:
+        if during is not None and (known := self._in_flight.get(during)) is not None:
+            relay = known if known.can_be_asked(method, params) else None
+        else:
+            relay = await self._meant(method, params)
+        if relay is None:
             raise ProtocolError(INVALID_REQUEST, f"No call is in flight whose client supports {CAPABILITY_OF[method]}")
-        if len({id(relay.request.client) for relay in clients}) > 1:
-            logger.warning(
-                "upstream %r: a question (%s) is refused: calls of several clients are in flight, and it does not say "
-                "which of them it is for; from now on their calls wait for each other",
-                self._upstream,
-                method,
-            )
-            raise ProtocolError(INVALID_REQUEST, "Calls of several clients are in flight; which of them is meant?")
-        return await clients[-1].ask(method, params)
+        return await relay.ask(method, params)
+
+    async def _meant(self, method: str, params: JSON) -> Relay | None:
+        """The call that a question belongs to which does not say so: the one that stays when the others are done.
+
+        Raises:
+            ProtocolError: They are not done in time.
+        """
+        if not self.asks:
+            self.asks = True
+            logger.info("upstream %r does not say for which call it asks: clients' calls take turns", self._upstream)
+        with anyio.move_on_after(self._patience):
+            while True:
+                relays = [relay for relay in self._in_flight.values() if relay.can_be_asked(method, params)]
+                if _are_of_one_client(relays):
+                    return relays[-1] if relays else None
+                await self._finished.wait()
+        logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
+        raise ProtocolError(INVALID_REQUEST, "Calls of several clients are in flight; which of them is meant?")
+
+    async def _turn(self, relay: Relay) -> None:
+        """Wait while a call would make it unclear whom a question is for; first come, first served.
+
+        Raises:
+            UpstreamError: That took too long.
+        """
+        self._queue.append(relay)
+        try:
+            with anyio.move_on_after(self._patience):
+                while self.asks and not (self._queue[0] is relay and self._would_be_clear(relay)):
+                    await self._finished.wait()
+                return
+        finally:
+            self._queue.remove(relay)
+            self._finish()
+        raise UpstreamError("is working for another client, and can only ask one at a time; try again later")
+
+    def _would_be_clear(self, relay: Relay) -> bool:
+        return _are_of_one_client(
+            [relay, *(other for other in self._in_flight.values() if other.can_be_asked_something)]
+        )
+
+    def _finish(self) -> None:
+        """Let those look again who wait for a call to be over."""
+        self._finished.set()
+        self._finished = anyio.Event()
 
     async def want_logs(self, connection: Asks, level: str | None = None) -> None:
         """See to it that a server of the handshake era sends what the most curious of all clients wants to hear.
@@ -276,12 +331,16 @@ class Relays:
         relays = list(self._in_flight.values())
         if level not in LOG_LEVELS or not relays:
             return False
-        if len({id(relay.request.client) for relay in relays}) == 1:
+        if _are_of_one_client(relays):
             relays[-1].log(level, data, name if isinstance(name, str) else None)
         else:
             ours = _OUR_LEVELS.get(level, logging.WARNING)
             logger.log(ours, "upstream %r: %s", self._upstream, self._shown(str(data)))
         return True
+
+
+def _are_of_one_client(relays: Sequence[Relay]) -> bool:
+    return len({id(relay.request.client) for relay in relays}) < 2
 
 
 def _params(relay: Relay, *, modern: bool) -> JSON:

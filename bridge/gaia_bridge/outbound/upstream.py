@@ -37,7 +37,7 @@ from gaia_bridge.outbound.client import ClientRole, Connection, Deadline, Era, c
 from gaia_bridge.outbound.listing import is_permitted
 from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.outbound.relay import ASKABLE, Relay, Relays
+from gaia_bridge.outbound.relay import ASKABLE, Relay, Relays, may_be_asked
 from gaia_bridge.outbound.restarts import Restarts
 from gaia_bridge.outbound.standing import StandingCall
 from gaia_bridge.outbound.supervisor import Supervisor
@@ -99,7 +99,7 @@ class Upstream:
         self._role = _Role(self)
         restarts = Restarts(limits, gives_up=not isinstance(spec, HttpServerSpec))
         self._supervisor: Supervisor[Connection] = Supervisor(spec.name, self, limits, restarts, lazy=spec.options.lazy)
-        self._relays = Relays(spec.name, self.shown)
+        self._relays = Relays(spec.name, limits.call_timeout, self.shown)
         self._calls = Conversations[StandingCall](spec.name, limits.max_parked, limits.question_timeout)
         self._turns = anyio.Semaphore(limits.max_concurrency)
         self._tasks: TaskGroup | None = None
@@ -320,7 +320,7 @@ class Upstream:
     def _may_be_parked(self, request: ClientRequest) -> bool:
         """Whether a call may ask its client something in a way that only works when the call outlives the request."""
         speaks_modern = self._connection is not None and self._connection.greeting.modern
-        return request.modern and not speaks_modern and any(map(request.client_capabilities.get, ASKABLE))
+        return request.modern and not speaks_modern and may_be_asked(request)
 
     async def _perform(self, relay: Relay) -> JSON:
         began = anyio.current_time()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
 from gaia_bridge.outbound.relay import Relay, Relays
+from gaia_bridge.outbound.transport import UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from tests.outbound_helpers import FakeRequest
 from tests.virtual_time import VIRTUAL_TIME
@@ -83,7 +86,7 @@ async def relayed(connection: Connection, client: FakeRequest, relays: Relays | 
     async with anyio.create_task_group() as tasks:
         relay = Relay("tools/call", {"name": "x"}, client, tasks, LIMITS)
         try:
-            return await (relays or Relays("up")).call(connection, relay, PATIENT)
+            return await (relays or Relays("up", 60)).call(connection, relay, PATIENT)
         finally:
             relay.notes.end()
     raise AssertionError
@@ -135,7 +138,7 @@ async def test_the_last_progress_before_a_long_silence_is_not_held_back_for_long
 
 @pytest.mark.requirement("S-14")
 async def test_a_slow_client_neither_holds_the_server_up_nor_fills_the_memory() -> None:
-    relays = Relays("up")
+    relays = Relays("up", 60)
 
     async def flood(report: OnProgress) -> None:
         began = anyio.current_time()
@@ -153,7 +156,7 @@ async def test_a_slow_client_neither_holds_the_server_up_nor_fills_the_memory() 
 
 
 async def test_log_messages_keep_their_order_and_come_before_the_answer() -> None:
-    relays = Relays("up")
+    relays = Relays("up", 60)
 
     async def work(report: OnProgress) -> None:
         for number in range(5):
@@ -241,7 +244,7 @@ async def test_every_answer_says_what_kind_of_result_it_is() -> None:
 
 
 async def test_a_legacy_server_is_asked_once_for_what_the_most_curious_client_wants_to_hear() -> None:
-    connection, relays = Connection(), Relays("up")
+    connection, relays = Connection(), Relays("up", 60)
     for level in (None, "warning", "warning", "error", "info", None, "warning"):
         client = FakeRequest({})
         client.log_level = level
@@ -253,3 +256,118 @@ async def test_a_legacy_server_is_asked_once_for_what_the_most_curious_client_wa
     modern = Connection(modern=True)
     await relays.want_logs(modern, "debug")
     assert modern.levels == [], "it is told with each request"
+
+
+class Holding(Connection):
+    """A connection to a server that answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began: list[str] = []
+        self.release: dict[str, anyio.Event] = {}
+
+    async def request(
+        self,
+        method: str,
+        params: JSON | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+        deadline: Deadline | None = None,
+        rounds: bool = True,
+        number: int | None = None,
+    ) -> JSON:
+        name: str = (params or {})["name"]
+        self.began.append(name)
+        self.release[name] = anyio.Event()
+        await self.release[name].wait()
+        return {"content": []}
+
+
+class Person(FakeRequest):
+    """A client that can be asked for its roots, and says whose they are."""
+
+    def __init__(self, name: str, capabilities: JSON | None = None) -> None:
+        super().__init__({})
+        self.name = name
+        self.client_capabilities = {"roots": {}} if capabilities is None else capabilities
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        return {"roots": [], "_meta": {"of": self.name}}
+
+
+@asynccontextmanager
+async def calls_in_flight(*clients: Person) -> AsyncGenerator[tuple[Relays, Holding, Callable[..., None]]]:
+    relays, connection = Relays("up", 60), Holding()
+    async with anyio.create_task_group() as tasks:
+
+        def call(client: Person, name: str | None = None) -> None:
+            relay = Relay("tools/call", {"name": name or client.name}, client, tasks, LIMITS)
+            tasks.start_soon(relays.call, connection, relay, PATIENT)
+
+        for client in clients:
+            call(client)
+        await anyio.wait_all_tasks_blocked()
+        yield relays, connection, call
+        await anyio.wait_all_tasks_blocked()
+        for event in connection.release.values():
+            event.set()
+
+
+async def asked(relays: Relays) -> str:
+    answer = await relays.answer("roots/list", {}, None)
+    name: str = answer["_meta"]["of"]
+    return name
+
+
+@pytest.mark.requirement("C-24")
+async def test_a_question_that_does_not_say_for_whom_waits_until_it_is_clear() -> None:
+    ada, ben = Person("ada"), Person("ben")
+    found: list[str] = []
+    async with calls_in_flight(ada, ben) as (relays, connection, _), anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            found.append(await asked(relays))
+
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        assert found == []
+        connection.release["ben"].set()
+        await anyio.wait_all_tasks_blocked()
+        assert found == ["ada"]
+
+
+async def test_from_then_on_calls_of_clients_that_can_be_asked_take_turns() -> None:
+    ada, ben, cleo, deaf = Person("ada"), Person("ben"), Person("cleo"), Person("deaf", {})
+    async with calls_in_flight(ada) as (relays, connection, call):
+        relays.asks = True
+        for client, name in ((ben, "ben"), (ada, "ada again"), (deaf, "deaf"), (cleo, "cleo")):
+            call(client, name)
+            await anyio.wait_all_tasks_blocked()
+        assert connection.began == ["ada", "deaf"]
+        assert await asked(relays) == "ada"
+        for finished, begun in (("ada", "ben"), ("ben", "ada again"), ("ada again", "cleo")):
+            connection.release[finished].set()
+            await anyio.wait_all_tasks_blocked()
+            assert connection.began[-1] == begun
+
+
+async def test_whoever_waits_too_long_is_refused() -> None:
+    ada, ben = Person("ada"), Person("ben")
+    async with calls_in_flight(ada, ben) as (relays, connection, call):
+        with pytest.raises(ProtocolError, match="which of them is meant"):
+            await asked(relays)
+        relay = Relay("tools/call", {"name": "x"}, Person("cleo"), anyio.create_task_group(), LIMITS)
+        with pytest.raises(UpstreamError, match="working for another client"):
+            await relays.call(connection, relay, PATIENT)
+        for client in (ada, ben):
+            connection.release[client.name].set()
+        await anyio.wait_all_tasks_blocked()
+        call(Person("dan"))
+        await anyio.wait_all_tasks_blocked()
+        assert await asked(relays) == "dan"
+
+
+async def test_whom_nobody_can_ask_is_not_asked() -> None:
+    async with calls_in_flight(Person("deaf", {"elicitation": {}})) as (relays, _, _):
+        with pytest.raises(ProtocolError, match="No call is in flight whose client supports roots"):
+            await asked(relays)
