@@ -11,6 +11,7 @@ __all__ = [
     "SIGNAL_INTERVAL",
     "AgentLimits",
     "HttpLimits",
+    "PageLimits",
     "Settings",
     "SubscriptionLimits",
     "UpstreamLimits",
@@ -226,6 +227,17 @@ class UpstreamLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PageLimits:
+    """How much of a list a client is given at once."""
+
+    items: int = 1_000
+    """Definitions. Many clients never ask for a second page, so the first one holds all that anybody can use."""
+    bytes: int = 2 * MIB
+    """Of JSON. Half of what a line on stdio may have, whatever the definitions are like; one that has more is a page
+    of its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All limits of one bridge."""
 
@@ -233,6 +245,7 @@ class Settings:
     http: HttpLimits = HttpLimits()
     upstream: UpstreamLimits = UpstreamLimits()
     subscriptions: SubscriptionLimits = SubscriptionLimits()
+    pages: PageLimits = PageLimits()
     list_ttl: int = 5_000
     """Milliseconds a 2026-07-28 client may keep a list without asking again. Short, because a client need not listen
     for changes; not zero, because some list before every call."""

@@ -47,6 +47,7 @@ from gaia_bridge.errors import (
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of, set_log_level
+from gaia_bridge.inbound.pages import Pager
 from gaia_bridge.model import Change, ServerInfo
 from gaia_bridge.results import error_result, is_input_required, jsonable, words
 from gaia_bridge.settings import Settings
@@ -232,11 +233,14 @@ class Endpoint:
     def _lists(self, kind: str) -> Callable[[Context, PaginatedRequestParams | None], Awaitable[Any]]:
         _, field = LIST_FIELDS[kind]
         complete = {"resultType": "complete", "ttlMs": self._settings.list_ttl, "cacheScope": "private"}
+        pagers = {modern: Pager(self._settings.pages) for modern in (False, True)}
 
         async def listing(ctx: Context, params: PaginatedRequestParams | None) -> JSON:
             await self.catalog.refresh()
             modern = SdkClientRequest(ctx, {}, None).modern
-            return {field: self.catalog.definitions(kind, modern=modern), **complete}
+            cursor = None if params is None else params.cursor
+            items, following = pagers[modern].page(self.catalog.definitions(kind, modern=modern), cursor)
+            return {field: items, **({} if following is None else {"nextCursor": following}), **complete}
 
         return _answering(listing)
 

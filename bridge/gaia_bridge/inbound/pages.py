@@ -1,0 +1,67 @@
+"""Long lists in pages (MCP, server/utilities/pagination): bounded in number and bytes, in the order of the list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic_core import to_json
+
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.settings import PageLimits
+
+__all__ = ["Pager"]
+
+_MARK = "from-"
+"""What a cursor begins with; the rest is the number of the item that the page begins with."""
+
+
+class Pager:
+    """Cuts one list, which is replaced as a whole when it changes.
+
+    Args:
+        limits: How much fits on a page.
+    """
+
+    def __init__(self, limits: PageLimits) -> None:
+        self._limits = limits
+        self._items: Sequence[JSON] = ()
+        self._ends: list[int] = []
+
+    def page(self, items: Sequence[JSON], cursor: str | None) -> tuple[Sequence[JSON], str | None]:
+        """One page, and the cursor of the next, if there is one.
+
+        Args:
+            items: The whole list.
+            cursor: Where the page begins, as an earlier page said; at the start if `None`. It stays valid when the
+                list changes; clients are told of that and list again.
+
+        Raises:
+            ProtocolError: No page ever gave that cursor.
+        """
+        if items is not self._items:
+            self._items, self._ends = items, self._cut(items)
+        start = 0 if cursor is None else _number(cursor)
+        end = next((end for end in self._ends if end > start), len(items))
+        if end >= len(items):
+            return items if start == 0 else items[start:], None
+        return items[start:end], f"{_MARK}{end}"
+
+    def _cut(self, items: Sequence[JSON]) -> list[int]:
+        """Where pages end, but for the last."""
+        ends: list[int] = []
+        start = size = 0
+        for number, item in enumerate(items):
+            more = len(to_json(item))
+            if number > start and (number - start >= self._limits.items or size + more > self._limits.bytes):
+                ends.append(number)
+                start, size = number, 0
+            size += more
+        return ends
+
+
+def _number(cursor: str) -> int:
+    digits = cursor.removeprefix(_MARK)
+    if digits == cursor or not digits.isascii() or not digits.isdecimal() or len(digits) > 9:
+        raise ProtocolError(INVALID_PARAMS, "Unknown cursor: list again from the start")
+    return int(digits)
