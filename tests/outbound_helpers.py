@@ -91,6 +91,7 @@ class FakeRequest:
         self.method = "tools/call"
         self.modern = False
         self.client: object = self
+        self.params: Mapping[str, Any] = {}
         self.meta: Mapping[str, Any] = meta or {}
         self.client_capabilities: Mapping[str, Any] = {}
         self.log_level: str | None = None

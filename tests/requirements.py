@@ -284,7 +284,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "S-31": covered("A request state is sealed, bound, short-lived and single-use."),
     "S-32": begun(TRANSLATION, "Clients are asked only for what they declared."),
     "S-33": planned(TRANSLATION, "Private results are never shared between principals."),
-    "S-34": planned(TRANSLATION, "A handle works only for its owner."),
+    "S-34": begun(TRANSLATION, "A handle works only for its owner."),
     "S-35": covered("Resource URIs cannot leave their root."),
     "S-36": covered("Logs contain no credentials."),
     "S-37": covered("The bridge defends itself against its children."),

@@ -68,6 +68,9 @@ class FixedSource:
     async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
         raise AssertionError("only the view is under test")
 
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        raise AssertionError("nobody forwards")
+
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
         raise AssertionError("only the view is under test")
 

@@ -146,6 +146,11 @@ class ClientRequest(Protocol):
         ...
 
     @property
+    def params(self) -> Mapping[str, Any]:
+        """All of the request's parameters, as they came; names and URIs among them are those that clients know."""
+        ...
+
+    @property
     def meta(self) -> Mapping[str, Any]:
         """The request's `_meta`."""
         ...
@@ -233,6 +238,14 @@ class Source(Protocol):
 
     async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
         """Return a wire `ReadResourceResult` or `InputRequiredResult`."""
+        ...
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Serve a request of a method that the bridge does not know.
+
+        Raises:
+            ProtocolError: Neither does the source.
+        """
         ...
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:

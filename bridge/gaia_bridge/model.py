@@ -147,6 +147,8 @@ class Offer:
     resources: tuple[Mapping[str, Any], ...] = ()
     templates: tuple[Mapping[str, Any], ...] = ()
     capabilities: frozenset[str] = frozenset()
+    extras: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """What it declares beyond the core, as it declares it: `tasks`, `extensions`, `experimental`."""
     left_out: tuple[LeftOut, ...] = ()
 
 

@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.wire import result_problem
+from gaia_bridge.wire import CONTENT_TYPES, result_problem
 
 __all__ = [
     "as_protocol_error",
@@ -33,9 +33,6 @@ __all__ = [
     "valid_text",
     "words",
 ]
-
-_CONTENT_TYPES = frozenset({"audio", "image", "resource", "resource_link", "text"})
-"""The content blocks of MCP 2025-06-18 and later (P-11)."""
 
 _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
 _COMPLETE: JSON = {"resultType": "complete"}
@@ -214,7 +211,7 @@ def _from_mapping(value: JSON, text: str) -> JSON:
 
 
 def _is_content(item: Any) -> bool:
-    return is_object(item) and str(item.get("type")) in _CONTENT_TYPES and _is_result({"content": [item]})
+    return is_object(item) and str(item.get("type")) in CONTENT_TYPES and _is_result({"content": [item]})
 
 
 def _is_result(value: JSON) -> bool:

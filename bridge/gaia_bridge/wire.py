@@ -12,6 +12,7 @@ from typing import Any, Final
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types import Implementation, InputRequiredResult
 from mcp_types.methods import (
+    SPEC_CLIENT_METHODS,
     parse_server_notification,
     parse_server_request,
     serialize_server_result,
@@ -20,11 +21,12 @@ from mcp_types.methods import (
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import LOG_LEVELS, ServerInfo
 
 __all__ = [
     "CAPABILITY_OF",
+    "CONTENT_TYPES",
     "LIST_FIELDS",
     "LOG_MESSAGE",
     "answer_problem",
@@ -57,6 +59,9 @@ CAPABILITY_OF: Final[Mapping[str, str]] = {
     "sampling/createMessage": "sampling",
 }
 """For each request that a server may put to a client, the capability that the client must have declared."""
+
+CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
+"""The content blocks of MCP 2025-06-18 and later (P-11)."""
 
 LOG_MESSAGE: Final = "notifications/message"
 """The notification that carries a log message."""
@@ -137,8 +142,12 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
         questions: Mapping[str, JSON] = result.get("inputRequests") or {}
         problems = (question_problem(item["method"], item.get("params") or {}) for item in questions.values())
         return next(filter(None, problems), None)
+    if _is_of_an_extension(method, result):
+        return None
     if not is_object(result.get("structuredContent")):  # any JSON may be, since 2026-07-28
         result = {key: value for key, value in result.items() if key != "structuredContent"}
+    if is_array(content := result.get("content")) and not all(map(_is_known_block, content)):
+        result = {**result, "content": [block for block in content if _is_known_block(block)]}
     return _problem(method, result, LATEST_HANDSHAKE_VERSION)
 
 
@@ -154,6 +163,18 @@ def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
     except ValidationError as error:
         return _first_problem(error)
     return None
+
+
+def _is_known_block(block: object) -> bool:
+    """Whether a block of content can be judged: a kind that is not known here may be known to the client."""
+    kind = block.get("type") if is_object(block) else None
+    return not isinstance(kind, str) or kind in CONTENT_TYPES
+
+
+def _is_of_an_extension(method: str, result: Mapping[str, Any]) -> bool:
+    """Whether a result is none of the core: of an unknown method, of an unknown kind, or a task of 2025-11-25."""
+    kind = result.get("resultType", "complete")
+    return method not in SPEC_CLIENT_METHODS or kind != "complete" or is_object(result.get("task"))
 
 
 def notification_problem(method: str, params: Mapping[str, Any]) -> str | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
+from mcp_types import METHOD_NOT_FOUND
 
 from gaia_bridge.contract import JSON, AgentLike, ChangeListener, ClientRequest, KnowsPublisher
 from gaia_bridge.errors import (
@@ -198,6 +199,10 @@ class AgentSource:
                 f"resource '{uri}'",
                 lambda value: resource_result(value, uri, mime_type, self._limits.result_bytes),
             )
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Refuse: agents have no methods beyond the core."""
+        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
         """Suggest values for an argument; none if the agent has no hook.

@@ -9,30 +9,22 @@ from uuid import uuid4
 from mcp import MCPError
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
+from mcp.shared.dispatcher import Outbound
 from mcp.shared.exceptions import NoBackChannelError
-from mcp.shared.message import ServerMessageMetadata
-from mcp_types import (
-    LOG_LEVEL_META_KEY,
-    CreateMessageRequest,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    CreateMessageResultWithTools,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    ListRootsRequest,
-    ListRootsResult,
-    LoggingMessageNotification,
-    LoggingMessageNotificationParams,
-    ServerRequest,
-)
-from pydantic import BaseModel, ValidationError
+from mcp_types import LOG_LEVEL_META_KEY
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import AnswerError, ClientCapabilityError, ProtocolError
 from gaia_bridge.model import LOG_LEVELS
-from gaia_bridge.wire import CAPABILITY_OF, for_legacy_question, is_loud_enough, is_modern
+from gaia_bridge.wire import (
+    CAPABILITY_OF,
+    LOG_MESSAGE,
+    answer_problem,
+    for_legacy_question,
+    is_loud_enough,
+    is_modern,
+    question_problem,
+)
 
 __all__ = ["Context", "SdkClientRequest", "connection_of", "log_level_of", "set_log_level"]
 
@@ -70,9 +62,14 @@ class SdkClientRequest:
         return connection_of(self._ctx)
 
     @property
+    def params(self) -> Mapping[str, Any]:
+        """The request's parameters, as they came."""
+        return self._ctx.params or {}
+
+    @property
     def meta(self) -> Mapping[str, Any]:
         """The request's `_meta`."""
-        return (self._ctx.params or {}).get("_meta") or {}
+        return self.params.get("_meta") or {}
 
     @property
     def client_capabilities(self) -> Mapping[str, Any]:
@@ -102,29 +99,27 @@ class SdkClientRequest:
         """
         if not is_loud_enough(level, self.log_level):
             return
-        params = LoggingMessageNotificationParams.model_validate({"level": level, "data": data, "logger": logger})
-        await self._ctx.session.send_notification(
-            LoggingMessageNotification(params=params), related_request_id=self._ctx.request_id
-        )
+        params: JSON = {"level": level, "data": data, **({} if logger is None else {"logger": logger})}
+        await _channel(self._ctx).notify(LOG_MESSAGE, params)
 
     async def push(self, method: str, params: JSON) -> JSON:
         """Send a request to the client, on the stream of this request, and return its result."""
         capability = CAPABILITY_OF[method]
         if self.client_capabilities.get(capability) is None:
             raise ClientCapabilityError({capability: {}})
-        request, result_type = _request(method, for_legacy_question(method, params, uuid4().hex))
+        asked = for_legacy_question(method, params, uuid4().hex)
+        if problem := question_problem(method, asked):
+            raise AnswerError(f"{method} cannot be asked: {problem}")
         try:
-            result = await self._ctx.session.send_request(
-                request, result_type, metadata=ServerMessageMetadata(related_request_id=self._ctx.request_id)
-            )
+            answer = await _channel(self._ctx).send_raw_request(method, asked or None)
         except NoBackChannelError:
             raise AnswerError(f"{method}: this connection has no way back to the client") from None
         except MCPError as error:
             refusal = ProtocolError(error.code, error.message, error.data)
             raise AnswerError(f"the client refused {method}: {error.message}", refusal) from error
-        except ValidationError as error:
-            raise AnswerError(f"the client's answer to {method} is malformed: {error.error_count()} problems") from None
-        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        if problem := answer_problem(method, answer):
+            raise AnswerError(f"the client's answer to {method} is malformed: {problem}")
+        return answer
 
     async def close_stream(self) -> None:
         """End the event stream that carries the answer, where the client can resume it."""
@@ -140,6 +135,14 @@ def connection_of(ctx: Context) -> Connection:
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
+def _channel(ctx: Context) -> Outbound:
+    """The way to the client that belongs to a request: on its own stream, where there is one.
+
+    As with the connection, there is no public way; typed messages would lose what the SDK's models do not know.
+    """
+    return ctx.session._request_outbound  # pyright: ignore[reportPrivateUsage]
+
+
 def set_log_level(ctx: Context, level: str) -> None:
     """Remember the level that a legacy client asked for (MCP 2025-11-25, server/utilities/logging)."""
     connection_of(ctx).state[_LOG_LEVEL] = level
@@ -149,19 +152,3 @@ def log_level_of(connection: Connection) -> str:
     """The level that a legacy client asked for, or what counts until it does."""
     level: str = connection.state.get(_LOG_LEVEL, _DEFAULT_LOG_LEVEL)
     return level
-
-
-def _request(method: str, params: Mapping[str, Any]) -> tuple[ServerRequest, type[BaseModel]]:
-    try:
-        match method:
-            case "elicitation/create" if params.get("mode") == "url":
-                return ElicitRequest(params=ElicitRequestURLParams.model_validate(params)), ElicitResult
-            case "elicitation/create":
-                return ElicitRequest(params=ElicitRequestFormParams.model_validate(params)), ElicitResult
-            case "sampling/createMessage":
-                sampling = CreateMessageRequest(params=CreateMessageRequestParams.model_validate(params))
-                return sampling, CreateMessageResultWithTools if params.get("tools") else CreateMessageResult
-            case _:
-                return ListRootsRequest(), ListRootsResult
-    except ValidationError as error:
-        raise AnswerError(f"{method} cannot be asked: {error.errors(include_url=False)[0]['msg']}") from None

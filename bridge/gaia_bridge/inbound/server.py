@@ -47,7 +47,9 @@ from gaia_bridge.errors import (
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of, set_log_level
+from gaia_bridge.inbound.forwarding import Extras, Forwarding, with_public_task
 from gaia_bridge.inbound.pages import Pager
+from gaia_bridge.inbound.plain import PlainResults, plainly
 from gaia_bridge.model import Change, ServerInfo
 from gaia_bridge.results import error_result, is_input_required, jsonable, words
 from gaia_bridge.settings import Settings
@@ -75,6 +77,10 @@ class EndpointServer(Server[Any]):
     """
 
     available: frozenset[str] = frozenset()
+
+    def serves(self, method: str) -> bool:
+        """Whether it knows a method."""
+        return method in {"initialize", "ping"} or self.get_request_handler(method) is not None
 
     def introduce(self, info: ServerInfo) -> None:
         """Say who the endpoint is from now on."""
@@ -107,12 +113,12 @@ class EndpointServer(Server[Any]):
 
 
 def _answering(
-    handler: Callable[_P, Awaitable[JSON | BaseModel]],
+    handler: Callable[_P, Awaitable[JSON | BaseModel | None]],
 ) -> Callable[_P, Awaitable[Any]]:
     """The one place where errors become JSON-RPC errors: nothing unforeseen reaches a client as text."""
 
     @wraps(handler)
-    async def answer(*args: _P.args, **kwargs: _P.kwargs) -> JSON | BaseModel:
+    async def answer(*args: _P.args, **kwargs: _P.kwargs) -> JSON | BaseModel | None:
         try:
             return await handler(*args, **kwargs)
         except MCPError:
@@ -185,6 +191,7 @@ class Endpoint:
         self.catalog = catalog
         self._settings = settings
         self._changes = ChangeFanout(catalog, settings.subscriptions)
+        self._extras = Extras(catalog)
         self.server = self._make_server(audience)
         self._introduce()
         catalog.listen(self._on_change)
@@ -205,10 +212,10 @@ class Endpoint:
             on_list_prompts=self._lists("prompt"),
             on_list_resources=self._lists("resource"),
             on_list_resource_templates=self._lists("resource template"),
-            on_call_tool=_answering(self._call_tool),
-            on_get_prompt=_answering(self._get_prompt),
-            on_read_resource=_answering(self._read_resource),
-            on_completion=_answering(self._complete),
+            on_call_tool=_answering(plainly("tools/call", self._call_tool)),
+            on_get_prompt=_answering(plainly("prompts/get", self._get_prompt)),
+            on_read_resource=_answering(plainly("resources/read", self._read_resource)),
+            on_completion=_answering(plainly("completion/complete", self._complete)),
             on_subscribe_resource=_answering(self._subscribe),
             on_unsubscribe_resource=_answering(self._unsubscribe),
             on_subscriptions_listen=self._changes.listen,
@@ -218,7 +225,8 @@ class Endpoint:
         server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
         if "opentelemetry.sdk" not in sys.modules:
             server.middleware.clear()
-        server.middleware += [_one_handshake, _SealedState(audience)]
+        forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
+        server.middleware += [_one_handshake, self._extras, _SealedState(audience), PlainResults(), forwarding]
         return server
 
     def _on_change(self, change: Change) -> None:
@@ -231,7 +239,7 @@ class Endpoint:
         self.server.available = self.catalog.capabilities
 
     def _lists(self, kind: str) -> Callable[[Context, PaginatedRequestParams | None], Awaitable[Any]]:
-        _, field = LIST_FIELDS[kind]
+        method, field = LIST_FIELDS[kind]
         complete = {"resultType": "complete", "ttlMs": self._settings.list_ttl, "cacheScope": "private"}
         pagers = {modern: Pager(self._settings.pages) for modern in (False, True)}
 
@@ -242,7 +250,7 @@ class Endpoint:
             items, following = pagers[modern].page(self.catalog.definitions(kind, modern=modern), cursor)
             return {field: items, **({} if following is None else {"nextCursor": following}), **complete}
 
-        return _answering(listing)
+        return _answering(plainly(method, listing))
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> JSON:
         source, name = self.catalog.tool(params.name)
@@ -256,7 +264,7 @@ class Endpoint:
             result = error_result(str(error))
         if not request.modern and not isinstance(result.get("structuredContent"), dict):
             result.pop("structuredContent", None)
-        return self.catalog.addresses.outward(source, result)
+        return with_public_task(self.catalog, source, self.catalog.addresses.outward(source, result))
 
     async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> JSON:
         source, name = self.catalog.prompt(params.name)

@@ -20,7 +20,7 @@ import anyio.to_thread
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import Offer
 from gaia_bridge.outbound.client import Era, Greeting
-from gaia_bridge.outbound.listing import CAPABILITIES, LISTS, introduced, with_list
+from gaia_bridge.outbound.listing import LISTS, introduced, with_list
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.version import __version__
 
@@ -160,7 +160,7 @@ def _document(remembered: Remembered) -> JSON:
         "era": remembered.era.value,
         "serverInfo": {key: value for key, value in told.items() if value},
         "instructions": info.instructions,
-        "capabilities": sorted(offer.capabilities),
+        "capabilities": {**{name: {} for name in sorted(offer.capabilities)}, **offer.extras},
         **{listed.field: list(getattr(offer, listed.field)) for listed in LISTS},
     }
 
@@ -168,7 +168,7 @@ def _document(remembered: Remembered) -> JSON:
 def _remembered(name: str, document: JSON) -> Remembered | None:
     info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
     lists: list[Any] = [document.get(listed.field) for listed in LISTS]
-    if not (is_object(info) and is_array(capabilities) and all(is_array(items) for items in lists)):
+    if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):
         return None
     try:
         era = Era(document.get("era"))
@@ -178,7 +178,7 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
         revision="",
         modern=era is Era.MODERN,
         info=info,
-        capabilities={item: {} for item in CAPABILITIES if item in capabilities},
+        capabilities=capabilities,
         instructions=instructions if isinstance(instructions, str) else None,
     )
     offer = introduced(name, greeting)

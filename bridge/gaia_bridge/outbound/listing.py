@@ -19,6 +19,7 @@ from gaia_bridge.wire import definition_problem, info_problem, normalised_tool
 
 __all__ = [
     "CAPABILITIES",
+    "EXTRAS",
     "LISTS",
     "ListedKind",
     "changes",
@@ -60,6 +61,9 @@ _DEFINITION_BYTES: Final = 256 * 1024
 CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging")
 """What an offer says of a server's capabilities."""
 
+EXTRAS: Final = ("tasks", "extensions", "experimental")
+"""What it says of what goes beyond the core."""
+
 
 def empty_offer(name: str) -> Offer:
     """The offer of a server that nothing is known of.
@@ -96,7 +100,10 @@ def introduced(name: str, greeting: Greeting) -> Offer:
     if info_problem(info) is not None:
         info = replace(info, icons=(), website_url=None)
     declared = frozenset(item for item in CAPABILITIES if greeting.capabilities.get(item) is not None)
-    return Offer(info=info, capabilities=declared)
+    extras = {item: more for item in EXTRAS if is_object(more := greeting.capabilities.get(item))}
+    if greeting.modern:
+        extras.pop("tasks", None)  # which are an extension since
+    return Offer(info=info, capabilities=declared, extras=extras)
 
 
 def with_lists_of(offer: Offer, old: Offer) -> Offer:

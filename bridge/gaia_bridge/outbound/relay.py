@@ -61,6 +61,9 @@ _OUR_HOP: Final = frozenset(
 server's era has them too, the log level and the capabilities: what the server is to send for this request, and what it
 may ask."""
 
+_KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
+"""Parameters that are not passed on as they came."""
+
 _STATE: Final = "upstream:"
 """What a `requestState` begins with that is the server's own (S-31); see `conversing` for the others."""
 
@@ -352,13 +355,14 @@ def _params(relay: Relay, *, modern: bool) -> JSON:
         if request.log_level is not None:
             meta[LOG_LEVEL_META_KEY] = request.log_level
         meta[CLIENT_CAPABILITIES_META_KEY] = {
-            name: request.client_capabilities[name] for name in ASKABLE if name in request.client_capabilities
+            name: declared for name, declared in request.client_capabilities.items() if name in (*ASKABLE, "extensions")
         }
         if request.input_responses:
             more["inputResponses"] = dict(request.input_responses)
         if request.request_state is not None:
             more["requestState"] = _own_state(request.request_state)
-    return {**relay.params, **more, **({"_meta": meta} if meta else {})}
+    unknown = {key: value for key, value in request.params.items() if key not in _KNOWN and key not in relay.params}
+    return {**unknown, **relay.params, **more, **({"_meta": meta} if meta else {})}
 
 
 def _understood(error: ProtocolError) -> ProtocolError:

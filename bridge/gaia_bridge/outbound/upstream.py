@@ -59,6 +59,9 @@ _LAST_LINES: Final = 20
 _ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 """MCP 2025-11-25: the user is done with a link. A client ignores it where it does not know the link's id."""
 
+_APP: Final = "text/html;profile=mcp-app"
+"""MCP Apps (SEP-1865): what a host shows. A server of the handshake era is told that somebody may."""
+
 _RESOURCE_NOT_FOUND: Final = -32002
 """MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI (S-8)."""
 
@@ -240,6 +243,10 @@ class Upstream:
         if context:
             params["context"] = {"arguments": context}
         return await self._ask("completion/complete", params, request)
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Pass on what only the server and its client know. Raises as `get_prompt` does."""
+        return await self._ask(method, params, request)
 
     async def subscribe(self, uri: str) -> None:
         """Ask the server to tell about updates of `uri`; nothing happens where it does not do that.
@@ -478,7 +485,7 @@ class _Role(ClientRole):
     lacks it is not asked, and the server is told so (S-32).
     """
 
-    capabilities: JSON = dict(ASKABLE)
+    capabilities: JSON = {**ASKABLE, "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": [_APP]}}}
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream

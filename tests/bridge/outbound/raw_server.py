@@ -192,7 +192,7 @@ CALLS: dict[str, Callable[[Any, JSON], None]] = {
     "cwd": lambda number, params: text(number, os.getcwd()),
     "meta": lambda number, params: text(number, params.get("_meta", {})),
     "odd": lambda number, params: answer(number, ODD_RESULT),
-    "invalid": lambda number, params: answer(number, {"content": [{"type": "hologram"}]}),
+    "invalid": lambda number, params: answer(number, {"content": [{"type": "text"}]}),
     "refuse": lambda number, params: send(
         {"id": number, "error": {"code": -31999, "message": "not today", "data": {"until": "monday"}}}
     ),

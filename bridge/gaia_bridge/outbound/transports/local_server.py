@@ -11,7 +11,6 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     LOG_LEVEL_META_KEY,
-    METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
 )
@@ -116,9 +115,7 @@ class LocalServer:
         Raises:
             RequestError: It failed.
         """
-        handler = self._methods.get(method)
-        if handler is None:
-            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        handler = self._methods.get(method, self._forward)
         meta = params.get("_meta")
         known = meta if is_object(meta) else {}
         modern = PROTOCOL_VERSION_META_KEY in known
@@ -220,6 +217,10 @@ class LocalServer:
         context = _object(_object(params, "context"), "arguments")
         return await self._source.complete(_object(params, "ref"), _object(params, "argument"), context, request)
 
+    async def _forward(self, request: _LocalRequest, params: JSON) -> JSON:
+        own = {key: value for key, value in params.items() if key != "_meta"}
+        return await self._source.forward(request.method, own, request)
+
     async def _subscribe(self, request: _LocalRequest, params: JSON) -> JSON:
         uri = _text(params, "uri")
         if uri not in self._subscribed:
@@ -300,6 +301,7 @@ class _LocalRequest:
         self.number = number
         self.method = method
         self.modern = modern
+        self.params: Mapping[str, Any] = params
         self.meta: Mapping[str, Any] = meta
         self.client_capabilities: Mapping[str, Any] = client_capabilities
         self.log_level: str | None = level if level in LOG_LEVELS else None

@@ -1,0 +1,176 @@
+"""Unknown fields, unknown methods, tasks and extensions: the bridge carries what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import SourceState, StdioServerSpec
+from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
+from tests.conformance.raw_clients import connect_http
+from tests.interaction.connecting import DEADLINE, serving
+from tests.outbound_helpers import until
+
+pytestmark = pytest.mark.anyio
+
+TOOL: JSON = {
+    "name": "make",
+    "inputSchema": {"type": "object"},
+    "execution": {"taskSupport": "optional"},
+    "vendorField": {"kept": [1, None]},
+}
+RESULT: JSON = {
+    "content": [{"type": "text", "text": "made", "vendorField": 1}, {"type": "hologram", "depth": 3}],
+    "vendorField": {"kept": True, "null": None},
+    "_meta": {"example.org/m": 1},
+}
+EXTENSIONS: JSON = {"example.org/extension": {"version": 1}}
+
+
+async def say_everything(wire: Wire) -> None:
+    """A server that answers whatever it is asked with what it was asked."""
+    while True:
+        request = await wire.next()
+        modern = {"resultType": "complete"} if "io.modelcontextprotocol/protocolVersion" in str(request) else {}
+        match request["method"]:
+            case "tools/list":
+                wire.answer(
+                    request, {"tools": [TOOL], **modern, **({"ttlMs": 0, "cacheScope": "private"} if modern else {})}
+                )
+            case "tools/call" if "task" in request["params"]:
+                task = {"taskId": "t-1", "status": "working", "ttl": 60_000}
+                wire.answer(request, {"task": task})
+            case "tools/call":
+                wire.answer(request, {**RESULT, **modern})
+            case "notifications/cancelled":
+                pass
+            case _:
+                wire.answer(request, {"echo": request["method"], "params": request.get("params"), **modern})
+
+
+@asynccontextmanager
+async def publishing(*scripts: Script) -> AsyncGenerator[tuple[str, Bridge, list[ScriptedTransport]]]:
+    """A bridge that publishes scripted servers, `up0`, `up1` and so on."""
+    transports = [ScriptedTransport(script) for script in scripts]
+    with anyio.fail_after(DEADLINE):
+        async with serving({}) as (url, bridge):
+            for number, transport in enumerate(transports):
+                await bridge.add_upstream(StdioServerSpec(f"up{number}", command="none"), transport)
+            await until(lambda: all(source.status.state is SourceState.READY for source in bridge.sources))
+            yield url, bridge, transports
+
+
+async def modern_request(url: str, method: str, params: JSON, *, name: str | None = None) -> JSON:
+    """One request as 2026-07-28 has it; the whole response."""
+    meta = {
+        PROTOCOL_VERSION_META_KEY: "2026-07-28",
+        CLIENT_INFO_META_KEY: {"name": "raw", "version": "1"},
+        CLIENT_CAPABILITIES_META_KEY: {"extensions": EXTENSIONS},
+    }
+    body = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": method,
+        "params": {**params, "_meta": {**params.get("_meta", {}), **meta}},
+    }
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": method,
+    }
+    if name is not None:
+        headers["Mcp-Name"] = name
+    async with httpx2.AsyncClient() as client:
+        response = await client.post(url, json=body, headers=headers)
+    answer: JSON = response.json()
+    return answer
+
+
+def script(era: str) -> Script:
+    """A server of an era."""
+    declared: JSON = {"tools": {}, "extensions": EXTENSIONS, "experimental": {"x": {}}, "tasks": {"cancel": {}}}
+    return (modern if era == "modern" else legacy)(say_everything, capabilities=declared)
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_fields_that_nobody_knows_reach_the_far_side(era: str) -> None:
+    async with publishing(script(era)) as (url, _, [transport]):
+        url += "/servers/up0/mcp"
+        params: JSON = {"name": "make", "arguments": {}, "vendorField": [1], "_meta": {"example.org/trace": "t"}}
+        seen = [(await modern_request(url, "tools/call", params, name="make"))["result"]]
+        tools = [(await modern_request(url, "tools/list", {}))["result"]["tools"]]
+        async with connect_http(url) as client:
+            await client.initialize("2025-11-25")
+            seen.append((await client.request("tools/call", params))["result"])
+            tools.append((await client.request("tools/list"))["result"]["tools"])
+        [server] = transport.wires
+    for result in seen:
+        assert {key: result[key] for key in ("content", "vendorField")} == {
+            key: RESULT[key] for key in ("content", "vendorField")
+        }
+        assert result["_meta"]["example.org/m"] == 1
+    assert (seen[0]["resultType"], "resultType" in seen[1]) == ("complete", False)
+    assert tools == [[TOOL], [TOOL]]
+    calls = [message["params"] for message in server.received if message["method"] == "tools/call"]
+    assert [(call["vendorField"], call["_meta"]["example.org/trace"]) for call in calls] == [([1], "t")] * 2
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_method_that_only_the_server_and_its_client_know_is_passed_on(era: str) -> None:
+    async with publishing(script(era)) as (url, bridge, _):
+        url += "/servers/up0/mcp"
+        answer = (await modern_request(url, "example.org/do", {"a": [1]}))["result"]
+        async with connect_http(url) as client:
+            await client.initialize("2025-11-25")
+            older = (await client.request("example.org/do", {"a": [1]}))["result"]
+        await bridge.add_upstream(StdioServerSpec("other", command="none"), ScriptedTransport(legacy()))
+        refused = (await modern_request(url.replace("/servers/up0", ""), "example.org/do", {}))["error"]
+    assert (answer["echo"], answer["params"]["a"]) == (older["echo"], older["params"]["a"]) == ("example.org/do", [1])
+    assert "resultType" not in older
+    assert refused["code"] == -32601
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_what_goes_beyond_the_core_is_declared_to_clients(era: str) -> None:
+    async with publishing(script(era)) as (url, _, [transport]):
+        url += "/servers/up0/mcp"
+        discovered = (await modern_request(url, "server/discover", {}))["result"]["capabilities"]
+        async with connect_http(url) as client:
+            initialized = await client.initialize("2025-11-25")
+        await modern_request(url, "tools/call", {"name": "make", "arguments": {}}, name="make")
+        [server] = transport.wires
+    capabilities: Any = initialized["capabilities"]
+    assert discovered["extensions"] == capabilities["extensions"] == EXTENSIONS
+    assert discovered["experimental"] == capabilities["experimental"] == {"x": {}}
+    assert "tasks" not in discovered
+    assert capabilities.get("tasks") == ({"cancel": {}} if era == "legacy" else None)
+    [call] = [message["params"] for message in server.received if message["method"] == "tools/call"]
+    told = call.get("_meta", {}).get(CLIENT_CAPABILITIES_META_KEY)
+    assert told == ({"extensions": EXTENSIONS} if era == "modern" else None)
+
+
+@pytest.mark.requirement("S-34")
+async def test_a_task_leads_back_to_the_server_that_made_it() -> None:
+    async with publishing(script("legacy"), script("legacy")) as (url, _, transports):
+        async with connect_http(url + "/mcp") as client:
+            await client.initialize("2025-11-25")
+            params: JSON = {"name": "up1__make", "arguments": {}, "task": {"ttl": 60_000}}
+            made = (await client.request("tools/call", params))["result"]["task"]
+            assert made == {"taskId": "up1:t-1", "status": "working", "ttl": 60_000}
+            asked = (await client.request("tasks/get", {"taskId": made["taskId"]}))["result"]
+            assert (asked["echo"], asked["params"]["taskId"]) == ("tasks/get", "t-1")
+            for unknown in ("t-1", "up7:t-1", ":", 7):
+                refused = (await client.request("tasks/get", {"taskId": unknown}))["error"]
+                assert "There is no such task" in refused["message"]
+    methods = [[message["method"] for message in transport.wires[0].received] for transport in transports]
+    assert ["tasks/get" in received for received in methods] == [False, True]
+    [call] = [item["params"] for item in transports[1].wires[0].received if item["method"] == "tools/call"]
+    assert call["task"] == {"ttl": 60_000}
