@@ -142,7 +142,8 @@ def _descriptors() -> list[str]:
 
 
 def _is_of_the_runner(task: asyncio.Task[Any]) -> bool:
-    return getattr(task.get_coro(), "__qualname__", "").startswith("TestRunner.")
+    """Whether it lives as long as the event loop: `sse_starlette` has one task in each that served an event stream."""
+    return getattr(task.get_coro(), "__qualname__", "").startswith(("TestRunner.", "_shutdown_watcher"))
 
 
 def _command(process: psutil.Process) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ class FakeRequest:
     def __init__(self, meta: Mapping[str, Any] | None = None) -> None:
         self.method = "tools/call"
         self.modern = False
-        self.client: object = self
+        self.client: Hashable = self
         self.params: Mapping[str, Any] = {}
         self.meta: Mapping[str, Any] = meta or {}
         self.client_capabilities: Mapping[str, Any] = {}

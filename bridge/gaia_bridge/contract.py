@@ -6,7 +6,7 @@ an `AgentLike`. A `Source` is what the catalog merges: an agent of this process 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from gaia_bridge.jsontypes import JSON
@@ -141,8 +141,8 @@ class ClientRequest(Protocol):
         ...
 
     @property
-    def client(self) -> object:
-        """Who asks: one and the same object for all requests that are known to come from the same client."""
+    def client(self) -> Hashable:
+        """Who asks: the same, or equal, for all requests that are taken to come from the same client; hashable."""
         ...
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -11,10 +11,11 @@ from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.shared.dispatcher import Outbound
 from mcp.shared.exceptions import NoBackChannelError
-from mcp_types import LOG_LEVEL_META_KEY
+from mcp_types import CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import AnswerError, ClientCapabilityError, ProtocolError
+from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.wire import (
     CAPABILITY_OF,
@@ -57,9 +58,17 @@ class SdkClientRequest:
         return SdkClientRequest(self._ctx, input_responses, request_state)
 
     @property
-    def client(self) -> object:
-        """The connection that the request came on. Of modern HTTP, every request has one of its own."""
-        return connection_of(self._ctx)
+    def client(self) -> Hashable:
+        """The connection that the request came on.
+
+        Of modern HTTP, every request has one of its own; there, a program of one name and version at one address is
+        taken to be one client.
+        """
+        host = getattr(getattr(self._ctx.request, "client", None), "host", None)
+        if not self.modern or host is None:
+            return connection_of(self._ctx)
+        info: Any = self.meta.get(CLIENT_INFO_META_KEY)
+        return host, *(str(info.get(key)) for key in ("name", "version") if is_object(info))
 
     @property
     def params(self) -> Mapping[str, Any]:

@@ -126,6 +126,8 @@ class Relay:
         self.notes.attach(request)
         self.standing: StandingCall | None = None
         """The call, where it may outlive the request."""
+        self.asked = 0
+        """How many questions its client has not answered yet."""
         self._limits = limits
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -148,6 +150,11 @@ class Relay:
     def can_be_asked_something(self) -> bool:
         """Whether its client can answer any question."""
         return may_be_asked(self.request)
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether its next question could be anybody's: servers do one thing at a time for each call."""
+        return self.can_be_asked_something and not self.asked
 
     def can_be_asked(self, method: str, params: JSON) -> bool:
         """Whether its client can answer such a question now."""
@@ -195,7 +202,7 @@ class Relays:
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
         self._told: tuple[Asks, str] | None = None
-        self._finished = anyio.Event()
+        self._news = anyio.Event()
         self._queue: deque[Relay] = deque()
         self.asks = False
         """Whether the server has asked something without saying on behalf of which call."""
@@ -234,7 +241,7 @@ class Relays:
             raise _understood(error) from None
         finally:
             del self._in_flight[number]
-            self._finish()
+            self._changed()
         await relay.notes.flush()
         return _crossing_back(result, relay.request.client_capabilities, modern=modern)
 
@@ -257,10 +264,16 @@ class Relays:
             relay = await self._meant(method, params)
         if relay is None:
             raise ProtocolError(INVALID_REQUEST, f"No call is in flight whose client supports {CAPABILITY_OF[method]}")
-        return await relay.ask(method, params)
+        relay.asked += 1
+        self._changed()
+        try:
+            return await relay.ask(method, params)
+        finally:
+            relay.asked -= 1
 
     async def _meant(self, method: str, params: JSON) -> Relay | None:
-        """The call that a question belongs to which does not say so: the one that stays when the others are done.
+        """The call that a question belongs to which does not say so: the one that stays when the others are done, or
+        wait for an answer themselves.
 
         Raises:
             ProtocolError: They are not done in time.
@@ -271,9 +284,10 @@ class Relays:
         with anyio.move_on_after(self._patience):
             while True:
                 relays = [relay for relay in self._in_flight.values() if relay.can_be_asked(method, params)]
+                relays = [relay for relay in relays if not relay.asked] or relays
                 if _are_of_one_client(relays):
                     return relays[-1] if relays else None
-                await self._finished.wait()
+                await self._news.wait()
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
         raise ProtocolError(INVALID_REQUEST, "Calls of several clients are in flight; which of them is meant?")
 
@@ -287,22 +301,20 @@ class Relays:
         try:
             with anyio.move_on_after(self._patience):
                 while self.asks and not (self._queue[0] is relay and self._would_be_clear(relay)):
-                    await self._finished.wait()
+                    await self._news.wait()
                 return
         finally:
             self._queue.remove(relay)
-            self._finish()
+            self._changed()
         raise UpstreamError("is working for another client, and can only ask one at a time; try again later")
 
     def _would_be_clear(self, relay: Relay) -> bool:
-        return _are_of_one_client(
-            [relay, *(other for other in self._in_flight.values() if other.can_be_asked_something)]
-        )
+        return _are_of_one_client([relay, *(other for other in self._in_flight.values() if other.may_ask)])
 
-    def _finish(self) -> None:
-        """Let those look again who wait for a call to be over."""
-        self._finished.set()
-        self._finished = anyio.Event()
+    def _changed(self) -> None:
+        """Let those look again who wait for other calls."""
+        self._news.set()
+        self._news = anyio.Event()
 
     async def want_logs(self, connection: Asks, level: str | None = None) -> None:
         """See to it that a server of the handshake era sends what the most curious of all clients wants to hear.
@@ -343,7 +355,7 @@ class Relays:
 
 
 def _are_of_one_client(relays: Sequence[Relay]) -> bool:
-    return len({id(relay.request.client) for relay in relays}) < 2
+    return len({relay.request.client for relay in relays}) < 2
 
 
 def _params(relay: Relay, *, modern: bool) -> JSON:

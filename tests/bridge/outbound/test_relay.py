@@ -289,9 +289,12 @@ class Person(FakeRequest):
     def __init__(self, name: str, capabilities: JSON | None = None) -> None:
         super().__init__({})
         self.name = name
+        self.thinks: anyio.Event | None = None
         self.client_capabilities = {"roots": {}} if capabilities is None else capabilities
 
     async def push(self, method: str, params: JSON) -> JSON:
+        if self.thinks is not None:
+            await self.thinks.wait()
         return {"roots": [], "_meta": {"of": self.name}}
 
 
@@ -349,6 +352,26 @@ async def test_from_then_on_calls_of_clients_that_can_be_asked_take_turns() -> N
             connection.release[finished].set()
             await anyio.wait_all_tasks_blocked()
             assert connection.began[-1] == begun
+
+
+async def test_a_call_whose_client_thinks_it_over_keeps_nobody_waiting() -> None:
+    ada, ben = Person("ada"), Person("ben")
+    ada.thinks = anyio.Event()
+    found: list[str] = []
+    async with calls_in_flight(ada) as (relays, connection, call), anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            found.append(await asked(relays))
+
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        call(ben)
+        await anyio.wait_all_tasks_blocked()
+        assert connection.began == ["ada", "ben"]
+        assert await asked(relays) == "ben", "one call asks one thing at a time"
+        ada.thinks.set()
+        await anyio.wait_all_tasks_blocked()
+        assert found == ["ada"]
 
 
 async def test_whoever_waits_too_long_is_refused() -> None:

@@ -297,7 +297,7 @@ class _LocalRequest:
         params: JSON,
     ) -> None:
         self._way = way
-        self.client: object = way
+        self.client: Any = way
         self.number = number
         self.method = method
         self.modern = modern
