@@ -174,7 +174,7 @@ class Offering:
         return offer
 
     async def _remember(self, connection: HasLists) -> None:
-        remembered = Remembered(self._everything, connection.greeting.era)
+        remembered = Remembered(self._everything, connection.greeting.next_era)
         if self._cache is not None and remembered != self._remembered:
             self._remembered = remembered
             await self._cache.store(self._fingerprint, remembered, secrets_of(self._spec))

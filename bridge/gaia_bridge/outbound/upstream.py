@@ -384,7 +384,7 @@ class Upstream:
         self._last_lines.clear()
         era, self._era = self._era, None  # forgotten unless it proves right
         async with connect(self._transport, self._role, self._limits, era=era) as connection:
-            self._connection, self._era = connection, connection.greeting.era
+            self._connection, self._era = connection, connection.greeting.next_era
             try:
                 yield connection
             finally:

@@ -46,11 +46,18 @@ class Greeting:
     """What it declared, as on the wire."""
     instructions: str | None
     """What it wants models to know."""
+    also_modern: bool = False
+    """Whether this is a handshake with a server that also spoke a revision without, only too late for this connection."""
 
     @property
     def era(self) -> Era:
         """The era of the revision."""
         return Era.MODERN if self.modern else Era.LEGACY
+
+    @property
+    def next_era(self) -> Era:
+        """The era to try first on the next connection."""
+        return Era.MODERN if self.also_modern else self.era
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -112,7 +112,11 @@ async def _discover_patiently(exchange: Exchange, role: ClientRole, limits: Upst
 
 
 async def _race(exchange: Exchange, role: ClientRole, limits: UpstreamLimits, patience: float) -> Greeting:
-    """Discover; if that fails or takes long, shake hands as well. The first that succeeds counts."""
+    """Discover; if that fails or takes long, shake hands as well.
+
+    A server that takes the handshake has settled for it, however late it answers the discovery: over stdio and SSE it
+    then refuses everything modern on this link.
+    """
     news = _News()
     discovering = _Contender(partial(_discover, exchange, role, limits), news)
     exchange.tasks.start_soon(discovering.run)
@@ -125,7 +129,7 @@ async def _race(exchange: Exchange, role: ClientRole, limits: UpstreamLimits, pa
     if greeting is None:
         shaking_hands = _Contender(partial(_initialize, exchange, role, limits), news)
         exchange.tasks.start_soon(shaking_hands.run)
-        greeting = await _first(discovering, shaking_hands, news)
+        greeting = await _settled(discovering, shaking_hands, news, limits.probe_timeout)
     await _confirm(exchange, greeting)
     # Only now: nothing may come between `initialize` and our confirmation (P-1). A handshake that lost the race is
     # left to itself, because clients must not cancel it.
@@ -133,14 +137,23 @@ async def _race(exchange: Exchange, role: ClientRole, limits: UpstreamLimits, pa
     return greeting
 
 
-async def _first(discovering: _Contender, shaking_hands: _Contender, news: _News) -> Greeting:
-    while True:
-        await news.wait()
-        if (greeting := discovering.greeting or shaking_hands.greeting) is not None:
-            return greeting
-        if discovering.error is not None and shaking_hands.error is not None:
-            # The handshake's failure is the one that users of most servers can do something about.
-            raise discovering.error if isinstance(discovering.error, _DisjointError) else shaking_hands.error
+async def _settled(discovering: _Contender, shaking_hands: _Contender, news: _News, patience: float) -> Greeting:
+    """What the server has settled for. One that is modern only may say nothing to a handshake: it is given a while."""
+    with anyio.CancelScope() as waiting:
+        while shaking_hands.greeting is None:
+            if shaking_hands.error is not None and discovering.ended:
+                break
+            if discovering.greeting is not None:
+                waiting.deadline = min(waiting.deadline, anyio.current_time() + patience)
+            await news.wait()
+    if shaking_hands.greeting is not None:
+        return replace(shaking_hands.greeting, also_modern=discovering.greeting is not None)
+    if discovering.greeting is not None:
+        return discovering.greeting
+    # The handshake's failure is the one that users of most servers can do something about.
+    error = discovering.error if isinstance(discovering.error, _DisjointError) else shaking_hands.error
+    assert error is not None
+    raise error
 
 
 async def _confirm(exchange: Exchange, greeting: Greeting) -> None:
@@ -171,6 +184,11 @@ class _Contender:
         self.scope = anyio.CancelScope()
         self.greeting: Greeting | None = None
         self.error: UpstreamError | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it succeeded or failed."""
+        return self.greeting is not None or self.error is not None
 
     async def run(self) -> None:
         with self.scope:

@@ -180,6 +180,35 @@ async def test_a_slow_modern_server_wins_over_the_handshake_that_it_refuses() ->
         assert methods(wire) == ["server/discover", "initialize"], "a handshake is never cancelled or confirmed"
 
 
+@pytest.mark.parametrize("probe_first", [True, False], ids=["probe-first", "handshake-first"])
+async def test_a_slow_server_that_takes_the_handshake_too_has_settled_for_it(probe_first: bool) -> None:
+    async def slow(wire: Wire) -> None:
+        probe = await wire.next("server/discover")
+        handshake = await wire.next("initialize")
+        answers = [
+            (probe, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}}),
+            (handshake, {"protocolVersion": "2025-11-25"}),
+        ]
+        for request, result in answers if probe_first else reversed(answers):
+            wire.answer(request, result)
+        await wire.next("notifications/initialized")
+
+    async with connected(slow, limits=IMPATIENT) as (connection, wire):
+        assert (connection.greeting.revision, connection.greeting.era) == ("2025-11-25", Era.LEGACY)
+        assert connection.greeting.next_era is Era.MODERN
+        assert methods(wire)[:3] == ["server/discover", "initialize", "notifications/initialized"]
+
+
+async def test_a_slow_modern_server_that_ignores_the_handshake_is_modern() -> None:
+    async def slow(wire: Wire) -> None:
+        probe = await wire.next("server/discover")
+        await wire.next("initialize")
+        wire.answer(probe, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
+
+    async with connected(slow, limits=IMPATIENT) as (connection, _):
+        assert connection.greeting.modern
+
+
 async def test_a_late_refusal_of_the_probe_does_not_disturb_the_handshake() -> None:
     async def slow(wire: Wire) -> None:
         probe = await wire.next("server/discover")
