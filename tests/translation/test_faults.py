@@ -61,7 +61,7 @@ async def test_a_fault_in_the_middle_of_everything_is_told_and_mended(
     upstream = StdioServerSpec(
         "up", sys.executable, (str(SERVER), upstream_era, str(version)), {"PYTHONPATH": f"{ROOT}"}
     )
-    with anyio.fail_after(12):
+    with anyio.fail_after(40):
         async with serving({}, LIMITS) as (url, bridge):
             await bridge.add_upstream(upstream)
             await bridge.add_upstream(replace(raw_server(), name="beside"))
