@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 __all__ = [
     "LOG_LEVELS",
+    "ArgumentTailoring",
     "Change",
     "ChangeKind",
     "HttpServerSpec",
@@ -25,6 +26,7 @@ __all__ = [
     "SourceState",
     "SourceStatus",
     "StdioServerSpec",
+    "ToolTailoring",
 ]
 
 
@@ -153,6 +155,33 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class ArgumentTailoring:
+    """What the configuration makes of one argument of a tool; `None` where it leaves it as it is."""
+
+    name: str | None = None
+    description: str | None = None
+    default: Any = field(default=None, repr=False)
+    """The JSON value that is sent where the client gives none; none if `None`."""
+    secret: bool = False
+    """Whether `default` comes from elsewhere than the configuration, so that no client is shown it."""
+    hidden: bool = False
+    """Whether no client sees it or gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTailoring:
+    """What the configuration makes of one tool; `None` where it leaves it as it is."""
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    hidden: bool = False
+    """Whether it is not published."""
+    arguments: Mapping[str, ArgumentTailoring] = field(default_factory=dict[str, ArgumentTailoring])
+    """By their names at the server."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerOptions:
     """What an entry of `mcp_servers.json` may say about any kind of server; `None` where it says nothing."""
 
@@ -170,6 +199,10 @@ class ServerOptions:
     allowed_tools: tuple[str, ...] | None = None
     """The only tools that are published; all if `None`."""
     disabled_tools: tuple[str, ...] = ()
+    tools: Mapping[str, ToolTailoring] = field(default_factory=dict[str, ToolTailoring])
+    """How its tools are published, by their names at the server."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What the references in `tools` led to, for redaction."""
 
 
 @dataclass(frozen=True, slots=True)

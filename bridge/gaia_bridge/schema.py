@@ -13,7 +13,15 @@ import jsonschema_rs
 
 from gaia_bridge.jsontypes import is_array, is_object
 
-__all__ = ["SchemaError", "SchemaValidator", "json_pointer", "preview", "reference_problem", "shape_problem"]
+__all__ = [
+    "SchemaError",
+    "SchemaValidator",
+    "json_pointer",
+    "preview",
+    "reference_problem",
+    "references",
+    "shape_problem",
+]
 
 _SHOWN_ERRORS = 5
 _SHOWN_VALUE = 80
@@ -148,6 +156,16 @@ def reference_problem(schema: Any) -> str | None:
     except RecursionError:
         return "its references lead to references, and so on, without an end in reach"
     return f"with its references replaced, it has more than {MAX_REACH:,} parts" if reach > MAX_REACH else None
+
+
+def references(schema: Any) -> Iterator[str]:
+    """What the references in a schema say, wherever they are.
+
+    Args:
+        schema: A JSON Schema that has no `shape_problem`.
+    """
+    for part in _schemas(schema):
+        yield from (part[keyword] for keyword in _REFERENCES if _is_text(part, keyword))
 
 
 def _reach_of(schema: Any) -> int:

@@ -3,8 +3,8 @@
     {"command": "npx", "args": [...], "env": {...}, "cwd": ..., "inherit_env": [...]}        a child process
     {"url": "https://...", "headers": {...}, "oauth": {...}, "type": "http" or "sse"}        a server over HTTP
 
-Either may have `timeout startup_timeout idle_timeout max_concurrency disabled lazy allowed_tools disabled_tools`. A
-command is never split here and never given to a shell; only `entry_of` splits, where a person typed one line (C1).
+Either may have `timeout startup_timeout idle_timeout max_concurrency disabled lazy allowed_tools disabled_tools tools`.
+A command is never split here and never given to a shell; only `entry_of` splits, where a person typed one line (C1).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -22,6 +22,7 @@ from gaia_bridge.command_lines import split_command
 from gaia_bridge.config.expansion import Expander
 from gaia_bridge.config.logins import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.problems import EntryError, kind_of
+from gaia_bridge.config.tailorings import tailored_sections, tool_tailorings
 from gaia_bridge.config.values import Values
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.loopback import is_loopback_host
@@ -44,6 +45,7 @@ _OPTION_KEYS: Final = frozenset(
         "max_concurrency",
         "startup_timeout",
         "timeout",
+        "tools",
         "type",
     }
 )
@@ -87,12 +89,14 @@ def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, st
     if not is_object(entry):
         raise EntryError(f"the entry is {kind_of(entry)}; expected an object")
     is_http = _is_http(entry)
-    expander = Expander(os.environ if environ is None else environ, folder)
+    environ = os.environ if environ is None else environ
+    expander, of_tools = Expander(environ, folder), Expander(environ, folder)
     values = Values(expander.entry(entry))
-    options = _options(values)
+    tools = tool_tailorings(values, of_tools)
+    options = replace(_options(values), tools=tools, secrets=tuple(sorted(of_tools.secrets)))
     spec = _http_spec(name, values, options) if is_http else _stdio_spec(name, values, options)
     warnings = (*_key_warnings(entry, is_http), *_value_warnings(spec))
-    return ParsedEntry(spec, warnings, frozenset(expander.secrets))
+    return ParsedEntry(spec, warnings, frozenset(expander.secrets | of_tools.secrets))
 
 
 def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> JSON:
@@ -191,6 +195,8 @@ def _key_warnings(entry: JSON, is_http: bool) -> Iterator[str]:
     known = _OPTION_KEYS | (_HTTP_KEYS if is_http else _STDIO_KEYS)
     if is_http and is_object(oauth := entry.get("oauth")):
         yield from (_unknown(key, OAUTH_KEYS, " in 'oauth'") for key in oauth if key not in OAUTH_KEYS)
+    for place, section, heeded in tailored_sections(entry):
+        yield from (_unknown(key, heeded, f" in '{place}'") for key in section if key not in heeded)
     for key in entry:
         if key in known:
             continue

@@ -14,7 +14,7 @@ from gaia_bridge.config.reading import read_bytes
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 
-__all__ = ["MAX_SECRET", "Expander", "is_plain_reference", "referenced_files"]
+__all__ = ["MAX_SECRET", "Expander", "has_reference", "is_plain_reference", "referenced_files"]
 
 MAX_SECRET: Final = 64 * 1024
 """Bytes of a file that is named as a value; keys and certificates have a few KiB."""
@@ -59,6 +59,11 @@ def _texts(value: object) -> Iterator[str]:
             values += value
         elif is_object(value):
             values += value.values()
+
+
+def has_reference(value: object) -> bool:
+    """Whether a JSON value holds a reference in one of its texts."""
+    return any(_REFERENCE.search(text) for text in _texts(value))
 
 
 class Expander:
@@ -110,6 +115,22 @@ class Expander:
             return self._looked_up(place, reference[1])
 
         return _REFERENCE.sub(looked_up, text)
+
+    def value(self, place: str, value: Any) -> Any:
+        """Fill in the references in all texts of a JSON value, however deep they are; keys stay as they are.
+
+        Args:
+            place: What to call the value in an error.
+            value: The value.
+
+        Raises:
+            EntryError: A reference leads nowhere or is not understood.
+        """
+        if is_object(value):
+            return {key: self.value(place, item) for key, item in value.items()}
+        if is_array(value):
+            return [self.value(place, item) for item in value]
+        return self.text(place, value) if isinstance(value, str) else value
 
     def _value(self, place: str, value: Any) -> Any:
         if is_array(value):

@@ -11,8 +11,9 @@ from gaia_bridge.model import OAuthOptions, ServerSpec, StdioServerSpec
 
 __all__ = ["LAUNCH_KEYS", "PROGRAM_KEYS", "digest", "fingerprint", "launch_line"]
 
-LAUNCH_KEYS: Final = ("type", "command", "args", "env", "cwd", "inherit_env", "url", "headers", "oauth")
-"""What an entry says about how its server is reached."""
+LAUNCH_KEYS: Final = ("type", "command", "args", "env", "cwd", "inherit_env", "url", "headers", "oauth", "tools")
+"""What an entry says about how its server is reached, and about what it is sent: `tools` can hold references, and tells
+models what tools are for."""
 
 PROGRAM_KEYS: Final = ("command", "args", "env", "cwd", "url")
 """Those of them whose values are filled in and decide which server that is."""
@@ -40,7 +41,7 @@ def _identity(oauth: OAuthOptions | None) -> list[str | None]:
 
 
 def launch_line(entry: JSON) -> JSON:
-    """The part of an entry that decides what is started or spoken to, its references not filled in."""
+    """The part of an entry that decides what is started or spoken to, and how; its references not filled in."""
     return {key: entry[key] for key in LAUNCH_KEYS if entry.get(key) is not None}
 
 

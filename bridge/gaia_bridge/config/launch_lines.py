@@ -138,9 +138,33 @@ def _lines(entry: JSON) -> Iterator[str]:
             )
         elif table is not None:
             yield f"{key}: {_exact(table)}"
+    yield from _tool_lines(entry.get("tools"))
     if (inherited := entry.get("inherit_env")) not in (None, False):
         names: list[Any] = inherited if is_array(inherited) else ["all of yours" if inherited is True else inherited]
         yield f"sees variables: {', '.join(map(_exact, names))}"
+
+
+def _tool_lines(part: object, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """What is made of tools and, four words down, of their arguments."""
+    if is_object(part) and len(path) < 4:
+        for key, inner in part.items():
+            yield from _tool_lines(inner, (*path, key))
+    elif part is not None:
+        shown = _masked_json(part) if path[3:] == ("default",) else _exact(part)
+        yield f"{' '.join(('tool:', *map(_exact, path)))}={shown}"
+
+
+def _masked_json(value: object) -> str:
+    """A JSON value without the texts in it that may be secrets."""
+
+    def masked(part: object) -> Any:
+        if is_object(part):
+            return {key: masked(item) for key, item in part.items()}
+        if is_array(part):
+            return [masked(item) for item in part]
+        return MASK if isinstance(part, str) and not is_plain_reference(part) else part
+
+    return MASK if (text := masked(value)) == MASK else _exact(text)
 
 
 def _exact(value: object) -> str:

@@ -19,6 +19,7 @@ from gaia_bridge.config.entries import parse_entry
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError
 from gaia_bridge.config.reading import read_json, readable_by_others, writable_by_others
+from gaia_bridge.config.tailorings import default_values
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ServerSpec
 from gaia_bridge.redact import redacted
@@ -122,10 +123,12 @@ def _literal_secrets(name: str, entry: object) -> list[str]:
     """The places of an entry that hold a secret itself, by its name or its shape."""
     if not is_object(entry):
         return []
+    tables: list[tuple[str, object]] = [(key, entry.get(key)) for key in ("env", "headers", "oauth")]
+    tables += [("tools", {label: value}) for label, value in default_values(entry)]
     return [
         f"{label!r} in '{key}' of server {name!r}"
-        for key in ("env", "headers", "oauth")
-        if is_object(table := entry.get(key))
+        for key, table in tables
+        if is_object(table)
         for label, value in table.items()
         if isinstance(value, str) and "${" not in value and redacted(line := f"{label}: {value}") != line
     ]

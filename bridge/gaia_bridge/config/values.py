@@ -27,6 +27,7 @@ class Values:
     def __init__(self, entry: JSON, within: str | None = None) -> None:
         self._entry = {key: value for key, value in entry.items() if value is not None}
         self._within = "" if within is None else f" in '{within}'"
+        self._path = "" if within is None else f"{within}."
 
     def __contains__(self, key: str) -> bool:
         return key in self._entry
@@ -68,6 +69,29 @@ class Values:
             kind = "true" if section is True else kind_of(section)
             raise EntryError(f"{self._place(key)} is {kind}; expected an object, or false")
         return Values(section, key)
+
+    def sections(self, key: str) -> dict[str, Values]:
+        """An object of objects, each with values of its own."""
+        table = self._entry.get(key, {})
+        if not is_object(table):
+            raise EntryError(f"{self._place(key)} is {kind_of(table)}; expected an object of objects")
+        found: dict[str, Values] = {}
+        for name, section in table.items():
+            if section is None:
+                continue
+            path = f"{self._path}{key}.{name}"
+            if not is_object(section):
+                raise EntryError(f"'{path}' is {kind_of(section)}; expected an object")
+            found[name] = Values(section, path)
+        return found
+
+    def anything(self, key: str) -> Any:
+        """Any JSON value, as it is; `None` if it is not there."""
+        return self._entry.get(key)
+
+    def place(self, key: str) -> str:
+        """What to call a value in an error."""
+        return self._place(key)
 
     def table(self, key: str) -> dict[str, str]:
         """An object of texts. Numbers and booleans are a common slip, and what is meant is clear (C9)."""

@@ -20,8 +20,9 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Change, ChangeKind, Offer, ServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
 from gaia_bridge.outbound.client import Era, Greeting
-from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, introduced, permitted, with_list, with_lists_of
+from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, introduced, with_list, with_lists_of
 from gaia_bridge.outbound.reaching import secrets_of
+from gaia_bridge.outbound.tailoring import tailored
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.outputs import OutputSchemas
 from gaia_bridge.settings import UpstreamLimits
@@ -65,14 +66,19 @@ class Offering:
         self._everything = empty_offer(spec.name)  # whatever the configuration permits
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
         """What its tools promise of their results."""
-        self.offer = self._everything
-        """What is offered right now."""
+        self.published = tailored(self._everything, spec.options)
+        """What is offered right now, and how it is called."""
         self._fetched: Offer | None = None  # read, but not published yet
         self._announced_at = -math.inf
         self._remembered: Remembered | None = None
         self._stale: set[ChangeKind] = set()
         self._became_stale = anyio.Event()
         self._listeners: dict[object, ChangeListener] = {}
+
+    @property
+    def offer(self) -> Offer:
+        """What is offered right now."""
+        return self.published.offer
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
         """Call `listener` after every change; returns an idempotent function that stops it."""
@@ -150,7 +156,8 @@ class Offering:
 
     def end(self) -> None:
         """Offer nothing, and tell nobody: whoever ends it knows, and may be on the way out."""
-        self.offer = self._everything = empty_offer(self._spec.name)
+        self._everything = empty_offer(self._spec.name)
+        self.published = tailored(self._everything, self._spec.options)
 
     async def _read_lists(self, connection: HasLists, offer: Offer, stale: Collection[ChangeKind]) -> Offer:
         """The offer with the stale lists read again; a list that cannot be read stays as it was.
@@ -187,13 +194,12 @@ class Offering:
 
     def _publish(self, everything: Offer) -> bool:
         """Offer this from now on; whether that is a change."""
-        name, options = self._spec.name, self._spec.options
-        for left_out in everything.left_out:
-            if left_out not in self._everything.left_out:
+        old, self._everything = self.offer, everything
+        self.published = tailored(everything, self._spec.options)
+        for left_out in self.offer.left_out:
+            if left_out not in old.left_out:
                 text = printable(f"{left_out.kind} {left_out.name!r} is left out: {left_out.reason}")
-                logger.warning("upstream %r: %s", name, text)
-        self._everything = everything
-        old, self.offer = self.offer, permitted(everything, options)
+                logger.warning("upstream %r: %s", self._spec.name, text)
         news = changes(old, self.offer)
         for change in news:
             self.announce(change)

@@ -111,8 +111,8 @@ def limits_for(limits: UpstreamLimits, options: ServerOptions) -> UpstreamLimits
 def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
     """The values of an entry that may be secrets, and must not be repeated to anybody.
 
-    Everything in its environment or headers; of a URL, what identifies a user; the secret of an OAuth client; and long
-    arguments that are no paths.
+    Everything in its environment or headers; of a URL, what identifies a user; the secret of an OAuth client; long
+    arguments that are no paths; and what references in its `tools` lead to.
     """
     if isinstance(spec, StdioServerSpec):
         values = [*spec.env.values(), *(arg for arg in spec.args if len(arg) >= _SECRET_ARGUMENT and "/" not in arg)]
@@ -120,7 +120,7 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
         url = urlsplit(spec.url)
         secret = spec.oauth.client_secret if spec.oauth else None
         values = [*spec.headers.values(), url.query, url.netloc.rpartition("@")[0], secret or ""]
-    return tuple(value for value in values if len(value) >= _SECRET)
+    return tuple(value for value in (*values, *spec.options.secrets) if len(value) >= _SECRET)
 
 
 class Pace:

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.conversing import Conversations
-from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError
+from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import (
     Change,
@@ -34,7 +34,6 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.client import ClientRole, Connection, Deadline, Era, connect
-from gaia_bridge.outbound.listing import is_permitted
 from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.outbound.relay import ASKABLE, Relay, Relays, may_be_asked
@@ -202,13 +201,14 @@ class Upstream:
         Raises:
             ProtocolError: The server answered with a JSON-RPC error, or the configuration does not permit the tool.
         """
-        if not is_permitted(name, self._spec.options):
-            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         try:
-            result = await self._relay("tools/call", {"name": name, "arguments": arguments}, request)
+            own, arguments = self._offering.published.call(name, arguments)
+            result = await self._relay("tools/call", {"name": own, "arguments": arguments}, request)
+        except ToolError as error:
+            return error_result(str(error))
         except UpstreamError as error:
             return error_result(f"{self._described(error)} (tool {name!r})")
-        if problem := self._offering.outputs.problem(name, result):
+        if problem := self._offering.outputs.problem(own, result):
             promise = f"the output schema of its tool {name!r}"
             return error_result(
                 f"upstream {self.name!r} answered with structured content against {promise}:\n{problem}"

@@ -13,13 +13,24 @@ from hypothesis import strategies as st
 from gaia_bridge.config import EntryError, ParsedEntry, entry_of, parse_entry
 from gaia_bridge.config.entries import NAME_RULE
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions, StdioServerSpec
+from gaia_bridge.model import (
+    ArgumentTailoring,
+    HttpServerSpec,
+    OAuthOptions,
+    ServerOptions,
+    StdioServerSpec,
+    ToolTailoring,
+)
 
 URL = "https://example.com/mcp"
 
 
 def parsed(entry: Any, /, **environ: str) -> ParsedEntry:
     return parse_entry("x", entry, Path("/nowhere"), environ)
+
+
+def deep(levels: int) -> Any:
+    return [deep(levels - 1)] if levels > 1 else [1]
 
 
 def problem(entry: Any, /, **environ: str) -> str:
@@ -182,6 +193,31 @@ def test_what_is_null_is_absent() -> None:
         ({"url": [URL]}, "'url' is a list; expected a text"),
         ({"url": URL, "headers": ["A: b"]}, "'headers' is a list; expected an object"),
         ({"url": URL, "headers": {"A": {}}}, "'A' in 'headers' is an object; expected a text"),
+        ({"url": URL, "tools": ["a"]}, "'tools' is a list; expected an object of objects"),
+        ({"url": URL, "tools": {"a": "b"}}, "'tools.a' is a text; expected an object"),
+        ({"url": URL, "tools": {"a": {"name": 1}}}, "'name' in 'tools.a' is a number; expected a text"),
+        ({"url": URL, "tools": {"a": {"hidden": "yes"}}}, "'hidden' in 'tools.a' is a text; expected true or false"),
+        ({"url": URL, "tools": {"a": {"name": "b c"}}}, "'name' in 'tools.a' cannot name a tool; expected 1 to 128 of"),
+        (
+            {"url": URL, "tools": {"a": {"arguments": 1}}},
+            "'arguments' in 'tools.a' is a number; expected an object of objects",
+        ),
+        (
+            {"url": URL, "tools": {"a": {"arguments": {"b": []}}}},
+            "'tools.a.arguments.b' is a list; expected an object",
+        ),
+        (
+            {"url": URL, "tools": {"a": {"arguments": {"b": {"name": ""}}}}},
+            "'name' in 'tools.a.arguments.b' is empty; expected the name of an argument",
+        ),
+        (
+            {"url": URL, "tools": {"a": {"arguments": {"b": {"default": ["${NOPE}"]}}}}},
+            "'default' in 'tools.a.arguments.b' needs the environment variable NOPE, which is not set",
+        ),
+        (
+            {"url": URL, "tools": {"a": {"arguments": {"b": {"default": deep(33)}}}}},
+            "'default' in 'tools.a.arguments.b' is nested deeper than 32 levels",
+        ),
     ],
 )
 def test_a_value_of_the_wrong_type_is_named(entry: JSON, expected: str) -> None:
@@ -248,6 +284,26 @@ def test_a_password_in_a_url_is_pointed_out_and_not_shown() -> None:
     assert "s3cr3t" not in warning
 
 
+@pytest.mark.requirement("S-36")
+def test_tools_can_be_tailored_and_what_their_defaults_refer_to_is_secret() -> None:
+    repo = {"hidden": True, "default": {"names": ["${A}/x", 1], "${A}": None}}
+    about = {"name": "n", "title": "T", "description": "${A}", "arguments": {"repo": repo, "b": {"description": "d"}}}
+    found = parsed({"url": URL, "tools": {"t": about, "u": {"hidden": True}, "v": None}}, A="s3cr3t")
+    arguments = {
+        "repo": ArgumentTailoring(default={"names": ["s3cr3t/x", 1], "${A}": None}, secret=True, hidden=True),
+        "b": ArgumentTailoring(description="d"),
+    }
+    assert found.spec.options.tools == {
+        "t": ToolTailoring("n", "T", "${A}", arguments=arguments),
+        "u": ToolTailoring(hidden=True),
+    }
+    assert found.warnings == ()
+    assert found.secrets == {"s3cr3t"}
+    assert found.spec.options.secrets == ("s3cr3t",)
+    assert "s3cr3t" not in repr(found)
+    assert parsed({"url": URL, "tools": {"t": {"arguments": {"b": {"default": deep(32)}}}}}).secrets == set()
+
+
 @pytest.mark.requirement("F-099a")
 @pytest.mark.parametrize(
     ("entry", "warning"),
@@ -270,6 +326,14 @@ def test_a_password_in_a_url_is_pointed_out_and_not_shown() -> None:
         (
             {"url": URL, "oauth": {"clientId": "a", "clientSecret": "b"}},
             "'clientSecret' in 'oauth' is for whoever the server sends us to; 'issuer' beside it says who that may be",
+        ),
+        (
+            {"command": "a", "tools": {"t": {"desciption": "d"}}},
+            "'desciption' in 'tools.t' is not known; is it meant to be 'description'?",
+        ),
+        (
+            {"command": "a", "tools": {"t": {"arguments": {"b": {"required": True}}}}},
+            "'required' in 'tools.t.arguments.b' is not known",
         ),
         ({"command": "a", "timeout": 30_000}, "'timeout' is 30000 seconds; is it meant in milliseconds?"),
     ],

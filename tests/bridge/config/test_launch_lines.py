@@ -43,6 +43,28 @@ def test_an_address_is_shown_whole() -> None:
     assert launch_line_text({"command": "a", "inherit_env": True}) == "a\nsees variables: 'all of yours'"
 
 
+@pytest.mark.requirement("S-25", "S-36")
+def test_what_is_made_of_tools_is_shown_without_what_may_be_secret() -> None:
+    arguments = {"b": {"hidden": True, "default": ["s3cr3t", 1, {"a": "${env:S}"}]}, "default": {"name": "d"}, "c": 5}
+    tools: JSON = {"t": {"name": "n", "description": "two words", "arguments": arguments}, "u": []}
+    assert launch_line_text({"command": "a", "tools": tools}).splitlines() == [
+        "a",
+        "tool: t name=n",
+        "tool: t description='two words'",
+        "tool: t arguments b hidden=true",
+        """tool: t arguments b default='["***", 1, {"a": "${env:S}"}]'""",
+        "tool: t arguments default name=d",
+        "tool: t arguments c=5",
+        "tool: u='[]'",
+    ]
+    secret = {"arguments": {"b": {"default": "s3cr3t"}, "c": {"default": "${env:S}"}}}
+    assert launch_line_text({"command": "a", "tools": {"t": secret}}).splitlines()[1:] == [
+        "tool: t arguments b default=***",
+        "tool: t arguments c default='${env:S}'",
+    ]
+    assert launch_line_text({"command": "a", "tools": 5}).splitlines()[1:] == ["tool:=5"]
+
+
 @pytest.mark.requirement("S-25")
 def test_a_login_is_shown_without_its_secret() -> None:
     oauth = {"clientId": "me", "clientSecret": "s3cr3t", "scopes": ["a", "b"], "client_secret": "s3cr3t"}

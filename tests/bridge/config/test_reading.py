@@ -8,6 +8,7 @@ import os
 import pwd
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,9 +78,10 @@ def test_the_group_of_one_user_is_that_user(private_group: int) -> None:
         ({"env": {"X": "ghp_0123456789abcdefghijklmn"}}, "'X' in 'env'"),
         ({"headers": {"Authorization": f"Bearer {SECRET}"}}, "'Authorization' in 'headers'"),
         ({"oauth": {"clientId": "a", "clientSecret": SECRET, "issuer": URL}}, "'clientSecret' in 'oauth'"),
+        ({"tools": {"t": {"arguments": {"token": {"default": SECRET}}}}}, "'token' in 'tools'"),
     ],
 )
-def test_a_secret_that_everybody_can_read_is_told(tmp_path: Path, table: dict[str, dict[str, str]], place: str) -> None:
+def test_a_secret_that_everybody_can_read_is_told(tmp_path: Path, table: dict[str, Any], place: str) -> None:
     file = tmp_path / "mcp_servers.json"
     way = {"command": "true"} if "env" in table else {"url": URL}
     file.write_text(json.dumps({"mcpServers": {"x": {**way, **table}}}), encoding="utf-8")

@@ -279,6 +279,8 @@ def test_references_are_looked_up_in_the_process_environment(tmp_path: Path, mon
         {"url": "https://example.com", "headers": {"Authorization": SECRET + "\n"}},
         {"command": "a", "timeout": SECRET},
         {"command": "a", "allowed_tools": SECRET},
+        {"command": "a", "tools": {"t": {"arguments": {"x": {"default": SECRET}}}}},
+        {"command": "a", "tools": {"t": {"arguments": {"x": {"default": SECRET + "${NOPE}"}}}}},
         SECRET,
     ],
 )

@@ -56,6 +56,7 @@ def test_an_approval_is_remembered_for_the_user_alone() -> None:
         {"headers": {"A": "b"}},
         {"oauth": {"clientId": "b"}},
         {"oauth": False},
+        {"tools": {"a": {"description": "b"}}},
     ],
 )
 def test_any_change_of_the_launch_line_voids_it(change: dict[str, Any]) -> None:

@@ -39,6 +39,8 @@ class Servant:
         """Seconds that it takes to start."""
         self.mute = False
         """Whether it answers nothing any more, not even a ping."""
+        self.structured: JSON | None = None
+        """The structured content of every answer."""
         self.resources: list[JSON] = []
         self.subscribed: list[str] = []
         """Every URI that it was asked to tell of, and told not to any more, with a minus."""
@@ -103,7 +105,8 @@ class Servant:
             case "unavailable":
                 wire.fail(request, UpstreamError("answered with HTTP 503"))
             case _:
-                wire.answer(request, {"content": [{"type": "text", "text": name}]})
+                answer: JSON = {"content": [{"type": "text", "text": name}]}
+                wire.answer(request, answer | ({"structuredContent": self.structured} if self.structured else {}))
 
 
 class MemoryCache(CatalogCache):

@@ -10,6 +10,7 @@ import pytest
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import (
+    ArgumentTailoring,
     Change,
     ChangeKind,
     HttpServerSpec,
@@ -17,6 +18,7 @@ from gaia_bridge.model import (
     SourceState,
     SourceStatus,
     StdioServerSpec,
+    ToolTailoring,
 )
 from gaia_bridge.outbound.transport import LaunchError, UpstreamError
 from gaia_bridge.outbound.upstream import Upstream
@@ -200,6 +202,45 @@ async def test_only_the_tools_that_the_configuration_permits_are_offered_and_cal
     async with running(entry(), LIMITS, transport=servant, cache=cache) as upstream:
         assert names(upstream) == ["a", "b", "c"]
     assert {"b", "c"}.isdisjoint(servant.asked)
+
+
+async def test_tailored_tools_are_called_by_their_new_names_and_reach_the_server_by_its_own(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    servant = Servant("a", "b", "c")
+    servant.tools[0]["inputSchema"]["properties"] = {"x": {}, "y": {}}
+    servant.tools[0]["outputSchema"] = {"type": "object", "required": ["z"]}
+    arguments = {"x": ArgumentTailoring(name="n"), "y": ArgumentTailoring(default=5, hidden=True)}
+    tailored: dict[str, Any] = {
+        "a": ToolTailoring(name="new", arguments=arguments),
+        "b": ToolTailoring(hidden=True),
+        "gone": ToolTailoring(name="old"),
+        "c": ToolTailoring(arguments={"none": ArgumentTailoring(hidden=True)}),
+    }
+    cache = await known(servant)
+    for remembered in (cache, None):
+        async with running(entry(tools=tailored), LIMITS, transport=servant, cache=remembered) as upstream:
+            assert names(upstream) == ["new"]
+            assert [item.name for item in upstream.offer.left_out] == ["gone", "c"]
+            await anyio.sleep(1)
+            assert text_of(await upstream.call_tool("new", {"n": 1}, FakeRequest())) == "a"
+            params = servant.wire.received[-1]["params"]
+            assert (params["name"], params["arguments"]) == ("a", {"x": 1, "y": 5})
+            refused = await upstream.call_tool("new", {"y": 1}, FakeRequest())
+            assert (text_of(refused), refused["isError"]) == ("tool 'new' has no argument 'y'", True)
+            for name in tailored:
+                with pytest.raises(ProtocolError, match=f"Unknown tool: {name}"):
+                    await say(upstream, name)
+    told = "tool 'gone' is left out: it cannot be as the configuration wants it: the server has no such tool"
+    assert caplog.messages.count(f"upstream 'up': {told}") == 2  # once in each life
+
+
+async def test_a_broken_promise_of_a_tailored_tool_is_told_by_its_new_name() -> None:
+    servant = Servant("a")
+    servant.tools[0]["outputSchema"] = {"type": "object", "required": ["z"]}
+    servant.structured = {"n": 1}
+    async with running(entry(tools={"a": ToolTailoring(name="new")}), LIMITS, transport=servant) as upstream:
+        assert "against the output schema of its tool 'new'" in await say(upstream, "new")
 
 
 async def test_an_entry_may_have_deadlines_of_its_own() -> None:

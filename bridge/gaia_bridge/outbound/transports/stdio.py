@@ -67,7 +67,7 @@ class StdioTransport:
             LaunchError: It cannot be launched as it is configured.
             UpstreamError: It cannot be launched right now.
         """
-        secrets = Redactor(self._spec.env.values())
+        secrets = Redactor((*self._spec.env.values(), *self._spec.options.secrets))
         now = asyncio.get_running_loop().time
         errors = ErrorOutput(self._spec.name, secrets, self._limits.error_output_bytes, self._on_error_line, now)
         garbage = Garbage(self._limits.garbage_lines, self._limits.garbage_window, now, secrets)
