@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +42,20 @@ _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 def tools(name: str, as_json: bool, config: Path | None) -> int:
     """Show the tools of a server, also those that the configuration keeps from being published."""
     from gaia_bridge.cli.servers.parameters import parameter_lines
+    from gaia_bridge.cli.servers.probing import shown_tools
     from gaia_bridge.outbound.listing import is_permitted
 
     spec = _spec(name, config)
-    found = _probed(spec).definitions.get("tool", [])
+    found: Sequence[Mapping[str, Any]] = _probed(spec).definitions.get("tool", [])
     hidden = [tool.get("name") for tool in found if not is_permitted(str(tool.get("name")), spec.options)]
+    if spec.options.tools:
+        shown = shown_tools(found, spec.options.tools)
+        hidden = [tool["name"] for tool in shown.offer.tools if shown.call(tool["name"], {})[0] in hidden]
+        found = shown.offer.tools
+        for item in shown.offer.left_out:
+            click.echo(f"{item.kind} {printable(item.name)!r} is left out: {printable(item.reason)}", err=True)
     if as_json:
-        print_json({"tools": found, "notPublished": hidden})
+        print_json({"tools": list(found), "notPublished": hidden})
         return ExitCode.OK
     for tool in found:
         note = f" ({click.style('not published', fg='yellow')}: {_WHY_NOT})" if tool.get("name") in hidden else ""
@@ -78,9 +86,12 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     from gaia_bridge.cli.servers.probing import UnknownToolError
     from gaia_bridge.cli.servers.probing import call as call_tool
     from gaia_bridge.cli.servers.reaching import reach
+    from gaia_bridge.errors import ToolError
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
-        return await call_tool(transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity)
+        return await call_tool(
+            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options.tools
+        )
 
     spec = _spec(name, config)
     try:
@@ -88,7 +99,7 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
         answer = reach(spec, ask)
     except UnknownToolError as error:
         raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
-    except ArgumentsError as error:
+    except (ArgumentsError, ToolError) as error:
         raise click.UsageError(str(error)) from None
     if as_json:
         print_json(answer.result)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -11,12 +11,15 @@ import anyio
 from gaia_bridge.cli.servers.naming import Activity
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.model import ServerOptions, ToolTailoring
 from gaia_bridge.outbound.client import ClientRole, Connection, Greeting, connect
+from gaia_bridge.outbound.listing import LISTS, empty_offer, with_list
+from gaia_bridge.outbound.tailoring import Tailored, tailored
 from gaia_bridge.outbound.transport import Transport, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.wire import LIST_FIELDS
 
-__all__ = ["PINGS", "Answer", "Probe", "UnknownToolError", "call", "probe"]
+__all__ = ["PINGS", "Answer", "Probe", "UnknownToolError", "call", "probe", "shown_tools"]
 
 PINGS = 3
 """How often the server is asked whether it is there; the best of them tells most about the server."""
@@ -100,18 +103,21 @@ async def call(
     tool: str,
     arguments: Callable[[JSON], JSON],
     activity: Activity,
+    tailorings: Mapping[str, ToolTailoring] | None = None,
 ) -> Answer:
     """Connect and call one tool.
 
     Args:
         transport: How to reach the server.
         limits: Deadlines.
-        tool: The tool's name.
+        tool: The tool's name, as it is shown.
         arguments: Makes its arguments, given its `inputSchema`.
         activity: Where to say what is being done, and how far it is.
+        tailorings: What the configuration makes of the server's tools.
 
     Raises:
         UnknownToolError: The server has no such tool.
+        ToolError: The configuration hides one of the arguments.
         ProtocolError: The server answered with a JSON-RPC error.
         UpstreamError: It did not answer as it should.
     """
@@ -122,15 +128,32 @@ async def call(
 
     async with connect(transport, ClientRole(), limits) as connection:
         activity.connected("reading its tools")
-        tools = {item["name"]: item for item in await connection.list_all("tool") if _named(item)}
+        shown = shown_tools(await connection.list_all("tool"), tailorings or {})
+        tools = {item["name"]: item for item in shown.offer.tools}
         if tool not in tools:
             raise UnknownToolError(sorted(tools))
         schema = tools[tool].get("inputSchema")
-        params = {"name": tool, "arguments": arguments(schema if is_object(schema) else {})}
+        own, given = shown.call(tool, arguments(schema if is_object(schema) else {}))
+        params = {"name": own, "arguments": given}
         activity.doing(f"calling {tool}")
         started = anyio.current_time()
         result = await connection.request("tools/call", params, on_progress=on_progress)
         return Answer(result, anyio.current_time() - started)
+
+
+def shown_tools(items: Sequence[Any], tailorings: Mapping[str, ToolTailoring]) -> Tailored:
+    """The tools of a server as the commands show them: as the configuration wants them, if it says anything of them.
+
+    Args:
+        items: What the server listed. Where nothing is made of them, they are shown whatever they are.
+        tailorings: What the configuration makes of them.
+    """
+    offer = empty_offer("")
+    if tailorings:
+        offer = with_list(offer, LISTS[0], items)
+    else:
+        offer = replace(offer, tools=tuple(item for item in items if _named(item)))
+    return tailored(offer, ServerOptions(tools=tailorings))
 
 
 async def _read(connection: Connection, kind: str, definitions: dict[str, list[JSON]], problems: list[str]) -> None:

@@ -232,6 +232,32 @@ def test_a_tool_is_called_and_what_it_says_is_printed(run: Run) -> None:
     assert "not today (-31999)" in err
 
 
+def test_tools_are_shown_and_called_as_the_configuration_wants_them(run: Run) -> None:
+    argument = {"isError": {"name": "failed"}, "content": {"hidden": True, "default": [{"type": "text", "text": "so"}]}}
+    tools = {
+        "promised": {"name": "answer", "description": "Answers.", "arguments": argument},
+        "pid": {"hidden": True},
+        "gone": {},
+    }
+    declared = {"isError": {"type": "boolean"}, "content": {"type": "array"}}
+    schema = {"type": "object", "properties": declared}
+    program = f"import sys; sys.path.insert(0, {str(SERVER.parent)!r}); import raw_server as raw; " + (
+        f"raw.tools[1:] = [dict(name='promised', inputSchema={schema})]; raw.main()"
+    )
+    file = project(raw={"command": sys.executable, "args": ["-S", "-c", program], "tools": tools})
+    from_file = ("--config", str(file))
+    _, out, err = run("tools", "raw", *from_file)
+    assert out.splitlines() == ["answer", "  Answers.", "    failed: boolean (optional)"]
+    assert "tool 'gone' is left out: it cannot be as the configuration wants it: the server has no such tool" in err
+    assert run("call", "raw", "answer", "failed=false", *from_file)[:2] == (0, "so\n")
+    assert run("call", "raw", "answer", "failed=true", *from_file)[0] == 1
+    code, _, err = run("call", "raw", "answer", "content:=[]", *from_file)
+    assert (code, "tool 'answer' has no argument 'content'" in err) == (64, True)
+    for name in ("promised", "pid"):
+        code, _, err = run("call", "raw", name, *from_file)
+        assert (code, f"raw has no tool '{name}'" in err) == (64, True)
+
+
 def test_arguments_that_nobody_could_mean_are_refused_before_the_server_is_started(run: Run) -> None:
     run("add", "dead", "no-such-program", "--no-connect")
     for words in (["{bad"], ["nonsense"], ["a:=x"], ["a=1", "a=2"]):
