@@ -180,17 +180,24 @@ class Bridge:
         )
         return spec.name
 
+    def adjust_upstream(self, spec: ServerSpec) -> None:
+        """Publish other tools of an upstream server, or its tools otherwise; clients are told. It goes on running.
+
+        Args:
+            spec: Its entry; only `allowed_tools`, `disabled_tools` and `tools` may be different.
+
+        Raises:
+            PublishError: No server is published under that name.
+        """
+        self._upstream(spec.name).adjust(spec)
+
     def retry(self, name: str) -> None:
         """Try an upstream server again that failed; nothing to do while it works.
 
         Raises:
             PublishError: No server is published under that name.
         """
-        for source in self.sources:
-            if source.name == name and isinstance(source, Upstream):
-                source.retry()
-                return
-        raise PublishError(name, "no server is published under that name")
+        self._upstream(name).retry()
 
     async def remove(self, name: str) -> None:
         """Stop publishing an agent or server; clients that are connected are told.
@@ -236,6 +243,12 @@ class Bridge:
         """End the streams that clients listen on, in good order, so that a shutdown need not wait for them."""
         for endpoint in self._endpoints.values():
             endpoint.endpoint.close_streams()
+
+    def _upstream(self, name: str) -> Upstream:
+        for source in self.sources:
+            if source.name == name and isinstance(source, Upstream):
+                return source
+        raise PublishError(name, "no server is published under that name")
 
     def _source_of(self, agent: AgentLike, name: str | None) -> AgentSource:
         candidate: Any = agent

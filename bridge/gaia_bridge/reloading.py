@@ -1,6 +1,7 @@
 """Keeps the upstream servers of a running bridge as its configuration files have them.
 
-A server whose entry did not change keeps its process. What cannot be read changes nothing (F-099i): an editor that is
+A server whose entry did not change keeps its process, and so does one where only that changed which of its tools are
+published, and how. What cannot be read changes nothing (F-099i): an editor that is
 half-way through saving a file must not stop anybody's servers.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -39,6 +40,8 @@ what changes before the watch has begun is not reported either."""
 class _Publishes(Protocol):
     async def add_upstream(self, spec: ServerSpec) -> str: ...
 
+    def adjust_upstream(self, spec: ServerSpec) -> None: ...
+
     async def remove(self, name: str) -> None: ...
 
 
@@ -50,6 +53,8 @@ class Difference:
     """Names that are gone, and those whose entry changed."""
     added: tuple[ServerSpec, ...]
     """Entries that are new, and those that changed."""
+    adjusted: tuple[ServerSpec, ...] = ()
+    """Entries where only that changed what is published of their servers."""
 
 
 def difference(running: Mapping[str, ServerSpec], wanted: Iterable[ServerSpec]) -> Difference:
@@ -60,10 +65,18 @@ def difference(running: Mapping[str, ServerSpec], wanted: Iterable[ServerSpec]) 
         wanted: What the files say. Disabled entries are not wanted.
     """
     new = {spec.name: spec for spec in wanted if not spec.options.disabled}
+    changed = {name for name, spec in running.items() if new.get(name) != spec}
+    adjusted = {name for name in changed & new.keys() if _reached(running[name]) == _reached(new[name])}
     return Difference(
-        removed=tuple(name for name, spec in running.items() if new.get(name) != spec),
-        added=tuple(spec for name, spec in new.items() if running.get(name) != spec),
+        removed=tuple(name for name in running if name in changed - adjusted),
+        added=tuple(spec for name, spec in new.items() if running.get(name) != spec and name not in adjusted),
+        adjusted=tuple(spec for name, spec in new.items() if name in adjusted),
     )
+
+
+def _reached(spec: ServerSpec) -> ServerSpec:
+    """What an entry says of anything but the tools that are published. Secrets count: logs must be without them."""
+    return replace(spec, options=replace(spec.options, allowed_tools=None, disabled_tools=(), tools={}))
 
 
 class Reloader:
@@ -140,7 +153,16 @@ class Reloader:
                 await self._bridge.remove(name)
             except PublishError:
                 logger.debug("server %s was gone already", name)
-        for spec in change.added:
+        added = list(change.added)
+        for spec in change.adjusted:
+            try:
+                self._bridge.adjust_upstream(spec)
+            except PublishError:  # it broke, and may do better now
+                del self._running[spec.name]
+                added.append(spec)
+            else:
+                self._running[spec.name] = spec
+        for spec in added:
             try:
                 await self._bridge.add_upstream(spec)
             except PublishError as error:

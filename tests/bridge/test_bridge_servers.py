@@ -16,7 +16,7 @@ from mcp_types import ToolListChangedNotification
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import PublishError
 from gaia_bridge.inbound.agent_source import AgentSource
-from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec, ToolTailoring
 from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
@@ -132,6 +132,19 @@ async def test_a_server_that_failed_is_tried_again_when_somebody_asks() -> None:
         for name in ("a0", "nobody"):
             with pytest.raises(PublishError, match="no server is published under that name"):
                 running.bridge.retry(name)
+
+
+async def test_the_tools_of_a_running_server_are_published_otherwise_when_the_configuration_says_so() -> None:
+    servant = Servant("a", "b")
+    async with running_bridge(one_tool(lambda _: "ours", "own"), settings=QUICK) as running:
+        await running.bridge.add_upstream(named("up"), servant)
+        await upstream(running.bridge, "up").wait_settled()
+        running.bridge.adjust_upstream(named("up", tools={"a": ToolTailoring(name="new")}, disabled_tools=("b",)))
+        assert await tool_names(running) == {"own", "up__new"}
+        assert await say(running, "up__new") == "a"
+        assert len(servant.wires) == 1
+        with pytest.raises(PublishError, match="no server is published under that name"):
+            running.bridge.adjust_upstream(named("nobody"))
 
 
 async def test_a_client_that_asks_for_a_tool_of_a_failed_server_learns_why_there_is_none() -> None:

@@ -18,7 +18,7 @@ from gaia_bridge import reloading
 from gaia_bridge.config import load_servers
 from gaia_bridge.config.reading import writable_by_others
 from gaia_bridge.errors import ConfigError, PublishError
-from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTailoring
 from gaia_bridge.reloading import Reloader, difference
 from tests.helpers import PATIENCE
 from tests.outbound_helpers import until
@@ -42,6 +42,12 @@ class Recorder:
         self.servers[spec.name] = spec
         self._took(f"+{spec.name}")
         return spec.name
+
+    def adjust_upstream(self, spec: ServerSpec) -> None:
+        if spec.name not in self.servers:
+            raise PublishError(spec.name, "no server is published under that name")
+        self.servers[spec.name] = spec
+        self._took(f"~{spec.name}")
 
     async def remove(self, name: str) -> None:
         del self.servers[name]
@@ -89,6 +95,46 @@ async def test_a_server_whose_entry_is_unchanged_is_left_alone() -> None:
     bridge.steps.clear()
     assert await reloader.reload()
     assert bridge.steps == ["-b", "+b", "+c"]
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-117")
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        (ServerOptions(), []),
+        (ServerOptions(allowed_tools=("a",)), ["~a"]),
+        (ServerOptions(disabled_tools=("a",)), ["~a"]),
+        (ServerOptions(tools={"a": ToolTailoring(hidden=True)}), ["~a"]),
+        (ServerOptions(tools={"a": ToolTailoring(name="b")}, secrets=("s3cr3t",)), ["-a", "+a"]),
+        (ServerOptions(allowed_tools=("a",), timeout=5), ["-a", "+a"]),
+        (ServerOptions(allowed_tools=("a",), disabled=True), ["-a"]),
+    ],
+)
+async def test_a_server_of_which_only_other_tools_are_published_goes_on_running(
+    options: ServerOptions, steps: list[str]
+) -> None:
+    wanted = StdioServerSpec("a", "one", options=options)
+    bridge = Recorder()
+    reloader = Reloader(bridge, lambda: [wanted], [])
+    await reloader.apply([server("a")])
+    bridge.steps.clear()
+    assert await reloader.reload()
+    assert bridge.steps == steps
+    assert await reloader.reload()
+    assert bridge.steps == steps
+    assert list(bridge.servers.values()) == ([] if options.disabled else [wanted])
+
+
+@pytest.mark.anyio
+async def test_a_server_that_broke_is_started_anew_with_any_change_of_its_entry() -> None:
+    published = [StdioServerSpec(name, "one", options=ServerOptions(allowed_tools=())) for name in "ab"]
+    bridge = Recorder()
+    reloader = Reloader(bridge, lambda: published, [])
+    await reloader.apply([server("a"), server("b")])
+    del bridge.servers["a"]
+    assert await reloader.reload()
+    assert bridge.steps == ["+a", "+b", "~b", "+a"]
 
 
 @pytest.mark.anyio

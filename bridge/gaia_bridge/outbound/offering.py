@@ -95,6 +95,11 @@ class Offering:
         for listener in tuple(self._listeners.values()):
             listener(change)
 
+    def adjust(self, spec: ServerSpec) -> None:
+        """Offer the same as another entry wants it, which says nothing else of what is reached."""
+        self._spec = spec
+        self._publish(self._everything)
+
     async def recall(self) -> Era | None:
         """Offer what was offered last time; returns the era of last time, `None` if nothing is remembered."""
         if self._cache is None:

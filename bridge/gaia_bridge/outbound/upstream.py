@@ -163,6 +163,16 @@ class Upstream:
         """Try again now what failed; nothing to do while it works."""
         self._supervisor.retry()
 
+    def adjust(self, spec: ServerSpec) -> None:
+        """Publish its tools as another entry wants them, and try again now what failed.
+
+        Args:
+            spec: Its entry; only `allowed_tools`, `disabled_tools` and `tools` may be different.
+        """
+        self._spec = spec
+        self._offering.adjust(spec)
+        self._supervisor.retry()
+
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
         """Call `listener` after every change; returns an idempotent function that stops it."""
         return self._offering.listen(listener)

@@ -235,6 +235,32 @@ async def test_tailored_tools_are_called_by_their_new_names_and_reach_the_server
     assert caplog.messages.count(f"upstream 'up': {told}") == 2  # once in each life
 
 
+async def test_tools_are_published_otherwise_while_the_server_goes_on_running() -> None:
+    servant = Servant("a", "b")
+    async with running(entry(), LIMITS, transport=servant) as upstream:
+        heard = Heard(upstream)
+        await say(upstream, "a")
+        upstream.adjust(entry(tools={"a": ToolTailoring(name="new")}, disabled_tools=("b",)))
+        assert (names(upstream), heard.changes) == (["new"], [TOOLS])
+        assert await say(upstream, "new") == "a"
+        upstream.adjust(entry(tools={"a": ToolTailoring(name="new")}, disabled_tools=("b",)))
+        assert heard.changes == [TOOLS]
+        upstream.adjust(entry())
+        assert (names(upstream), heard.changes) == (["a", "b"], [TOOLS, TOOLS])
+        assert len(servant.wires) == 1
+
+
+async def test_a_server_that_failed_is_tried_again_when_its_tools_are_to_be_published_otherwise() -> None:
+    servant = Servant("a")
+    servant.failures = [LaunchError("cannot be started")]
+    async with running(entry(), LIMITS, transport=servant) as upstream:
+        assert state(upstream) is SourceState.FAILED
+        upstream.adjust(entry(tools={"a": ToolTailoring(name="new")}))
+        await upstream.wait_settled()
+        await anyio.sleep(1)
+        assert (state(upstream), names(upstream)) == (SourceState.READY, ["new"])
+
+
 async def test_a_broken_promise_of_a_tailored_tool_is_told_by_its_new_name() -> None:
     servant = Servant("a")
     servant.tools[0]["outputSchema"] = {"type": "object", "required": ["z"]}
