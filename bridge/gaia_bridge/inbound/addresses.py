@@ -40,6 +40,8 @@ class _Listed:
     definition: JSON
     pattern: UriTemplate | None = None
     """Of a template that can be understood."""
+    beginning: str = ""
+    """How every URI begins that the template describes; looked for first, because it costs next to nothing."""
 
 
 class Addresses:
@@ -120,7 +122,7 @@ class Addresses:
 
     def shown(self, source: Source, definition: Mapping[str, Any]) -> Mapping[str, Any]:
         """The definition of a tool with the `ui://` references that clients know (MCP Apps)."""
-        if len(self._sources) < 2:
+        if len(self._sources) < 2 or not is_object(definition) or "_meta" not in definition:
             return definition
 
         def renamed(holder: JSON, key: str) -> JSON:
@@ -130,7 +132,7 @@ class Addresses:
         def meta(item: JSON) -> JSON:
             return renamed(_changed(item, "ui", lambda ui: renamed(ui, "resourceUri")), "ui/resourceUri")
 
-        return _changed(dict(definition), "_meta", meta)
+        return _changed(definition, "_meta", meta)
 
     def _add_resource(self, source: Source, definition: Mapping[str, Any]) -> None:
         uri: str = definition["uri"]
@@ -142,7 +144,9 @@ class Addresses:
         sample = _sample(_parsed(uri))
         taken = sample is not None and (self._find(sample) or (source, sample)) != (source, sample)
         public = self._free(source, uri, self._templates, taken=taken)
-        self._templates[public] = _Listed(source, uri, {**definition, "uriTemplate": public}, _parsed(public))
+        self._templates[public] = _Listed(
+            source, uri, {**definition, "uriTemplate": public}, _parsed(public), public.partition("{")[0]
+        )
 
     def _free(self, source: Source, uri: str, known: Mapping[str, _Listed], *, taken: bool = False) -> str:
         """A URI, or how it can be written otherwise if another source has it."""
@@ -157,7 +161,9 @@ class Addresses:
         if (named := self._named(uri)) is not None:
             return named
         for listed in self._templates.values():
-            if listed.pattern is not None and listed.pattern.match(uri) is not None:
+            if listed.pattern is None or not uri.startswith(listed.beginning):
+                continue
+            if listed.pattern.match(uri) is not None:
                 return listed.source, uri
         return (self._readers[0], uri) if len(self._readers) == 1 else None
 

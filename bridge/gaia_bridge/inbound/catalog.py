@@ -1,14 +1,15 @@
 """The merged, named view of all sources that one endpoint publishes.
 
 A public name leads to `(source, original name)` through a map, never by taking names apart (design section 3). What a
-client is shown is compiled once per change and era, not per request.
+client is shown is compiled once per change and era, not per request: when somebody first looks, because a hundred
+servers that start change a hundred times what nobody has asked for yet.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -26,38 +27,116 @@ __all__ = ["Catalog"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Target:
     """Where a public name leads."""
 
     source: Source
     name: str
+    declared: Mapping[str, Any]
+    """The definition, as the source has it."""
     definition: JSON
-
-
-@dataclass(frozen=True)
-class _View:
-    """Everything compiled from the sources' offers at one moment."""
-
-    tools: Mapping[str, _Target] = field(default_factory=dict[str, _Target])
-    prompts: Mapping[str, _Target] = field(default_factory=dict[str, _Target])
-    addresses: Addresses = field(default_factory=Addresses)
-    capabilities: frozenset[str] = frozenset()
+    """The definition, as clients are shown it."""
+    kind: str
 
     @cached_property
-    def lists(self) -> Mapping[tuple[str, bool], list[JSON]]:
-        """The definitions to show, by kind and by whether the client is modern."""
-        shown = {
-            "tool": [target.definition for target in self.tools.values()],
-            "prompt": [target.definition for target in self.prompts.values()],
-            "resource": self.addresses.resources,
-            "resource template": self.addresses.templates,
-        }
-        legacy = {
-            (kind, False): [item for definition in definitions if (item := for_legacy(kind, definition)) is not None]
-            for kind, definitions in shown.items()
-        }
-        return {(kind, True): definitions for kind, definitions in shown.items()} | legacy
+    def legacy(self) -> JSON | None:
+        """The definition for clients before 2026-07-28."""
+        return for_legacy(self.kind, self.definition)
+
+
+class _View:
+    """Everything that is compiled from the sources' offers at one moment, each part when it is first looked at.
+
+    Args:
+        sources: What there is, in its order.
+        policy: How names are spelled.
+        known: What earlier views led to, by kind and public name; takes over what this one leads to. What did not
+            change is not made again.
+        warn: Told, of each part, what could not be published under its own name.
+    """
+
+    def __init__(
+        self,
+        sources: tuple[Source, ...],
+        policy: NamingPolicy,
+        known: dict[str, Mapping[str, _Target]],
+        warn: Callable[[str, list[str]], None],
+    ) -> None:
+        self._sources = sources
+        self._policy = policy
+        self._known = known
+        self._warn = warn
+        self._lists: dict[tuple[str, bool], list[JSON]] = {}
+
+    @cached_property
+    def tools(self) -> Mapping[str, _Target]:
+        """Where the names of tools lead."""
+        addresses = self.addresses
+
+        def shown(source: Source) -> Iterable[Mapping[str, Any]]:
+            return (addresses.shown(source, definition) for definition in source.offer.tools)
+
+        return self._named("tool", shown)
+
+    @cached_property
+    def prompts(self) -> Mapping[str, _Target]:
+        """Where the names of prompts lead."""
+        return self._named("prompt", lambda source: source.offer.prompts)
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        """Where URIs lead."""
+        addresses = Addresses(self._sources)
+        rewritten = [
+            f"{uri} of {source.name} is published under another URI: its own is taken"
+            for source, uri in addresses.rewritten
+        ]
+        self._warn("resource", rewritten)
+        return addresses
+
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """What at least one source can do."""
+        return frozenset[str]().union(*(source.offer.capabilities for source in self._sources))
+
+    def definitions(self, kind: str, *, modern: bool) -> list[JSON]:
+        """The definitions to show."""
+        if (kind, modern) not in self._lists:
+            self._lists[kind, modern] = self._shown(kind, modern)
+        return self._lists[kind, modern]
+
+    def _shown(self, kind: str, modern: bool) -> list[JSON]:
+        if kind in ("tool", "prompt"):
+            targets = (self.tools if kind == "tool" else self.prompts).values()
+            if modern:
+                return [target.definition for target in targets]
+            return [target.legacy for target in targets if target.legacy is not None]
+        definitions = self.addresses.resources if kind == "resource" else self.addresses.templates
+        if modern:
+            return definitions
+        return [item for definition in definitions if (item := for_legacy(kind, definition)) is not None]
+
+    def _named(self, kind: str, definitions: Callable[[Source], Iterable[Mapping[str, Any]]]) -> Mapping[str, _Target]:
+        declared: dict[SourceName, tuple[Source, Mapping[str, Any]]] = {}
+        for source in self._sources:
+            for definition in definitions(source):
+                declared[SourceName(source.name, source.kind, definition["name"])] = (source, definition)
+        assigned, collided = assign_names(declared, self._policy)
+        warnings = [
+            f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"
+            for item in collided
+        ]
+        self._warn(kind, warnings)
+        known, found = self._known.get(kind, {}), dict[str, _Target]()
+        for public, item in assigned.items():
+            source, definition = declared[item]
+            target = known.get(public)
+            if target is None or target.source is not source or target.declared is not definition:
+                target = _Target(source, item.name, definition, {**definition, "name": public}, kind)
+            found[public] = target
+        self._known[kind] = found
+        return found
 
 
 class Catalog:
@@ -73,8 +152,9 @@ class Catalog:
         self._policy = policy
         self._sources: dict[str, tuple[Source, Callable[[], None]]] = {}
         self._listeners: list[ChangeListener] = []
-        self._view = _View()
-        self._warned: frozenset[str] = frozenset()
+        self._known: dict[str, Mapping[str, _Target]] = {}
+        self._warned: dict[str, list[str]] = {}
+        self._view = self._compiled()
 
     @property
     def sources(self) -> list[Source]:
@@ -122,6 +202,8 @@ class Catalog:
         if stop_listening is not None:
             stop_listening()
         if source is not None:
+            for kind, targets in self._known.items():  # nobody may look again, and it must not be kept alive by that
+                self._known[kind] = {name: target for name, target in targets.items() if target.source is not source}
             self._sources_changed()
 
     def listen(self, listener: ChangeListener) -> None:
@@ -140,7 +222,7 @@ class Catalog:
 
     def definitions(self, kind: str, *, modern: bool) -> list[JSON]:
         """The definitions to list: `tool`, `prompt`, `resource` or `resource template`."""
-        return self._view.lists[kind, modern]
+        return self._view.definitions(kind, modern=modern)
 
     def tool_schema(self, name: str) -> Mapping[str, Any] | None:
         """The input schema of a tool, by its public name."""
@@ -183,14 +265,14 @@ class Catalog:
 
     def _on_change(self, source: Source, change: Change) -> None:
         if change.kind.is_list:
-            self._recompile()
+            self._view = self._compiled()
         elif change.kind is ChangeKind.RESOURCE_UPDATED:
             change = Change(change.kind, self.addresses.public(source, change.uri))
         self._emit(change)
 
     def _sources_changed(self) -> None:
         before = self.capabilities
-        self._recompile()
+        self._view = self._compiled()
         for kind in (ChangeKind.PROMPTS, ChangeKind.RESOURCES):
             if kind.value in before | self.capabilities:
                 self._emit(Change(kind))
@@ -200,27 +282,16 @@ class Catalog:
         for listener in self._listeners:
             listener(change)
 
-    def _recompile(self) -> None:
-        sources = self.sources
-        addresses = Addresses(sources)
-        warnings = [
-            f"{uri} of {source.name} is published under another URI: its own is taken"
-            for source, uri in addresses.rewritten
-        ]
+    def _compiled(self) -> _View:
+        return _View(tuple(self.sources), self._policy, self._known, self._warn)
 
-        def tools(source: Source) -> Iterable[Mapping[str, Any]]:
-            return (addresses.shown(source, definition) for definition in source.offer.tools)
-
-        self._view = _View(
-            tools=_named("tool", sources, self._policy, tools, warnings),
-            prompts=_named("prompt", sources, self._policy, lambda source: source.offer.prompts, warnings),
-            addresses=addresses,
-            capabilities=frozenset[str]().union(*(source.offer.capabilities for source in sources)),
-        )
+    def _warn(self, part: str, warnings: list[str]) -> None:
+        """Log what was not logged when that part was compiled last."""
+        before = frozenset(self._warned.get(part, ()))
         for warning in warnings:
-            if warning not in self._warned:  # the view is compiled with every change
+            if warning not in before:
                 logger.warning("%s", warning)
-        self._warned = frozenset(warnings)
+        self._warned[part] = warnings
 
 
 def _found(targets: Mapping[str, _Target], name: str, kind: str) -> tuple[Source, str]:
@@ -228,25 +299,3 @@ def _found(targets: Mapping[str, _Target], name: str, kind: str) -> tuple[Source
     if target is None:
         raise ProtocolError(INVALID_PARAMS, f"Unknown {kind}: {name}")
     return target.source, target.name
-
-
-def _named(
-    kind: str,
-    sources: Iterable[Source],
-    policy: NamingPolicy,
-    definitions: Callable[[Source], Iterable[Mapping[str, Any]]],
-    warnings: list[str],
-) -> dict[str, _Target]:
-    known: dict[SourceName, tuple[Source, Mapping[str, Any]]] = {}
-    for source in sources:
-        for definition in definitions(source):
-            known[SourceName(source.name, source.kind, definition["name"])] = (source, definition)
-    assigned, collided = assign_names(known, policy)
-    warnings += [
-        f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"
-        for item in collided
-    ]
-    return {
-        public: _Target(known[item][0], item.name, {**known[item][1], "name": public})
-        for public, item in assigned.items()
-    }

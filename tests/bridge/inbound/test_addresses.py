@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.inbound.addresses import Addresses
@@ -49,6 +50,28 @@ def test_what_a_client_is_shown_leads_back_to_its_source_under_its_own_name(
             assert any(addresses.find_template(uri) == (source, definition["uriTemplate"]) for uri in listed)
         if "resources" in source.offer.capabilities:
             assert addresses.find(addresses.public(source, other)) == (source, other)
+
+
+_PARTS = st.sampled_from(
+    ["a", "/", "?", "#", "%C3%A9", "é", ".", "{x}", "{+x}", "{?q}", "{&q}", "{#f}", "{/p*}", "{.e}"]
+)
+
+
+@given(st.lists(_PARTS, min_size=1, max_size=5).map("".join), st.lists(_PARTS, max_size=5).map("".join))
+def test_a_template_describes_what_it_describes_however_it_is_looked_for(template: str, uri: str) -> None:
+    """With two readers: a single one is asked for any URI."""
+    one, two = FixedSource("one", templates=(template,)), FixedSource("two", reads=True)
+    try:
+        parsed = UriTemplate.parse(template)
+    except InvalidUriTemplate:
+        return
+    names = parsed.variable_names
+    for text in (uri, parsed.expand(dict.fromkeys(names, "v")), parsed.expand({})):
+        try:
+            found = Addresses([one, two]).find(text)
+        except ResourceNotFoundError:
+            found = None
+        assert (found is not None) == (parsed.match(text) is not None)
 
 
 @pytest.mark.requirement("S1-15")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
+from collections.abc import Iterable
+from typing import Any
 
 import anyio
 import pytest
@@ -13,6 +17,7 @@ from gaia_bridge.errors import ProtocolError, PublishError
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState, SourceStatus
+from gaia_bridge.names import SourceName, assign_names
 from tests.helpers import PATIENCE, tool
 from tests.sources import FixedSource
 
@@ -64,7 +69,7 @@ def test_every_tool_of_every_source_can_be_called_by_exactly_one_name(tools: lis
 
 
 def test_a_collision_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    catalog(FixedSource("one", "a"), FixedSource("two", "a"))
+    names(catalog(FixedSource("one", "a"), FixedSource("two", "a")))
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         "tool a of two is published under a qualified name: its own is taken"
     ]
@@ -77,10 +82,55 @@ def test_a_collision_is_logged_once_while_it_lasts_and_again_when_it_comes_back(
     view = catalog(FixedSource("one", "a"), two)
     for name in ("three", "four"):
         view.add(FixedSource(name, name))
+        names(view)
     assert len(caplog.records) == 1
     view.remove(two.name)
+    names(view)
     view.add(two)
+    names(view)
     assert len(caplog.records) == 2
+
+
+def test_what_nobody_looks_at_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[int] = []
+
+    def assign(items: Iterable[SourceName], policy: NamingPolicy) -> Any:
+        compiled.append(len(found := list(items)))
+        return assign_names(found, policy)
+
+    monkeypatch.setattr("gaia_bridge.inbound.catalog.assign_names", assign)
+    sources = [FixedSource(f"s{number}", "a", "b") for number in range(100)]
+    view = catalog(*sources)
+    for source in sources:
+        source.change(Change(TOOLS))
+    assert view.capabilities == {"tools"}
+    assert not compiled
+    assert len(names(view)) == 200
+    for name in names(view):
+        view.tool(name)
+    assert compiled == [200]
+
+
+def test_a_source_that_is_gone_is_not_kept() -> None:
+    source = FixedSource("one", "a", prompts=("p",), resources=("u:a",))
+    view = catalog(source, FixedSource("two"))
+    assert names(view) == ["a"] and names(view, "prompt") == ["p"] and names(view, "resource")
+    gone = weakref.ref(source)
+    view.remove("one")
+    del source
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("modern", [True, False])
+def test_a_definition_that_did_not_change_is_not_made_again(modern: bool) -> None:
+    one, two = FixedSource("one", "a", "b"), FixedSource("two", "c")
+    view = catalog(one, two)
+    before = view.definitions("tool", modern=modern)
+    two.change(Change(TOOLS), two.offering({**tool("c"), "title": "C"}, "d"))
+    after = view.definitions("tool", modern=modern)
+    assert after == [tool("a"), tool("b"), {**tool("c"), "title": "C"}, tool("d")]
+    assert [item is old for item, old in zip(after, before, strict=False)] == [True, True, False]
 
 
 @pytest.mark.requirement("S1-10")
