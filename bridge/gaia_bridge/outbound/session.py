@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 Notified = Callable[[str, JSON], None]
 """Called on the event loop with the method and the parameters of a notification; must neither block nor raise."""
 
+_CLOSED: Final = "is no longer connected"
+
 _KIND_OF_LIST: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
 
 
@@ -60,6 +62,7 @@ class Session:
         self._notified = notified
         self._era = era or Era.LEGACY
         self._line: _Line | None = None
+        self._opening: _Line | None = None
         self._connection: Connection | None = None
         self._owner: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -144,9 +147,12 @@ class Session:
         """Close the connection, within the bounds of its transport; twice is harmless."""
         self._closing.set()
         if self._owner is not None:
+            if self._connection is None:  # the server may never answer the greeting
+                self._owner.cancel()
             await asyncio.wait({self._owner})
-        if self._line is not None:
-            await self._line.close()
+        for line in (self._opening, self._line):
+            if line is not None:
+                await line.close()
 
     async def _greet(self, role: _Role) -> JSON:
         async with self._greets:
@@ -165,9 +171,16 @@ class Session:
         greeted: asyncio.Future[Greeting] = asyncio.get_running_loop().create_future()
         owner = self._owner = asyncio.create_task(self._own(role, greeted), name=f"connection to {self.name}")
         with anyio.move_on_after(self._limits.connect_timeout):
-            return await greeted
-        owner.cancel()
-        raise RequestTimeoutError("initialize", self._limits.connect_timeout)
+            try:
+                await asyncio.wait({greeted})
+            finally:
+                if not greeted.done():
+                    owner.cancel()
+        if not greeted.done():
+            raise RequestTimeoutError("initialize", self._limits.connect_timeout)
+        if greeted.cancelled():
+            raise ConnectionLostError(_CLOSED)
+        return greeted.result()
 
     async def _own(self, role: _Role, greeted: asyncio.Future[Greeting]) -> None:
         # The deadline is kept where it is waited for; that of `connect` comes too late to matter.
@@ -230,7 +243,7 @@ class Session:
         return line
 
     async def _new_line(self) -> _Line:
-        line = _Line(self.name, self._transport, self._notified)
+        line = self._opening = _Line(self.name, self._transport, self._notified)
         try:
             await line.open()
         except BaseException:
@@ -287,11 +300,14 @@ class _Line:
             UpstreamError: The server cannot be reached.
         """
         self._task = asyncio.create_task(self._hold(), name=f"link to {self._name}")
-        await asyncio.shield(self._opened)
+        await asyncio.wait({self._opened})
+        if self._opened.cancelled():
+            raise ConnectionLostError(_CLOSED)
+        self._opened.result()
 
     async def close(self) -> None:
         """Close the link; bounded by its transport."""
-        self.ending = self.ending or "is no longer connected"
+        self.ending = self.ending or _CLOSED
         self._released.set()
         if self._task is not None:
             if not self._opened.done():

@@ -293,6 +293,41 @@ async def test_a_server_that_does_not_answer_the_greeting_is_a_timeout() -> None
             await made.initialize(HELLO)
 
 
+@pytest.mark.parametrize("given_up", [True, False])
+async def test_closing_does_not_wait_for_a_greeting_that_is_never_answered(given_up: bool) -> None:
+    asked = anyio.Event()
+
+    async def silent(wire: Wire, request: JSON) -> Any:
+        asked.set()
+        await anyio.sleep_forever()
+
+    async with session(silent, seconds=60) as (made, server):
+        await made.open()
+        greeting = asyncio.create_task(made.initialize(HELLO))
+        await asked.wait()
+        if given_up:  # as by Ctrl-C
+            greeting.cancel()
+            await asyncio.wait([greeting])
+        with anyio.fail_after(1):
+            await made.close()
+        assert server.open == 0
+        if not given_up:
+            with pytest.raises(RuntimeError, match="old is no longer connected"):
+                await greeting
+
+
+async def test_what_is_opened_while_the_session_is_closed_does_not_stay_open() -> None:
+    async with session(legacy, seconds=60) as (made, server):
+        server.slow = True
+        opening = asyncio.create_task(made.open())
+        await anyio.wait_all_tasks_blocked()
+        with anyio.fail_after(1):
+            await made.close()
+            with pytest.raises(UpstreamError, match="is no longer connected"):
+                await opening
+        assert (made.link, server.open) == (None, 0)
+
+
 @pytest.mark.requirement("S0-29")
 async def test_a_server_that_refuses_the_greeting_answers_with_an_error() -> None:
     async def refusing(wire: Wire, request: JSON) -> Any:
