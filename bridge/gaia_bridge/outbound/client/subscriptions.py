@@ -17,7 +17,7 @@ from anyio import sleep
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types import METHOD_NOT_FOUND
 
-from gaia_bridge.errors import ProtocolError, RequestError
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client.exchange import Exchange
 from gaia_bridge.outbound.client.facts import Deadline, RequestTimeoutError
@@ -61,6 +61,7 @@ class Subscriptions:
         self._served = True
         self._missed = False
         self._wake = anyio.Event()
+        self._pause = anyio.CancelScope()
         self._settled = anyio.Event()
 
     async def start(self) -> None:
@@ -84,21 +85,27 @@ class Subscriptions:
         """
         if not self._resources or not self._served:
             return
-        self._uris[uri] = None
-        self._wake.set()
+        is_new = uri not in self._uris
         try:
             with anyio.move_on_after(self._limits.list_timeout):
                 await self._confirmed(uri)
                 return
             raise RequestTimeoutError(LISTEN, self._limits.list_timeout)
-        except RequestError:
-            self._uris.pop(uri, None)
+        except BaseException:
+            if is_new:  # else somebody listens to it already, and goes on
+                self.unsubscribe(uri)
             raise
 
     def unsubscribe(self, uri: str) -> None:
         """Listen for them no longer."""
         self._uris.pop(uri, None)
         self._wake.set()
+
+    def _want(self, uri: str) -> None:
+        if uri not in self._uris:
+            self._uris[uri] = None
+            self._wake.set()
+            self._pause.cancel()  # what the server has refused before says nothing of this one
 
     def heard(self, method: str, params: JSON, during: int | None) -> None:
         """A notification came. Those of a stream that is not ours, or not confirmed, end here."""
@@ -135,7 +142,8 @@ class Subscriptions:
             elif await self._replace(wanted):
                 continue
             if not self._exchange.over.is_set():
-                await sleep(pause)
+                with anyio.CancelScope() as self._pause:
+                    await sleep(pause)
                 pause = min(self._limits.retry_cap, pause * 2)
         self._settle()
 
@@ -189,6 +197,7 @@ class Subscriptions:
     async def _confirmed(self, uri: str) -> None:
         while self._served:
             self._exchange.check()
+            self._want(uri)  # also again, if another that wanted it was refused or gave up meanwhile
             if self._current is not None and uri in self._current.wanted.get(_URIS, ()):
                 return
             await self._settled.wait()

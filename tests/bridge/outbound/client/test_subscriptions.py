@@ -278,6 +278,68 @@ async def test_a_subscription_that_is_not_confirmed_in_time_raises() -> None:
             await connection.subscribe("a:b")
 
 
+async def test_a_subscription_that_is_asked_for_again_in_vain_stays() -> None:
+    async def drops(wire: Wire) -> None:
+        first = await acknowledged(wire)
+        await wire.next("go")
+        wire.fail(first, UpstreamError("broke off"))
+        confirms = False
+        while True:
+            request = await wire.next()
+            confirms = confirms or request["method"] == "go on"
+            if confirms and request["method"] == "subscriptions/listen":
+                event(wire, request, "subscriptions/acknowledged")
+                event(wire, request, "resources/updated", uri="a:b", x=1)
+
+    role = Role()
+    limits = UpstreamLimits(retry_floor=0.01, retry_cap=0.01, list_timeout=0.05)
+    async with connected(modern(drops, SUBSCRIBABLE), role=role, limits=limits) as (connection, _):
+        await connection.subscribe("a:b")
+        await connection.notify("go")
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(RequestTimeoutError):
+            await connection.subscribe("a:b")
+        await connection.notify("go on")
+        await role.until(lambda: any(params.get("x") for _, params in role.heard))
+
+
+async def test_a_subscription_that_nobody_waits_for_any_more_is_not_asked_for() -> None:
+    async def slow(wire: Wire) -> None:
+        first = await wire.next("subscriptions/listen")
+        await wire.next("go")
+        event(wire, first, "subscriptions/acknowledged")
+        while True:
+            request = await wire.next()
+            if request["method"] == "subscriptions/listen":
+                event(wire, request, "subscriptions/acknowledged")
+
+    async with connected(modern(slow, SUBSCRIBABLE), limits=QUICK) as (connection, wire):
+        with anyio.move_on_after(0.01):
+            await connection.subscribe("a:b")
+        await connection.notify("go")
+        await connection.subscribe("c:d")
+        wanted = [sent["params"] for sent in wire.received if sent["method"] == "subscriptions/listen"]
+        assert wanted[-1]["notifications"] == {"resourceSubscriptions": ["c:d"]}
+
+
+async def test_refused_subscriptions_do_not_delay_those_that_come_later() -> None:
+    async def picky(wire: Wire) -> None:
+        while True:
+            request = await wire.next()
+            if request["method"] != "subscriptions/listen":
+                continue
+            if "bad:" in str(request["params"]["notifications"]):
+                wire.refuse(request, -32602, "no such resource")
+            else:
+                event(wire, request, "subscriptions/acknowledged")
+
+    async with connected(modern(picky, SUBSCRIBABLE), limits=UpstreamLimits(retry_floor=60)) as (connection, _):
+        for uri in ("bad:1", "bad:2"):
+            with pytest.raises(ProtocolError, match="^no such resource$"):
+                await connection.subscribe(uri)
+            await connection.subscribe("good:1")
+
+
 async def test_a_subscription_on_a_lost_connection_raises_at_once() -> None:
     async def ends(wire: Wire) -> None:
         await acknowledged(wire)
