@@ -131,6 +131,7 @@ class Supervisor(Generic[C]):
         self._wake = anyio.Event()
         self._suspected = anyio.Event()
         self._suspicion = ""
+        self._failure = ""
         self._resume_at = 0.0
         self._ready_at = -math.inf
         self._used_at = -math.inf
@@ -209,14 +210,28 @@ class Supervisor(Generic[C]):
         if self.status.state is SourceState.DEGRADED:
             self._enter(SourceState.READY)
 
-    def unanswered(self, connection: C) -> None:
-        """The server did not answer a request. When that adds up, it has to answer a ping (F-007)."""
+    def unanswered(self, connection: C, *, unreachable: bool = False) -> None:
+        """The server did not answer a request. When that adds up, it has to answer a ping (F-007).
+
+        Args:
+            connection: Where it was asked.
+            unreachable: Whether it did not even take the request: once is enough then (F-050).
+        """
         if self._connection is not connection:
+            return
+        if unreachable:
+            self.doubt("it could not be reached")
             return
         self._unanswered += 1
         if self._unanswered >= self._limits.timeouts_before_restart and self.status.state is SourceState.READY:
             self._enter(SourceState.DEGRADED, f"it left {self._unanswered} requests in a row unanswered")
             self._suspect(f"it had left {self._unanswered} requests unanswered")
+
+    def doubt(self, why: str) -> None:
+        """The server may be gone: it has to answer a ping."""
+        if self._connection is not None and self.status.state is SourceState.READY:
+            self._enter(SourceState.DEGRADED, why)
+            self._suspect(why)
 
     # Ends
 
@@ -254,7 +269,7 @@ class Supervisor(Generic[C]):
         if not self._closed and self._connection is None and self.status.state is not SourceState.STARTING:
             self._restarts.forget()
             wake = self._wake
-            self._enter(SourceState.STARTING, _STARTING)
+            self._enter_starting()
             wake.set()
 
     @property
@@ -279,7 +294,7 @@ class Supervisor(Generic[C]):
         self._over = anyio.Event()
         self.starts += 1
         self._unanswered = 0
-        self._enter(SourceState.STARTING, _STARTING)
+        self._enter_starting()
         try:
             async with self._life.connect() as connection:
                 await self._life.prepare(connection)
@@ -312,6 +327,7 @@ class Supervisor(Generic[C]):
         self._ready_at = self._used_at = anyio.current_time()
         self._suspected = anyio.Event()
         self._restarts.ready(self._ready_at)
+        self._failure = ""
         self._enter(SourceState.READY)
         self._settle(None)
 
@@ -363,7 +379,7 @@ class Supervisor(Generic[C]):
         self._over.set()
         now = anyio.current_time()
         said = self._life.last_words
-        reason = self._life.shown(f"it {error}")
+        reason = self._failure = self._life.shown(f"it {error}")
         pause = None if isinstance(error, LaunchError) else self._restarts.failed(now, error.retry_after or 0)
         # What a child said last stays local: it may hold what clients must not see.
         note = f"{reason}; its last line of error output: {said}" if said else reason
@@ -391,6 +407,11 @@ class Supervisor(Generic[C]):
 
     def _absence(self) -> UpstreamError:
         return _absence(self.status.state, self.status.reason, self.pause)
+
+    def _enter_starting(self) -> None:
+        """Why it failed last time stays known while it is tried again."""
+        last_time = f"; last time {self._failure}" if self._failure else ""
+        self._enter(SourceState.STARTING, _STARTING + last_time)
 
     def _enter(self, state: SourceState, reason: str = "") -> None:
         if state not in (SourceState.READY, SourceState.DEGRADED):

@@ -27,6 +27,7 @@ __all__ = [
     "Receiver",
     "SessionExpiredError",
     "Transport",
+    "UnreachableError",
     "UpstreamError",
 ]
 
@@ -69,6 +70,10 @@ class ConnectionLostError(UpstreamError):
 
     def __init__(self, text: str = "closed the connection before it answered; whether it did the work is unknown"):
         super().__init__(text)
+
+
+class UnreachableError(UpstreamError):
+    """The server takes no connection, so it was not asked anything; it may be gone (F-050)."""
 
 
 class SessionExpiredError(ConnectionLostError):

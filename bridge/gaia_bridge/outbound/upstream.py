@@ -40,7 +40,13 @@ from gaia_bridge.outbound.relay import ASKABLE, Relay, Relays, may_be_asked
 from gaia_bridge.outbound.restarts import Restarts
 from gaia_bridge.outbound.standing import StandingCall
 from gaia_bridge.outbound.supervisor import Supervisor
-from gaia_bridge.outbound.transport import ConnectionLostError, SessionExpiredError, Transport, UpstreamError
+from gaia_bridge.outbound.transport import (
+    ConnectionLostError,
+    SessionExpiredError,
+    Transport,
+    UnreachableError,
+    UpstreamError,
+)
 from gaia_bridge.redact import Redactor
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
@@ -373,7 +379,7 @@ class Upstream:
         except ConnectionLostError:
             raise
         except UpstreamError as error:
-            self._supervisor.unanswered(connection)
+            self._supervisor.unanswered(connection, unreachable=isinstance(error, UnreachableError))
             if self._transport.garbage[0] > garbage:  # the answer, perhaps, over several lines (F-010)
                 hint = "wrote lines to its standard output that are no MCP messages"
                 raise UpstreamError(f"{error}, and {hint}", error.retry_after) from None
@@ -481,6 +487,10 @@ class Upstream:
         # A link has only words to say so.
         self._supervisor.lost(reason, blameless=reason == str(SessionExpiredError()))
 
+    def doubted(self, why: str) -> None:
+        """It may be gone."""
+        self._supervisor.doubt(why)
+
     def _note_error_line(self, line: str) -> None:
         self._error_lines += 1
         self._last_lines.append(line)
@@ -512,6 +522,10 @@ class _Role(ClientRole):
     def ended(self, reason: str) -> None:
         """Pass the end on."""
         self._upstream.ended(reason)
+
+    def doubted(self, why: str) -> None:
+        """Pass the doubt on."""
+        self._upstream.doubted(why)
 
 
 def _may_subscribe(connection: Connection) -> bool:

@@ -386,6 +386,37 @@ async def test_it_is_not_stopped_while_it_works_and_not_before_its_time_after_th
         assert supervisor.status.state is STOPPED
 
 
+@pytest.mark.requirement("F-001")
+async def test_while_a_server_is_tried_again_it_is_known_why_it_failed() -> None:
+    server = Server(UpstreamError("exited with code 3 and s3cr3t"), 10)
+    async with supervised(server, lazy=False) as supervisor:
+        await anyio.sleep(2)
+        reason = "it is still starting; last time it exited with code 3 and ***"
+        assert supervisor.status == SourceStatus(STARTING, reason)
+        await supervisor.connection(60)
+        assert supervisor.status == SourceStatus(READY)
+        supervisor.lost("exited")
+        supervisor.retry()
+        assert supervisor.status == SourceStatus(STARTING, "it is still starting; last time it exited")
+
+
+@pytest.mark.requirement("F-050")
+async def test_a_server_that_takes_no_connection_has_to_answer_a_ping_at_once() -> None:
+    server = Server()
+    async with supervised(server, lazy=False) as supervisor:
+        connection = await supervisor.connection(60)
+        supervisor.unanswered(connection, unreachable=True)
+        assert supervisor.status == SourceStatus(DEGRADED, "it could not be reached")
+        await anyio.sleep(1.5)
+        assert supervisor.status == SourceStatus(READY)
+        connection.ping_error = UpstreamError("cannot be reached")
+        supervisor.doubt("it could not be reached")
+        await anyio.sleep(1.5)
+        assert supervisor.status == SourceStatus(BACKOFF, "it cannot be reached, after it could not be reached")
+        supervisor.doubt("it could not be reached")
+        assert state(supervisor) is BACKOFF
+
+
 @pytest.mark.requirement("F-007")
 async def test_a_server_that_leaves_requests_unanswered_but_answers_a_ping_is_kept() -> None:
     async with supervised(server := Server()) as supervisor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -150,6 +150,22 @@ async def test_a_server_that_goes_away_fails_its_calls_and_is_there_again_when_i
         server.away = False
         await in_state(upstream, SourceState.READY)
         assert await say(upstream) == "work 1"
+
+
+@pytest.mark.requirement("F-050")
+async def test_one_call_shows_that_a_server_is_not_there_any_more() -> None:
+    server = McpServer()
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(evil_http())
+        http.faults["mcp"] = server.serve
+        spec = HttpServerSpec("up", http.url("mcp"), options=ServerOptions(lazy=False))
+        async with running(spec, LIMITS) as upstream:
+            assert await say(upstream) == "work 1"
+            await stack.aclose()
+            assert "cannot be reached" in await say(upstream)
+            await in_state(upstream, SourceState.BACKOFF)
+            await until(lambda: upstream.status.state is SourceState.STARTING)
+            assert "last time it cannot be reached" in upstream.status.reason
 
 
 @pytest.mark.requirement("F-050")

@@ -198,6 +198,11 @@ class Exchange:
         with self._guarded(method):
             self._role.notified(method, params)
 
+    def doubt(self, why: str) -> None:
+        """Tell the role that the server may be gone."""
+        with self._guarded("a doubt"):
+            self._role.doubted(why)
+
     def check(self) -> None:
         """Raise `ConnectionLostError` if the link is over."""
         self._connected()

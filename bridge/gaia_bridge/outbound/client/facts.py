@@ -131,3 +131,10 @@ class ClientRole:
         Args:
             reason: How it ended; continues a sentence that begins with the server's name.
         """
+
+    def doubted(self, why: str) -> None:
+        """The server may be gone, although nothing has been asked of it meanwhile.
+
+        Args:
+            why: A sentence without its end.
+        """

@@ -21,7 +21,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client.exchange import Exchange
 from gaia_bridge.outbound.client.facts import Deadline, RequestTimeoutError
-from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.outbound.transport import UnreachableError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["Subscriptions"]
@@ -189,6 +189,8 @@ class Subscriptions:
                 self._served = error.code != METHOD_NOT_FOUND
             except UpstreamError as error:
                 logger.debug("%s ended: the server %s", LISTEN, error)
+                if isinstance(error, UnreachableError):
+                    self._exchange.doubt("the stream of its changes ended, and it could not be reached")
         del self._streams[number]
         stream.over = True
         stream.settled.set()

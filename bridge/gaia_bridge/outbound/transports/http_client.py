@@ -18,7 +18,7 @@ import anyio
 import httpx2
 
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.outbound.transport import UnreachableError, UpstreamError
 from gaia_bridge.outbound.transports.http_values import (
     checked_headers,
     named_status,
@@ -206,7 +206,8 @@ class HttpClient:
 
         Raises:
             BrokenOffError: The connection ended before an answer came.
-            UpstreamError: There is no connection, or no answer that we could follow.
+            UnreachableError: There is no connection.
+            UpstreamError: There is no answer that we could follow.
         """
         fields = {**self._headers, **checked_headers(headers), "accept-encoding": "identity"}
         request = httpx2.Request(method, url or self.url, headers=fields, content=body, extensions=self._extensions)
@@ -217,13 +218,13 @@ class HttpClient:
                 response = await self._authorised(request, self._auth, insist)
         except httpx2.ConnectTimeout:
             seconds = self._limits.http_connect_timeout
-            raise UpstreamError(f"took no connection at {shown(self.url)} within {seconds:g} s") from None
+            raise UnreachableError(f"took no connection at {shown(self.url)} within {seconds:g} s") from None
         except httpx2.ConnectError as error:
-            raise UpstreamError(f"cannot be reached at {shown(self.url)}: {reason_of(error)}") from None
+            raise UnreachableError(f"cannot be reached at {shown(self.url)}: {reason_of(error)}") from None
         except httpx2.WriteTimeout:
             raise UpstreamError(f"did not take the request within {self._limits.write_timeout:g} s") from None
         except (OverflowError, UnicodeError) as error:  # of a host or a port that the system cannot look up
-            raise UpstreamError(f"cannot be reached at {shown(self.url)}: {reason_of(error)}") from None
+            raise UnreachableError(f"cannot be reached at {shown(self.url)}: {reason_of(error)}") from None
         except httpx2.HTTPError as error:
             raise BrokenOffError(reason_of(error)) from None
         return Reply(response, self._limits.message_bytes)

@@ -11,7 +11,7 @@ from mcp_types import PROTOCOL_VERSION_META_KEY
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import RequestTimeoutError
-from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.outbound.transport import ConnectionLostError, UnreachableError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import QUICK, Role, Wire, connected, modern
 
@@ -156,6 +156,25 @@ async def test_a_stream_that_ends_is_opened_again_and_what_may_have_been_missed_
     async with connected(modern(drops, TOOLS), role=role):
         await role.until(lambda: len(role.heard) == 2)
     assert [method for method, _ in role.heard] == [TOOLS_CHANGED[0], "notifications/prompts/list_changed"]
+
+
+@pytest.mark.requirement("F-050")
+async def test_a_server_that_is_not_there_any_more_when_its_stream_is_opened_again_is_doubted() -> None:
+    async def goes_away(wire: Wire) -> None:
+        wire.fail(await acknowledged(wire), UpstreamError("broke off"))
+        wire.fail(await wire.next("subscriptions/listen"), UnreachableError("cannot be reached"))
+        await acknowledged(wire)
+
+    doubts: list[str] = []
+
+    class Doubting(Role):
+        def doubted(self, why: str) -> None:
+            doubts.append(why)
+
+    role = Doubting()
+    async with connected(modern(goes_away, TOOLS), role=role):
+        await role.until(lambda: role.heard == [TOOLS_CHANGED])
+    assert doubts == ["the stream of its changes ended, and it could not be reached"]
 
 
 async def test_a_stream_that_cannot_be_opened_is_tried_again_after_growing_pauses(
