@@ -150,11 +150,13 @@ class Watched:
     Args:
         transport: Does the work.
         pace: When a connection may be opened.
+        on_connect: Called before each connection; one attempt may need several, and each is a start of a child.
     """
 
-    def __init__(self, transport: Transport, pace: Pace) -> None:
+    def __init__(self, transport: Transport, pace: Pace, on_connect: Callable[[], object]) -> None:
         self._transport = transport
         self._pace = pace
+        self._on_connect = on_connect
         self.link: Link | None = None
         """The link that is open, if any."""
 
@@ -162,6 +164,7 @@ class Watched:
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
         """Open a link; see `Transport.connect`."""
         await self._pace.turn()
+        self._on_connect()
         async with self._transport.connect(receiver) as link:
             self.link = link
             try:

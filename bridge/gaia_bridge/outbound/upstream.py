@@ -96,14 +96,17 @@ class Upstream:
     ) -> None:
         self._spec = spec
         self._limits = limits = limits_for(limits, spec.options)
+        self._on_error_line = on_error_line
+        self._error_lines = 0
+        self._last_lines = deque[str](maxlen=_LAST_LINES)
         launches_child = transport is None and isinstance(spec, StdioServerSpec)
         self._transport = Watched(
             transport or transport_for(spec, limits, self._note_error_line),
             launches if launches is not None and launches_child else Pace(0),
+            self._last_lines.clear,
         )
         self._redacted = Redactor(secrets_of(spec))
         self._offering = Offering(spec, limits, cache)
-        self._on_error_line = on_error_line
         self._role = _Role(self)
         restarts = Restarts(limits, gives_up=not isinstance(spec, HttpServerSpec))
         self._supervisor: Supervisor[Connection] = Supervisor(spec.name, self, limits, restarts, lazy=spec.options.lazy)
@@ -115,8 +118,6 @@ class Upstream:
         self._era: Era | None = None
         self._interested = Counter[str]()
         self._subscribed: set[str] = set()
-        self._error_lines = 0
-        self._last_lines = deque[str](maxlen=_LAST_LINES)
 
     @property
     def name(self) -> str:
@@ -397,7 +398,6 @@ class Upstream:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Connection]:
         """Open a connection."""
-        self._last_lines.clear()
         era, self._era = self._era, None  # forgotten unless it proves right
         async with connect(self._transport, self._role, self._limits, era=era) as connection:
             self._connection, self._era = connection, connection.greeting.next_era

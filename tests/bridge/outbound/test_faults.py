@@ -10,6 +10,7 @@ import errno
 import os
 import resource
 import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -75,6 +76,14 @@ async def test_the_last_lines_of_a_server_that_died_are_shown_in_its_status_and_
         await in_state(upstream, SourceState.FAILED)
         assert upstream.details["lastErrorLines"] == [*(f"line {number}" for number in range(12, 31)), "key: ***"]
         assert "line" not in await say(upstream, "pid")
+
+
+@pytest.mark.requirement("F-001")
+async def test_the_last_lines_are_those_of_one_start_also_where_an_attempt_takes_two() -> None:
+    spec = StdioServerSpec("up", sys.executable, ("-S", "-c", "import sys; sys.exit('no such module')"))
+    async with running(spec, replace(LIMITS, crashes=2)) as upstream:
+        await in_state(upstream, SourceState.FAILED)
+        assert upstream.details["lastErrorLines"] == ["no such module"]
 
 
 @pytest.mark.requirement("F-005")
