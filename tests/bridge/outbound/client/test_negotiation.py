@@ -185,7 +185,7 @@ async def test_a_slow_server_that_takes_the_handshake_too_has_settled_for_it(pro
     async def slow(wire: Wire) -> None:
         probe = await wire.next("server/discover")
         handshake = await wire.next("initialize")
-        answers = [
+        answers: list[tuple[JSON, JSON]] = [
             (probe, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}}),
             (handshake, {"protocolVersion": "2025-11-25"}),
         ]
