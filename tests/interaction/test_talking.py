@@ -39,7 +39,7 @@ class Person:
 
     def __init__(self, action: str = "accept") -> None:
         self.asked: list[JSON] = []
-        self._action: Any = action
+        self.action: Any = action
 
     @property
     def callbacks(self) -> Mapping[str, Any]:
@@ -52,8 +52,8 @@ class Person:
 
     async def _elicited(self, context: object, params: ElicitRequestParams) -> ElicitResult:
         self.asked.append(wire(params))
-        if isinstance(params, ElicitRequestURLParams) or self._action != "accept":
-            return ElicitResult(action=self._action)
+        if isinstance(params, ElicitRequestURLParams) or self.action != "accept":
+            return ElicitResult(action=self.action)
         answers: dict[str, Any] = {"integer": 42, "boolean": True}
         fields: Mapping[str, JSON] = params.requested_schema["properties"]
         content = {name: answers.get(field["type"], f"some {name}") for name, field in fields.items()}

@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import json
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, TextIO
 
 import anyio
-from mcp import MCPError
-from mcp.server.context import CallNext, HandlerResult
-from mcp_types import METHOD_NOT_FOUND
+from mcp import StdioServerParameters, stdio_client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 
-from gaia_bridge.bridge import Bridge
-from gaia_bridge.model import HttpServerSpec, SourceState
+from gaia_bridge.config import fingerprint, load_servers
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec
+from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
+from gaia_bridge.outbound.client import Era
+from gaia_bridge.outbound.listing import empty_offer
+from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from tests.interaction.connecting import DEADLINE, Connect, Link, client_of, serving
 from tests.interaction.everything_agent import EverythingAgent
 from tests.outbound_helpers import until
+from tests.translation.legacy_only import forget_discovery
+from tests.translation.wiretap import Introduced
+from tests.upstreams.servers import entry_of
 
-__all__ = ["ThroughLink", "forget_discovery"]
+__all__ = ["ThroughLink", "published", "stdio_bridge", "transport_to"]
 
 NAME = "up"
-QUICK = Settings(upstream=UpstreamLimits(announce_interval=0, refresh_interval=0))
+QUICK = Settings(upstream=UpstreamLimits(announce_interval=0, refresh_interval=0, probe_timeout=20))
+AT_ONCE = ServerOptions(lazy=False)
+PATHS: Final = {"http": "/mcp", "sse": "/sse"}
+HERE: Final = Path(__file__).parent
+
+_UPSTREAM: Final = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+from tests.translation.upstream_server import run
+run(sys.argv[2])
+"""
+
+Reach = Callable[[], Any]
+"""Makes one more transport of the official client."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +54,7 @@ class ThroughLink(Link):
     """A client's transport and era, and a server's; a bridge between them.
 
     Args:
-        upstream: One of `HTTP_TRANSPORTS`.
+        upstream: One of `TRANSPORTS`.
         upstream_era: One of `ERAS`.
     """
 
@@ -46,32 +70,74 @@ class ThroughLink(Link):
     async def serving(self) -> AsyncGenerator[Connect]:
         """The agent, served by one bridge and published again by another."""
         with anyio.fail_after(DEADLINE):
-            inner_settings = Settings(agent=AgentLimits(definitions_max_age=0))
-            async with (
-                serving({"everything": EverythingAgent()}, inner_settings) as (inner_url, inner),
-                serving({}, QUICK) as (url, bridge),
-            ):
-                if self.upstream_era == "legacy":
-                    forget_discovery(inner)
-                await bridge.add_upstream(
-                    HttpServerSpec(NAME, inner_url + _PATHS[self.upstream], sse=self.upstream == "sse")
-                )
-                [source] = bridge.sources
-                await until(lambda: source.status.state is SourceState.READY)
-                target = f"{url}/servers/{NAME}{_PATHS[self.transport]}"
-                yield lambda **options: client_of(target, self.era, **options)
+            async with self.reachable() as reach:
+                yield lambda **options: client_of(reach(), self.era, **options)
+
+    @asynccontextmanager
+    async def reachable(self) -> AsyncGenerator[Reach]:
+        """The same, for whoever wants to see the transport."""
+        async with self._server() as spec:
+            if self.transport == "stdio":
+                async with stdio_bridge(spec, self.upstream_era, self.errors) as reach:
+                    yield reach
+            else:
+                async with published(spec, self.transport, self.upstream_era) as reach:
+                    yield reach
+
+    @asynccontextmanager
+    async def _server(self) -> AsyncGenerator[ServerSpec]:
+        """The agent as a server; over stdio each connection has a process of its own."""
+        if self.upstream == "stdio":
+            arguments = ("-c", _UPSTREAM, str(HERE.parents[1]), self.upstream_era)
+            yield StdioServerSpec(NAME, sys.executable, arguments, options=AT_ONCE)
+            return
+        settings = Settings(agent=AgentLimits(definitions_max_age=0))
+        async with serving({"everything": EverythingAgent()}, settings) as (url, bridge):
+            if self.upstream_era == "legacy":
+                forget_discovery(bridge)
+            yield HttpServerSpec(NAME, url + PATHS[self.upstream], sse=self.upstream == "sse", options=AT_ONCE)
 
 
-_PATHS = {"http": "/mcp", "sse": "/sse"}
+@asynccontextmanager
+async def published(spec: ServerSpec, transport: str, era: str) -> AsyncGenerator[Reach]:
+    """A server, published by a bridge in this process.
+
+    Args:
+        spec: The server.
+        transport: One of `HTTP_TRANSPORTS`.
+        era: One of `ERAS`, which the bridge's connection to the server must turn out to have.
+    """
+    async with serving({}, QUICK) as (url, bridge):
+        await bridge.add_upstream(spec)
+        [source] = bridge.sources
+        assert isinstance(source, Upstream)
+        await until(lambda: source.status.state is SourceState.READY)
+        assert (source.details["protocolVersion"] == "2026-07-28") == (era == "modern")
+        yield lambda: transport_to(f"{url}/servers/{spec.name}{PATHS[transport]}")
 
 
-def forget_discovery(bridge: Bridge) -> None:
-    """Make a bridge one of before 2026-07-28, which nothing but the handshake introduces."""
+@asynccontextmanager
+async def stdio_bridge(spec: ServerSpec, era: str, errors: TextIO) -> AsyncGenerator[Reach]:
+    """`gaia-bridge serve --stdio` for a server: a process for each connection.
 
-    async def refuse(ctx: Any, call_next: CallNext) -> HandlerResult:
-        if ctx.method == "server/discover":
-            raise MCPError(METHOD_NOT_FOUND, "Method not found")
-        return await call_next(ctx)
+    Args:
+        spec: The server.
+        era: One of `ERAS`. The bridge remembers it from last time, so that the one of a server that is slow to start
+            on a busy machine is not in doubt.
+        errors: A file for the standard error of the processes.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "servers.json"
+        config.write_text(json.dumps({"mcpServers": {spec.name: {**entry_of(spec), "lazy": False}}}), "utf-8")
+        [loaded] = load_servers(config).servers
+        remembered = Remembered(empty_offer(spec.name), Era(era))
+        await CatalogCache(Path(folder) / ".gaia" / "cache").store(fingerprint(loaded), remembered)
+        agent = f"{HERE / 'silent_agent.py'}:SilentAgent"
+        command = ["-m", "gaia_bridge", "serve", "--stdio", "--names", "bare", "--config", str(config), agent]
+        parameters = StdioServerParameters(command=sys.executable, args=command, env={"HOME": folder})
+        yield lambda: Introduced(stdio_client(parameters, errors), "prompts")
 
-    for endpoint in bridge._endpoints.values():  # pyright: ignore[reportPrivateUsage]
-        endpoint.endpoint.server.middleware.insert(0, refuse)
+
+def transport_to(url: str) -> Any:
+    """The official client's transport to a URL that ends in `/mcp` or `/sse`."""
+    return sse_client(url) if url.endswith("/sse") else streamable_http_client(url)

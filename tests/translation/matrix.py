@@ -1,0 +1,180 @@
+"""What works between which client and which server, tried out: `python -m tests.translation.matrix` writes the page.
+
+The page is docs/compatibility.md. The test suite tries out each cell too, and the page has to be what comes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, TextIO
+
+import anyio
+
+from gaia_bridge.jsontypes import JSON
+from tests.interaction.connecting import ERAS, TRANSPORTS
+from tests.translation.features import FEATURES, open_session
+from tests.translation.through import ThroughLink
+
+__all__ = ["CELLS", "FORBIDDEN", "PAGE", "WORKS", "Cell", "declared", "page", "try_out"]
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "compatibility.md"
+WORKS: Final = "works"
+PATIENCE: Final = 8.0
+"""Seconds for one feature, and `CELL_PATIENCE` for all of a cell; only what is broken needs them."""
+CELL_PATIENCE: Final = 50.0
+
+Cell = tuple[str, str, str, str]
+"""The client's transport and era, the server's transport and era."""
+CELLS: Final[tuple[Cell, ...]] = tuple(product(TRANSPORTS, ERAS, TRANSPORTS, ERAS))
+
+
+@dataclass(frozen=True)
+class Forbidden:
+    """Something that cannot work, and why the protocol says so.
+
+    Args:
+        feature: A key of `FEATURES`.
+        why: In one line.
+        client: The clients' era, if that is what matters.
+        server: The servers' era, if that is what matters.
+        transport: The clients' transport, if that is what matters.
+    """
+
+    feature: str
+    why: str
+    client: str = ""
+    server: str = ""
+    transport: str = ""
+
+    def applies(self, cell: Cell) -> bool:
+        """Whether it is so in a cell."""
+        transport, client, _, server = cell
+        return all(
+            not wanted or wanted == there
+            for wanted, there in ((self.client, client), (self.server, server), (self.transport, transport))
+        )
+
+
+_OBJECTS: Final = "Before 2026-07-28, structured content is an object, and so is what an output schema describes."
+FORBIDDEN: Final = (
+    Forbidden(
+        "server info",
+        "A connection tells of one server. Over stdio it leads to all that the bridge publishes, and tells of the "
+        "bridge; over HTTP each server has an address of its own.",
+        transport="stdio",
+    ),
+    Forbidden("ping", "2026-07-28 has no `ping`.", client="modern"),
+    Forbidden("tools: structured content that is no object, and its schema", _OBJECTS, client="legacy"),
+    Forbidden("tools: structured content that is no object, and its schema", _OBJECTS, server="legacy"),
+)
+"""All that does not work; each is tried out all the same."""
+
+
+def declared(cell: Cell) -> dict[str, str]:
+    """What is to be expected of each feature: `WORKS`, or why not."""
+    return {
+        name: next((known.why for known in FORBIDDEN if known.feature == name and known.applies(cell)), WORKS)
+        for name in FEATURES
+    }
+
+
+async def try_out(cell: Cell, errors: TextIO) -> dict[str, str]:
+    """Use every feature once.
+
+    Args:
+        cell: Who is connected with whom.
+        errors: A file for the standard error of server processes.
+
+    Returns:
+        For each feature `WORKS`, why the protocol forbids it and it did not work, or what went wrong.
+    """
+    transport, era, upstream, upstream_era = cell
+    link = ThroughLink(transport, era, errors, upstream, upstream_era)
+    expected = declared(cell)
+    found: dict[str, str] = {}
+    with anyio.fail_after(CELL_PATIENCE):
+        async with open_session(link) as session:
+            for name, check in FEATURES.items():
+                session.person.asked.clear()
+                session.person.action = "accept"
+                try:
+                    with anyio.fail_after(PATIENCE):
+                        await check(session)
+                except Exception as error:
+                    known = expected[name]
+                    found[name] = f"fails: {type(error).__name__}: {error}" if known == WORKS else known
+                else:
+                    found[name] = WORKS
+    return found
+
+
+_INTRODUCTION: Final = """\
+# Compatibility
+
+Any client reaches any server through the bridge. This page is what comes of trying out every feature with every kind of
+client before every kind of server; it is written by `python -m tests.translation.matrix`, and the tests fail when it no
+longer says what happens.
+
+*Modern* is 2026-07-28, *legacy* is what came before it (here 2025-11-25, the newest of them). *http* is Streamable
+HTTP, *sse* is HTTP+SSE with its two endpoints. The clients are those of the official SDK. Clients over stdio start
+`gaia-bridge serve --stdio`; those over HTTP connect to `/servers/NAME/mcp` and `/servers/NAME/sse`. The server is the
+agent in `tests/interaction/everything_agent.py`.
+
+2026-07-28 defines no transport like HTTP+SSE. Its messages need no more than a stream in each direction, though: the
+official client speaks it over HTTP+SSE with servers that answer `server/discover` there, and so does the bridge, on
+both sides. That is what *sse* means where both are modern.
+
+A column is the transport of the client → that of the server.
+"""
+
+
+def page(found: Mapping[Cell, Mapping[str, str]]) -> str:
+    """The page for what was found, which is `declared`."""
+    notes: dict[str, int] = {}
+    parts = [_INTRODUCTION]
+    for client, server in product(ERAS, ERAS):
+        pairs = tuple(product(TRANSPORTS, TRANSPORTS))
+        lines = [
+            f"## {client.capitalize()} client, {server} server",
+            "",
+            "| | " + " | ".join(f"{here} → {there}" for here, there in pairs) + " |",
+            "|---|" + "---|" * len(pairs),
+        ]
+        for name in FEATURES:
+            results = [found[here, client, there, server][name] for here, there in pairs]
+            lines.append(f"| {name} | " + " | ".join(_mark(result, notes) for result in results) + " |")
+        parts.append("\n".join(lines) + "\n")
+    parts.append("## What the protocol forbids\n\n" + "".join(f"{n}. {why}\n" for why, n in notes.items()))
+    return "\n".join(parts)
+
+
+def _mark(result: str, notes: dict[str, int]) -> str:
+    return "✓" if result == WORKS else f"[{notes.setdefault(result, len(notes) + 1)}](#what-the-protocol-forbids)"
+
+
+async def _main() -> int:
+    found: dict[Cell, JSON] = {}
+    wrong = 0
+    for cell in CELLS:
+        found[cell] = await try_out(cell, sys.stderr)
+        for name, result in found[cell].items():
+            if result != declared(cell)[name]:
+                sys.stderr.write(f"{cell}: {name}: {result}, expected: {declared(cell)[name]}\n")
+                wrong += 1
+    if not wrong:
+        PAGE.write_text(page(found), "utf-8")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    with TemporaryDirectory() as home:  # what the bridge remembers of servers is not to stay
+        os.environ["HOME"] = home
+        sys.exit(anyio.run(_main, backend_options={"use_uvloop": True}))

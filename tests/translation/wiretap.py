@@ -1,0 +1,121 @@
+"""What a client receives, message by message, before its library makes objects of it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from mcp.shared.message import SessionMessage
+from mcp_types import PROTOCOL_VERSION_META_KEY, JSONRPCRequest, JSONRPCResponse
+from mcp_types.version import LATEST_MODERN_VERSION
+
+from gaia_bridge.jsontypes import JSON
+
+__all__ = ["Introduced", "Tapped"]
+
+
+class Tapped:
+    """A transport of the official client that remembers what came.
+
+    Args:
+        transport: The transport.
+    """
+
+    def __init__(self, transport: Any) -> None:
+        self.received: list[JSON] = []
+        self._transport = transport
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        incoming, outgoing = await self._transport.__aenter__()
+        return _TappedStream(incoming, self.received), outgoing
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        ended: bool | None = await self._transport.__aexit__(exc_type, exc_val, exc_tb)
+        return ended
+
+
+class _TappedStream:
+    """The stream of incoming messages."""
+
+    def __init__(self, incoming: Any, received: list[JSON]) -> None:
+        self._incoming = incoming
+        self._received = received
+
+    @property
+    def last_context(self) -> Any:
+        """What the client's library looks for."""
+        return getattr(self._incoming, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message."""
+        item: SessionMessage | Exception = await self._incoming.receive()
+        if isinstance(item, SessionMessage):
+            self._received.append(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
+        return item
+
+    async def aclose(self) -> None:
+        """Close the stream underneath."""
+        await self._incoming.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        item: SessionMessage | Exception = await self._incoming.__anext__()
+        if isinstance(item, SessionMessage):
+            self._received.append(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
+        return item
+
+    async def __aenter__(self) -> Self:
+        await self._incoming.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        ended: bool | None = await self._incoming.__aexit__(exc_type, exc_val, exc_tb)
+        return ended
+
+
+class Introduced:
+    """A transport to a bridge that has a server to connect to first: opened once the bridge knows what that offers.
+
+    Args:
+        transport: The transport, over which `server/discover` may be asked as often as one likes.
+        capability: What the server is known by.
+    """
+
+    def __init__(self, transport: Any, capability: str) -> None:
+        self._transport = transport
+        self._capability = capability
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        incoming, outgoing = await self._transport.__aenter__()
+        try:
+            await self._wait(incoming, outgoing)
+        except BaseException as error:
+            await self._transport.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return incoming, outgoing
+
+    async def _wait(self, incoming: Any, outgoing: Any) -> None:
+        meta = {
+            PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "waiting", "version": "0"},
+        }
+        look = JSONRPCRequest(jsonrpc="2.0", id="look", method="server/discover", params={"_meta": meta})
+        known: JSON = {}
+        while self._capability not in known:
+            await outgoing.send(SessionMessage(look))
+            answer = (await incoming.receive()).message
+            assert isinstance(answer, JSONRPCResponse), answer
+            known = answer.result["capabilities"]
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        ended: bool | None = await self._transport.__aexit__(exc_type, exc_val, exc_tb)
+        return ended
