@@ -47,11 +47,7 @@ class Greeting:
     instructions: str | None
     """What it wants models to know."""
     also_modern: bool = False
-<<<<<<< ours
-    """Whether this is a handshake with a server that speaks 2026-07-28 too, and said so too late for this connection."""
-=======
     """Whether the server speaks a revision without handshake too, and said so too late for this connection."""
->>>>>>> theirs
 
     @property
     def era(self) -> Era:

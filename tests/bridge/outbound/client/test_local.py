@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import PROTOCOL_VERSION_META_KEY
+from mcp_types import METHOD_NOT_FOUND, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
@@ -89,6 +89,9 @@ class StubSource:
     async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
         await request.close_stream()
         return {"contents": [{"uri": uri, "text": ""}]}
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
         return {"completion": {"values": [str(context)]}}
