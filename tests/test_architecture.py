@@ -33,6 +33,8 @@ LAYERS = {
     "gaia_bridge.config": 1,
     "gaia_bridge.content": 1,
     "gaia_bridge.framing": 1,
+    "gaia_bridge.hops": 1,
+    "gaia_bridge.lineage": 1,
     "gaia_bridge.names": 1,
     "gaia_bridge.outputs": 1,
     "gaia_bridge.publishing": 1,

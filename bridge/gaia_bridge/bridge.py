@@ -22,6 +22,7 @@ from starlette.types import ASGIApp
 from gaia_bridge.contract import JSON, AgentLike, Source
 from gaia_bridge.discovery.classes import name_of_class
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
+from gaia_bridge.hops import new_id
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.inbound.catalog import Catalog
@@ -82,6 +83,7 @@ class Bridge:
     ) -> None:
         self.settings = settings or Settings()
         self.left_out: Callable[[], Iterable[LeftOut]] = tuple
+        self._id = new_id()
         self._names = names
         self._cache = cache or CatalogCache(default_cache_folder(), self.settings.upstream)
         self._on_error_line = on_error_line
@@ -176,6 +178,7 @@ class Bridge:
                 cache=cache,
                 on_error_line=heard,
                 launches=self._launches,
+                own=self._id,
             )
         )
         return spec.name
@@ -320,7 +323,7 @@ class Bridge:
     ) -> None:
         """The task that an endpoint lives in."""
         prefix = f"/{group}/{name}" if group else ""
-        endpoint = HttpEndpoint(Endpoint(catalog, self.settings, audience=prefix or "/"), prefix, self.settings.http)
+        endpoint = HttpEndpoint(Endpoint(catalog, self.settings, prefix or "/", self._id), prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)
 

@@ -23,6 +23,7 @@ from uuid import uuid4
 from gaia_bridge.content import form_params, sampling_request
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ClientCapabilityError
+from gaia_bridge.hops import HOPS_META_KEY, hops_of
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import LOG_LEVELS
 
@@ -98,7 +99,12 @@ class RequestContext:
     @property
     def meta(self) -> Mapping[str, Any]:
         """The request's `_meta`."""
-        return self._request.meta
+        return {key: value for key, value in self._request.meta.items() if key != HOPS_META_KEY}
+
+    @property
+    def hops(self) -> tuple[str, ...]:
+        """The bridges that the request has passed."""
+        return hops_of(self._request.meta) or ()
 
     @property
     def client_capabilities(self) -> Mapping[str, Any]:

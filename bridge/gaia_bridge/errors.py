@@ -26,6 +26,7 @@ from typing import Any
 __all__ = [
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
+    "INVALID_REQUEST",
     "MISSING_CLIENT_CAPABILITY",
     "AgentLoadError",
     "AnswerError",
@@ -48,6 +49,9 @@ INTERNAL_ERROR = -32603
 
 INVALID_PARAMS = -32602
 """JSON-RPC 2.0 section 5.1. Also the code of an unknown tool, prompt or (since 2026-07-28) resource."""
+
+INVALID_REQUEST = -32600
+"""JSON-RPC 2.0 section 5.1: this cannot be asked, or not now."""
 
 MISSING_CLIENT_CAPABILITY = -32021
 """MCP 2026-07-28, basic/lifecycle: the request needs a capability that the client did not declare."""

@@ -8,6 +8,7 @@ __all__ = [
     "BACKGROUND_FAREWELL",
     "DEFAULT_HOST",
     "DEFAULT_PORT",
+    "MAX_HOPS",
     "SIGNAL_INTERVAL",
     "AgentLimits",
     "HttpLimits",
@@ -27,6 +28,9 @@ MIB = 1024 * KIB
 BACKGROUND_FAREWELL = 8.0
 """Seconds for what synchronous code left open to close, when the background loop ends: a stubborn child's
 `stop_grace` and `terminate_grace`, and some more."""
+
+MAX_HOPS = 8
+"""Bridges that a request may pass, and processes that may start one another: nobody has so many on purpose."""
 
 SIGNAL_INTERVAL = 0.5
 """Seconds after which a thread that waits looks for signals: CPython wakes it for one that arrives while it sleeps, but
@@ -249,6 +253,8 @@ class Settings:
     list_ttl: int = 5_000
     """Milliseconds a 2026-07-28 client may keep a list without asking again. Short, because a client need not listen
     for changes; not zero, because some list before every call."""
+    max_hops: int = MAX_HOPS
+    """Bridges that a request may have passed before it comes here."""
     line_bytes: int = 4 * MIB
     """One line on stdio; the same as one HTTP body, so that both transports give the same verdict."""
     stdio_grace: float = 1.0

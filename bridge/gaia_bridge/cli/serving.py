@@ -27,12 +27,14 @@ from gaia_bridge.cli.interrupts import ended_by_interrupt
 from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge.cli.shutdown import Deadline, Shutdown
+from gaia_bridge.config.fingerprints import digest
 from gaia_bridge.discovery import LoadedAgent, find_agents
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.inbound.access import AccessPolicy, check_exposure
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.inbound.stdio import claim_stdio
 from gaia_bridge.inbound.token import load_or_create_token
+from gaia_bridge.lineage import LINEAGE
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.reloading import Reloader
 from gaia_bridge.settings import Settings
@@ -182,6 +184,7 @@ def _server_logs() -> ServerLogs:
 
 def _load(options: ServeOptions) -> _Content:
     configured = ConfiguredServers(options.config)
+    LINEAGE.serve(digest([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()]))
     servers = configured.first()
     with keep_log():
         found = find_agents(options.agents)

@@ -17,6 +17,7 @@ import anyio
 
 from gaia_bridge.contract import JSON, ChangeListener, Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
+from gaia_bridge.hops import unmarked
 from gaia_bridge.inbound.addresses import Addresses
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceState
 from gaia_bridge.names import SourceName, assign_names, is_source_name
@@ -67,7 +68,7 @@ class _View:
         self._policy = policy
         self._known = known
         self._warn = warn
-        self._lists: dict[tuple[str, bool], list[JSON]] = {}
+        self._lists: dict[tuple[str, bool, bool], list[JSON]] = {}
 
     @cached_property
     def tools(self) -> Mapping[str, _Target]:
@@ -100,11 +101,13 @@ class _View:
         """What at least one source can do."""
         return frozenset[str]().union(*(source.offer.capabilities for source in self._sources))
 
-    def definitions(self, kind: str, *, modern: bool) -> list[JSON]:
-        """The definitions to show."""
-        if (kind, modern) not in self._lists:
-            self._lists[kind, modern] = self._shown(kind, modern)
-        return self._lists[kind, modern]
+    def definitions(self, kind: str, *, modern: bool, marked: bool) -> list[JSON]:
+        """The definitions to show, with or without what they say of the bridges that they came through."""
+        key = (kind, modern, marked)
+        if key not in self._lists:
+            shown = self._shown(kind, modern)
+            self._lists[key] = shown if marked else [unmarked(definition) for definition in shown]
+        return self._lists[key]
 
     def _shown(self, kind: str, modern: bool) -> list[JSON]:
         if kind in ("tool", "prompt"):
@@ -220,9 +223,15 @@ class Catalog:
             for source in sources:
                 tasks.start_soon(source.refresh)
 
-    def definitions(self, kind: str, *, modern: bool) -> list[JSON]:
-        """The definitions to list: `tool`, `prompt`, `resource` or `resource template`."""
-        return self._view.definitions(kind, modern=modern)
+    def definitions(self, kind: str, *, modern: bool, marked: bool = False) -> list[JSON]:
+        """The definitions to list.
+
+        Args:
+            kind: `tool`, `prompt`, `resource` or `resource template`.
+            modern: Whether for a client of 2026-07-28 or later.
+            marked: Whether for another bridge, which is told what came through which bridges.
+        """
+        return self._view.definitions(kind, modern=modern, marked=marked)
 
     def tool_schema(self, name: str) -> Mapping[str, Any] | None:
         """The input schema of a tool, by its public name."""

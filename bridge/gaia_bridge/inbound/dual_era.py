@@ -7,7 +7,7 @@ Here `server/discover` is answered and forgotten until another request decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self, cast
 
@@ -18,12 +18,15 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
     DiscoverResult,
+    ErrorData,
+    JSONRPCError,
     JSONRPCRequest,
     JSONRPCResponse,
 )
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from gaia_bridge.contract import JSON
+from gaia_bridge.errors import ProtocolError
 
 __all__ = ["DiscoverTolerantStream", "Incoming", "Outgoing"]
 
@@ -57,9 +60,17 @@ class DiscoverTolerantStream:
         server: Whose capabilities to tell.
         incoming: The client's messages.
         outgoing: Where the answer goes.
+        check: Raises `ProtocolError` for the `_meta` of a request that is refused.
     """
 
-    def __init__(self, server: Server[Any], incoming: Incoming, outgoing: Outgoing) -> None:
+    def __init__(
+        self,
+        server: Server[Any],
+        incoming: Incoming,
+        outgoing: Outgoing,
+        check: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> None:
+        self._check = check
         self._server = server
         self._incoming = incoming
         self._outgoing = outgoing
@@ -79,8 +90,7 @@ class DiscoverTolerantStream:
             if not _is_discover(item.message):
                 self._undecided = False
                 return item
-            answer = JSONRPCResponse(jsonrpc="2.0", id=item.message.id, result=self._discovered())
-            await self._outgoing.send(SessionMessage(answer))
+            await self._outgoing.send(SessionMessage(self._answer(item.message)))
 
     async def aclose(self) -> None:
         """Close the stream underneath."""
@@ -103,6 +113,15 @@ class DiscoverTolerantStream:
     ) -> bool | None:
         await self.aclose()
         return None
+
+    def _answer(self, request: JSONRPCRequest) -> JSONRPCResponse | JSONRPCError:
+        if self._check is not None:
+            try:
+                self._check((request.params or {})["_meta"])
+            except ProtocolError as error:
+                refusal = ErrorData(code=error.code, message=error.message, data=error.data)
+                return JSONRPCError(jsonrpc="2.0", id=request.id, error=refusal)
+        return JSONRPCResponse(jsonrpc="2.0", id=request.id, result=self._discovered())
 
     def _discovered(self) -> JSON:
         result = DiscoverResult(

@@ -82,7 +82,7 @@ class HttpEndpoint:
             try:
                 async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
                     server = self.endpoint.server
-                    tolerant = DiscoverTolerantStream(server, incoming, outgoing)
+                    tolerant = DiscoverTolerantStream(server, incoming, outgoing, self.endpoint.check)
                     await serve_dual_era_loop(server, tolerant, outgoing, lifespan_state={})
             finally:
                 self._sse_connections.discard(connection)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial, wraps
+from itertools import product
 from typing import Any, ParamSpec
 
 import anyio
@@ -44,12 +45,14 @@ from gaia_bridge.errors import (
     RequestError,
     ResourceNotFoundError,
 )
+from gaia_bridge.hops import HOPS_META_KEY, check_hops, marked, new_id
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of, set_log_level
 from gaia_bridge.inbound.forwarding import Extras, Forwarding, with_public_task
 from gaia_bridge.inbound.pages import Pager
 from gaia_bridge.inbound.plain import PlainResults, plainly
+from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import Change, ServerInfo
 from gaia_bridge.results import error_result, is_input_required, jsonable, words
 from gaia_bridge.settings import Settings
@@ -178,6 +181,20 @@ async def _one_handshake(ctx: Context, call_next: CallNext) -> HandlerResult:
     return await call_next(ctx)
 
 
+class _NoLoops:
+    """Refuses what this bridge has sent itself, whatever it asks for."""
+
+    def __init__(self, check: Callable[[Mapping[str, Any]], None]) -> None:
+        self._check = check
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        try:
+            self._check(_meta(ctx))
+        except ProtocolError as error:
+            raise MCPError(error.code, error.message, error.data) from None
+        return await call_next(ctx)
+
+
 class Endpoint:
     """A catalog, published.
 
@@ -185,9 +202,11 @@ class Endpoint:
         catalog: What is published.
         settings: Limits.
         audience: Names this endpoint among all of this process, so that a state sealed for one is refused by another.
+        own: The id of the bridge.
     """
 
-    def __init__(self, catalog: Catalog, settings: Settings, audience: str) -> None:
+    def __init__(self, catalog: Catalog, settings: Settings, audience: str, own: str = "") -> None:
+        self._own = own or new_id()
         self.catalog = catalog
         self._settings = settings
         self._changes = ChangeFanout(catalog, settings.subscriptions)
@@ -203,6 +222,14 @@ class Endpoint:
     def close_streams(self) -> None:
         """End the streams that clients listen on, in good order."""
         self._changes.close_streams()
+
+    def check(self, meta: Mapping[str, Any]) -> None:
+        """Look at the `_meta` of a request before anything else.
+
+        Raises:
+            ProtocolError: This bridge has sent it itself, or too many have passed it on.
+        """
+        check_hops(meta, self._own, self._settings.max_hops)
 
     def _make_server(self, audience: str) -> EndpointServer:
         server = EndpointServer(
@@ -226,7 +253,8 @@ class Endpoint:
         if "opentelemetry.sdk" not in sys.modules:
             server.middleware.clear()
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
-        server.middleware += [_one_handshake, self._extras, _SealedState(audience), PlainResults(), forwarding]
+        server.middleware += [_NoLoops(self.check), _one_handshake, self._extras, _SealedState(audience)]
+        server.middleware += [PlainResults(), forwarding]
         return server
 
     def _on_change(self, change: Change) -> None:
@@ -241,13 +269,16 @@ class Endpoint:
     def _lists(self, kind: str) -> Callable[[Context, PaginatedRequestParams | None], Awaitable[Any]]:
         method, field = LIST_FIELDS[kind]
         complete = {"resultType": "complete", "ttlMs": self._settings.list_ttl, "cacheScope": "private"}
-        pagers = {modern: Pager(self._settings.pages) for modern in (False, True)}
+        pagers = {key: Pager(self._settings.pages) for key in product((False, True), repeat=2)}
 
         async def listing(ctx: Context, params: PaginatedRequestParams | None) -> JSON:
             await self.catalog.refresh()
             modern = SdkClientRequest(ctx, {}, None).modern
-            cursor = None if params is None else params.cursor
-            items, following = pagers[modern].page(self.catalog.definitions(kind, modern=modern), cursor)
+            cursor, bridge = None if params is None else params.cursor, HOPS_META_KEY in _meta(ctx)
+            definitions = self.catalog.definitions(kind, modern=modern, marked=bridge)
+            items, following = pagers[modern, bridge].page(definitions, cursor)
+            if bridge:
+                items = [marked(definition, self._own) for definition in items]
             return {field: items, **({} if following is None else {"nextCursor": following}), **complete}
 
         return _answering(plainly(method, listing))
@@ -349,6 +380,11 @@ async def _pushed(question: JSON, request: SdkClientRequest, patience: float) ->
             return await request.push(method, question.get("params") or {})
     except TimeoutError:
         raise AnswerError(f"the client did not answer {method} within {patience:g} s") from None
+
+
+def _meta(ctx: Context) -> JSON:
+    meta = (ctx.params or {}).get("_meta")
+    return meta if is_object(meta) else {}
 
 
 def _request(ctx: Context) -> SdkClientRequest:

@@ -95,7 +95,7 @@ async def serve_stdio(endpoint: Endpoint, claimed: ClaimedStdio | None, *, line_
     """
     streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, grace)
     async with streams as (incoming, outgoing):
-        tolerant = DiscoverTolerantStream(endpoint.server, incoming, outgoing)
+        tolerant = DiscoverTolerantStream(endpoint.server, incoming, outgoing, endpoint.check)
         await serve_dual_era_loop(endpoint.server, tolerant, outgoing, lifespan_state={})
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
+from gaia_bridge.hops import came_through
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import Offer
 from gaia_bridge.outbound.client import Era, Greeting
@@ -79,9 +80,13 @@ class CatalogCache:
         Args:
             fingerprint: Of the launch line.
             remembered: What to remember.
-            secrets: Texts that must not reach the disk. An offer that repeats one of them is not kept.
+            secrets: Texts that must not reach the disk. An offer that repeats one of them is not kept, and neither is
+                that of another bridge, of which only this run knows what came through whom.
         """
         if self._folder is None:
+            return
+        if _of_bridge(remembered.offer):  # the ids of bridges are those of this run
+            await self.forget(fingerprint)
             return
         content = json.dumps(_document(remembered), ensure_ascii=False)
         # A server may say in a description what it was given in its environment (S-36).
@@ -143,6 +148,10 @@ def _remove(path: Path) -> None:
 def _quoted(text: str) -> str:
     """Text as it looks inside of a file."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _of_bridge(offer: Offer) -> bool:
+    return any(came_through(definition) for listed in LISTS for definition in getattr(offer, listed.field))
 
 
 def _document(remembered: Remembered) -> JSON:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
+from gaia_bridge.hops import came_through
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, ServerInfo, ServerOptions
 from gaia_bridge.outbound.client import Greeting
@@ -137,13 +138,14 @@ def is_permitted(tool: str, options: ServerOptions) -> bool:
     return (allowed is None or tool in allowed) and tool not in options.disabled_tools
 
 
-def with_list(offer: Offer, listed: ListedKind, items: Sequence[object]) -> Offer:
+def with_list(offer: Offer, listed: ListedKind, items: Sequence[object], own: str = "") -> Offer:
     """The offer with one list replaced.
 
     Args:
         offer: The offer so far.
         listed: Which list.
         items: What the server listed, unchecked.
+        own: Our id: what came through ourselves is left out.
     """
     found: dict[str, JSON] = {}
     left_out = [other for other in offer.left_out if other.kind != listed.kind]
@@ -153,7 +155,8 @@ def with_list(offer: Offer, listed: ListedKind, items: Sequence[object]) -> Offe
             continue
         definition = normalised_tool(item) if listed.kind == "tool" else item
         key = str(item.get(listed.key, f"#{number}"))
-        problem = _problem(listed.kind, definition)
+        ours = bool(own) and own in came_through(definition)
+        problem = "it came from this bridge itself" if ours else _problem(listed.kind, definition)
         if problem is None and key in found:
             problem = f"another {listed.kind} has the same {listed.key}"
         if problem is None:

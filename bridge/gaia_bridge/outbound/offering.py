@@ -56,12 +56,14 @@ class Offering:
         spec: Its entry in the configuration.
         limits: How often it is read and announced.
         cache: Where it is remembered, if anywhere.
+        own: Our id: what came through ourselves is not offered.
     """
 
-    def __init__(self, spec: ServerSpec, limits: UpstreamLimits, cache: CatalogCache | None) -> None:
+    def __init__(self, spec: ServerSpec, limits: UpstreamLimits, cache: CatalogCache | None, own: str = "") -> None:
         self._spec = spec
         self._limits = limits
         self._cache = cache
+        self._own = own
         self._fingerprint = fingerprint(spec)
         self._everything = empty_offer(spec.name)  # whatever the configuration permits
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
@@ -174,7 +176,7 @@ class Offering:
             if listed.change not in stale or listed.capability not in offer.capabilities:
                 continue
             try:
-                offer = with_list(offer, listed, await connection.list_all(listed.kind))
+                offer = with_list(offer, listed, await connection.list_all(listed.kind), self._own)
             except ConnectionLostError:
                 raise
             except (ProtocolError, UpstreamError) as error:

@@ -23,6 +23,7 @@ __all__ = [
     "ConnectionLostError",
     "LaunchError",
     "Link",
+    "MisconfiguredError",
     "PendingRequests",
     "Receiver",
     "SessionExpiredError",
@@ -74,6 +75,14 @@ class ConnectionLostError(UpstreamError):
 
 class UnreachableError(UpstreamError):
     """The server takes no connection, so it was not asked anything; it may be gone (F-050)."""
+
+
+class MisconfiguredError(ConnectionLostError, LaunchError):
+    """The server ended by itself because its own configuration cannot be used: starting it again would change nothing.
+
+    Args:
+        text: How it ended.
+    """
 
 
 class SessionExpiredError(ConnectionLostError):

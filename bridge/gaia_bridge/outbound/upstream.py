@@ -82,6 +82,7 @@ class Upstream:
             what it offers.
         on_error_line: Told every line of a child's error output, redacted.
         launches: When a child may be launched; shared by all who share an event loop.
+        own: The id of the bridge that it is an upstream of.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Upstream:
         cache: CatalogCache | None = None,
         on_error_line: Callable[[str], None] | None = None,
         launches: Pace | None = None,
+        own: str = "",
     ) -> None:
         self._spec = spec
         self._limits = limits = limits_for(limits, spec.options)
@@ -106,8 +108,8 @@ class Upstream:
             self._last_lines.clear,
         )
         self._redacted = Redactor(secrets_of(spec))
-        self._offering = Offering(spec, limits, cache)
-        self._role = _Role(self)
+        self._offering = Offering(spec, limits, cache, own)
+        self._role = _Role(self, own)
         restarts = Restarts(limits, gives_up=not isinstance(spec, HttpServerSpec))
         self._supervisor: Supervisor[Connection] = Supervisor(spec.name, self, limits, restarts, lazy=spec.options.lazy)
         self._relays = Relays(spec.name, limits.call_timeout, self.shown)
@@ -507,8 +509,9 @@ class _Role(ClientRole):
 
     capabilities: JSON = {**ASKABLE, "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": [_APP]}}}
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, own: str) -> None:
         self._upstream = upstream
+        self.id = own
         self.server = f"upstream {upstream.name!r}"
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:

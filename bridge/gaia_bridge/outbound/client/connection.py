@@ -20,7 +20,7 @@ from gaia_bridge.outbound.client.negotiation import DISCOVER, attempts, modern_m
 from gaia_bridge.outbound.client.questions import answer_of
 from gaia_bridge.outbound.client.rounds import play
 from gaia_bridge.outbound.client.subscriptions import Subscriptions
-from gaia_bridge.outbound.transport import ConnectionLostError, Transport, UpstreamError
+from gaia_bridge.outbound.transport import ConnectionLostError, MisconfiguredError, Transport, UpstreamError
 from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
@@ -52,18 +52,24 @@ async def connect(
             async with opened(transport, role, limits) as exchange:
                 try:
                     greeting = await attempt.greet(exchange, role, limits)
+                except MisconfiguredError as error:
+                    raise MisconfiguredError(_unanswered(error)) from None
                 except attempt.gives_way_to:
                     continue
                 except ConnectionLostError as error:
                     # Which request of the handshake it was does not matter, and none of them does any work.
-                    ending = str(error).partition(" before it answered")[0]
-                    raise ConnectionLostError(f"{ending} before it completed the handshake") from None
+                    raise ConnectionLostError(_unanswered(error)) from None
                 connection = Connection(exchange, greeting, role, limits)
                 await connection.start()
                 patience.deadline = math.inf
                 yield connection
                 return
     raise UpstreamError(f"did not complete the handshake within {limits.connect_timeout:g} s")
+
+
+def _unanswered(error: ConnectionLostError) -> str:
+    ending = str(error).partition(" before it answered")[0]
+    return f"{ending} before it completed the handshake"
 
 
 class Connection:

@@ -17,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.hops import passed
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client.facts import ClientRole, Deadline, OnProgress, RequestTimeoutError
 from gaia_bridge.outbound.client.questions import Questions
@@ -142,6 +143,8 @@ class Exchange:
             number = next(self._numbers)
         message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
         params = _with_token(params, None if on_progress is None else number)
+        if self._role.id:
+            params = passed(params, self._role.id)
         if params is not None:
             message["params"] = params
         clock = _Clock(deadline)

@@ -95,6 +95,9 @@ class ClientRole:
     server: str = "the server"
     """What our log calls the server: the name that we gave it, not the one that it gives itself (S-27)."""
 
+    id: str = ""
+    """The id that requests say they have passed (see `gaia_bridge.hops`); they say nothing if it is empty."""
+
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         """Answer the server's question. Only asked what `capabilities` declare; `ping` is answered elsewhere.
 

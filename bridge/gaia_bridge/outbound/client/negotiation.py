@@ -29,10 +29,11 @@ from mcp_types.version import (
 )
 
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.hops import is_loop
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.client.exchange import Exchange
 from gaia_bridge.outbound.client.facts import ClientRole, Deadline, Era, Greeting
-from gaia_bridge.outbound.transport import AuthorizationError, ConnectionLostError, UpstreamError
+from gaia_bridge.outbound.transport import AuthorizationError, ConnectionLostError, LaunchError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 
@@ -51,6 +52,13 @@ class _RefusedError(UpstreamError):
     """The server wants nothing to do with this era."""
 
 
+class _LoopError(LaunchError):
+    """The server is a bridge that we come from, or lead to."""
+
+    def __init__(self, error: ProtocolError) -> None:
+        super().__init__(f"leads back to where it is asked from, and refused: {printable(error.message)}")
+
+
 class _DisjointError(UpstreamError):
     """The server is modern, and too new for us: there is no point in trying anything else."""
 
@@ -58,6 +66,10 @@ class _DisjointError(UpstreamError):
         shown = ", ".join(printable(str(revision), 40) for revision in theirs[:_SHOWN_REVISIONS])
         ours = ", ".join((*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS))
         super().__init__(f"speaks none of our revisions of MCP: it supports {shown}; we support {ours}")
+
+
+_DECISIVE: Final = (_DisjointError, _LoopError, ConnectionLostError, AuthorizationError)
+"""Failures to discover after which no handshake is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,7 @@ async def _race(exchange: Exchange, role: ClientRole, limits: UpstreamLimits, pa
     with anyio.move_on_after(patience):
         await news.wait()
     # Who cannot be authorised for one cannot for the other; but the user would be asked to log in a second time.
-    if isinstance(discovering.error, _DisjointError | ConnectionLostError | AuthorizationError):
+    if isinstance(discovering.error, _DECISIVE):
         raise discovering.error
     greeting = discovering.greeting
     if greeting is None:
@@ -223,6 +235,8 @@ async def _discovered(exchange: Exchange, role: ClientRole, revision: str, *, ag
             _refuse_disjoint(supported)
             if again and (wanted := _newest_in_common(supported)) is not None:
                 return await _discovered(exchange, role, wanted, again=False)
+        if is_loop(error):
+            raise _LoopError(error) from None
         raise _RefusedError(f"refused {DISCOVER}: {printable(error.message)} ({error.code})") from None
 
 
@@ -242,6 +256,8 @@ async def _initialize(exchange: Exchange, role: ClientRole, limits: UpstreamLimi
     try:
         result = await exchange.request("initialize", params, _FOR_EVER)
     except ProtocolError as error:
+        if is_loop(error):
+            raise _LoopError(error) from None
         raise _RefusedError(f"refused the handshake: {printable(error.message)} ({error.code})") from None
     revision = result.get("protocolVersion")
     if not isinstance(revision, str) or revision not in HANDSHAKE_PROTOCOL_VERSIONS:

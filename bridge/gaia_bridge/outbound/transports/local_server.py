@@ -25,6 +25,7 @@ from gaia_bridge.errors import (
     ProtocolError,
     ResourceNotFoundError,
 )
+from gaia_bridge.hops import HOPS_META_KEY, unmarked
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS, Change, ChangeKind
 from gaia_bridge.results import error_result, is_input_required
@@ -183,6 +184,8 @@ class LocalServer:
         kind, attribute = _OFFERED[request.method]
         offered: tuple[Mapping[str, Any], ...] = getattr(self._source.offer, attribute)
         definitions = [dict(definition) for definition in offered]
+        if HOPS_META_KEY not in request.meta:
+            definitions = [unmarked(definition) for definition in definitions]
         if not request.modern:
             older = (for_legacy(kind, definition) for definition in definitions)
             return {LIST_FIELDS[kind][1]: [definition for definition in older if definition is not None]}

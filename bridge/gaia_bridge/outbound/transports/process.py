@@ -20,6 +20,8 @@ from typing import IO, Any, Final
 import anyio
 import anyio.to_thread
 
+from gaia_bridge.config.fingerprints import digest, fingerprint
+from gaia_bridge.lineage import LINEAGE, LineageError
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.transport import LaunchError, UpstreamError
 from gaia_bridge.outbound.transports.guardian import MARK, marked
@@ -61,6 +63,18 @@ def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict
     names = [*inherited, *(name for name in environ if name.startswith("LC_"))]
     seen = {name: environ[name] for name in names if name in environ and not name.startswith(_OURS)}
     return seen | dict(spec.env)
+
+
+def _lineage(spec: StdioServerSpec) -> dict[str, str]:
+    """What a child is told of those who started it.
+
+    Raises:
+        LaunchError: They started it already.
+    """
+    try:
+        return LINEAGE.environment(spec.name, digest([fingerprint(spec), os.getcwd()]))
+    except LineageError as error:
+        raise LaunchError(f"cannot be started: {error}") from None
 
 
 def exit_text(code: int) -> str:
@@ -115,6 +129,7 @@ class Child:
 
     def __init__(self, spec: StdioServerSpec) -> None:
         self._identity = secrets.token_hex(8)
+        environment = child_environment(spec, os.environ) | _lineage(spec) | {MARK: self._identity}
         self._loop = asyncio.get_running_loop()
         self._exited = anyio.Event()
         self._on_exit: list[Callable[[int], None]] = []
@@ -127,7 +142,7 @@ class Child:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 cwd=spec.cwd,
-                env=child_environment(spec, os.environ) | {MARK: self._identity},
+                env=environment,
                 start_new_session=True,
             )
         except (OSError, ValueError, TypeError) as error:

@@ -20,6 +20,7 @@ from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.transport import (
     ConnectionLostError,
     Link,
+    MisconfiguredError,
     PendingRequests,
     Receiver,
     UpstreamError,
@@ -38,6 +39,9 @@ logger = logging.getLogger(__name__)
 _AFTERMATH: Final = 0.05
 """Seconds between the first sign of a child's end (its output is closed, it has exited) and the verdict: the other sign
 and its last words are on their way, unless somebody else holds its pipes (F-025, F-033)."""
+
+_MISCONFIGURED: Final = 78
+"""The exit code of programs that cannot use their configuration (`EX_CONFIG` of sysexits.h), also of bridges."""
 
 _ENDLESS: Final = 4
 """How many times too long a line may be before the child is given up: it will not end (F-015)."""
@@ -268,7 +272,8 @@ class StdioLink(asyncio.Protocol):
         self._reason = reason
         if tell:
             self._receiver.ended(reason)
-        self._pending.fail(ConnectionLostError(f"{reason} before it answered; whether it did the work is unknown"))
+        kind = MisconfiguredError if self.child.exit_code == _MISCONFIGURED else ConnectionLostError
+        self._pending.fail(kind(f"{reason} before it answered; whether it did the work is unknown"))
         self._input.abandon(ConnectionLostError(reason))
 
 
