@@ -35,6 +35,7 @@ LAYERS = {
     "gaia_bridge.framing": 1,
     "gaia_bridge.hops": 1,
     "gaia_bridge.lineage": 1,
+    "gaia_bridge.local_agents": 1,
     "gaia_bridge.names": 1,
     "gaia_bridge.outputs": 1,
     "gaia_bridge.publishing": 1,
@@ -57,6 +58,7 @@ LAYERS = {
     "gaia_bridge.discovery": 4,
     # joining
     "gaia_bridge.bridge": 5,
+    "gaia_bridge.chaining": 4,
     "gaia_bridge.editors": 5,
     "gaia_bridge.reloading": 5,
     # people

@@ -19,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from starlette.types import ASGIApp
 
+from gaia_bridge.chaining import PublishedAgent, agent_named
 from gaia_bridge.contract import JSON, AgentLike, Source
 from gaia_bridge.discovery.classes import name_of_class
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
@@ -29,7 +30,8 @@ from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.http import HttpEndpoint, make_app
 from gaia_bridge.inbound.server import Endpoint
 from gaia_bridge.inbound.stdio import ClaimedStdio, serve_stdio
-from gaia_bridge.model import LeftOut, NamingPolicy, ServerInfo, ServerSpec, SourceKind
+from gaia_bridge.local_agents import LOCAL_AGENTS
+from gaia_bridge.model import AgentServerSpec, LeftOut, NamingPolicy, ServerInfo, ServerSpec, SourceKind
 from gaia_bridge.outbound.catalog_cache import CatalogCache, default_cache_folder
 from gaia_bridge.outbound.reaching import Pace
 from gaia_bridge.outbound.transport import Transport
@@ -168,6 +170,8 @@ class Bridge:
         Raises:
             PublishError: The name is not allowed, or taken.
         """
+        if transport is None and isinstance(spec, AgentServerSpec):
+            transport = PublishedAgent(spec.name, partial(agent_named, spec.agent), self.settings.agent)
         heard = None if self._on_error_line is None else partial(self._on_error_line, spec.name)
         cache = self._cache if transport is None else None  # which remembers what the entry leads to
         await self._add(
@@ -287,6 +291,7 @@ class Bridge:
     ) -> None:
         """The task that a source and its endpoint live in. A source that breaks takes nothing else with it."""
         published = False
+        known = LOCAL_AGENTS.add(source.name, source.agent) if isinstance(source, AgentSource) else None
         with scope:
             try:
                 async with anyio.create_task_group() as tasks:
@@ -302,6 +307,8 @@ class Bridge:
                     raise
                 logger.exception("%s %s broke and is no longer published", source.kind.value, source.name)
             finally:
+                if known is not None:
+                    known()
                 self._forget(source.name, scope)
 
     async def _drain(self, source: Upstream, scope: anyio.CancelScope) -> None:

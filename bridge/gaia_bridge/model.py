@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 __all__ = [
     "LOG_LEVELS",
+    "AgentServerSpec",
     "ArgumentTailoring",
     "Change",
     "ChangeKind",
@@ -320,5 +321,15 @@ class HttpServerSpec:
         return f"HttpServerSpec({self.name!r}, {place!r}, headers={sorted(self.headers)!r}, sse={self.sse})"
 
 
-ServerSpec = StdioServerSpec | HttpServerSpec
+@dataclass(frozen=True, slots=True)
+class AgentServerSpec:
+    """Which agent of this process is used as a server (an entry of `mcp_servers.json`)."""
+
+    name: str
+    agent: str
+    """The name that it is published under."""
+    options: ServerOptions = ServerOptions()
+
+
+ServerSpec = StdioServerSpec | HttpServerSpec | AgentServerSpec
 """One entry of `mcp_servers.json`."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import weakref
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +19,7 @@ from gaia.mcp.client.validation import is_validation_error
 from gaia.mcp.registered import RegisteredTools
 from gaia.mcp.responses import failure_text, wrapped_failure, wrapped_success
 from gaia_bridge.jsontypes import is_object
+from gaia_bridge.local_agents import LOCAL_AGENTS
 
 __all__ = ["MCPClientMixin"]
 
@@ -55,7 +58,7 @@ class MCPClientMixin:
         if config_file is not None or not auto_load_config:
             self._forget_loaded_servers()
         if config_file is not None:
-            self._mcp_manager = MCPClientManager(config=MCPConfig(config_file), debug=self._mcp_manager.debug)
+            self._mcp_manager = MCPClientManager(MCPConfig(config_file), self._mcp_manager.debug, self)
         if auto_load_config or config_file is not None:
             before = set(self.list_mcp_servers())
             self.load_mcp_servers_from_config()
@@ -65,7 +68,7 @@ class MCPClientMixin:
     def _mcp_manager(self) -> MCPClientManager:
         """The connections; made on first use, because a base class may leave out our `__init__`."""
         debug = getattr(self, "_mcp_debug", False) or getattr(self, "debug", False)
-        return MCPClientManager(debug=bool(debug))
+        return MCPClientManager(debug=bool(debug), owner=self)
 
     @cached_property
     def _mcp_tools(self) -> RegisteredTools:
@@ -84,7 +87,8 @@ class MCPClientMixin:
         Args:
             name: What the server is called here; its tools become `mcp_<name>_<tool>`.
             config: `{"command": ..., "args": [...], "env": {...}}`, `{"url": ..., "headers": {...}}`, or
-                `{"agent": <object>}` for an agent of this process.
+                `{"agent": <object or name>}` for an agent of this process: one that a bridge publishes, if it is a
+                name. Where it is not published yet, it is connected as soon as it is.
 
         Returns:
             Whether it worked. `False` also if a server of that name is connected already. The reason is logged.
@@ -98,6 +102,9 @@ class MCPClientMixin:
             if self._mcp_manager.config.get_server(name) == config and name in self.list_mcp_servers():
                 return True
             self._forget_server(name)
+        if _is_still_missing(config):
+            self._connect_later(name, config)
+            return False
         try:
             client = self._mcp_manager.add_server(name, config)
         except (RuntimeError, ValueError) as error:
@@ -113,6 +120,9 @@ class MCPClientMixin:
         Returns:
             How many servers are connected, with their tools registered.
         """
+        for name, entry in self._mcp_manager.config.get_servers().items():
+            if _is_still_missing(entry) and not entry.get("disabled"):
+                self._connect_later(name, entry)
         self._mcp_manager.load_from_config()
         clients = [
             client for name in self._mcp_manager.list_servers() if (client := self._mcp_manager.get_client(name))
@@ -249,6 +259,20 @@ class MCPClientMixin:
         if self._mcp_tools.refresh(client, client.name, registry, lambda: self._register_mcp_tools(client)):
             self._rebuild_prompt()
 
+    def _connect_later(self, name: str, config: dict[str, Any]) -> None:
+        """Connect to an agent when it is there."""
+        this = weakref.ref(self)
+
+        def connect() -> None:
+            if (agent := this()) is not None:
+                agent.connect_mcp_server(name, config)
+
+        def start() -> None:
+            threading.Thread(target=connect, name=f"connects {name}", daemon=True).start()
+
+        logger.info("MCP server '%s' is connected as soon as agent '%s' is published", name, config["agent"])
+        LOCAL_AGENTS.when_there(config["agent"], start)
+
     def _forget_loaded_servers(self) -> None:
         for name in tuple(self._mcp_loaded):
             self._forget_server(name)
@@ -265,6 +289,12 @@ class MCPClientMixin:
         rebuild = getattr(self, "rebuild_system_prompt", None)
         if rebuild is not None:
             rebuild()
+
+
+def _is_still_missing(config: object) -> bool:
+    """Whether an entry names an agent that nobody publishes yet."""
+    agent = config.get("agent") if is_object(config) else None
+    return isinstance(agent, str) and LOCAL_AGENTS.get(agent) is None
 
 
 def _list_tools(client: MCPClient) -> None:

@@ -2,9 +2,10 @@
 
     {"command": "npx", "args": [...], "env": {...}, "cwd": ..., "inherit_env": [...]}        a child process
     {"url": "https://...", "headers": {...}, "oauth": {...}, "type": "http" or "sse"}        a server over HTTP
+    {"agent": "code"}                                                         an agent of the same process
 
-Either may have `timeout startup_timeout idle_timeout max_concurrency disabled lazy allowed_tools disabled_tools tools`.
-A command is never split here and never given to a shell; only `entry_of` splits, where a person typed one line (C1).
+Each may have `timeout startup_timeout idle_timeout max_concurrency disabled lazy allowed_tools disabled_tools tools`. A
+command is never split here and never given to a shell; only `entry_of` splits, where a person typed one line (C1).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,7 @@ from gaia_bridge.config.tailorings import tailored_sections, tool_tailorings
 from gaia_bridge.config.values import Values
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.loopback import is_loopback_host
-from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OAuthOptions, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.names import is_source_name
 
 __all__ = ["NAME_RULE", "ParsedEntry", "entry_of", "parse_entry"]
@@ -35,6 +36,7 @@ NAME_RULE: Final = "a name has 1 to 64 of A-Z a-z 0-9 _ . - and starts with a le
 
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
 _HTTP_KEYS: Final = frozenset({"url", "headers", "oauth"})
+_AGENT_KEYS: Final = frozenset({"agent"})
 _OPTION_KEYS: Final = frozenset(
     {
         "allowed_tools",
@@ -88,14 +90,14 @@ def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, st
         raise EntryError(NAME_RULE)
     if not is_object(entry):
         raise EntryError(f"the entry is {kind_of(entry)}; expected an object")
-    is_http = _is_http(entry)
+    way = _way(entry)
     environ = os.environ if environ is None else environ
     expander, of_tools = Expander(environ, folder), Expander(environ, folder)
     values = Values(expander.entry(entry))
     tools = tool_tailorings(values, of_tools)
     options = replace(_options(values), tools=tools, secrets=tuple(sorted(of_tools.secrets)))
-    spec = _http_spec(name, values, options) if is_http else _stdio_spec(name, values, options)
-    warnings = (*_key_warnings(entry, is_http), *_value_warnings(spec))
+    spec = _SPECS[way](name, values, options)
+    warnings = (*_key_warnings(entry, way), *_value_warnings(spec))
     return ParsedEntry(spec, warnings, frozenset(expander.secrets | of_tools.secrets))
 
 
@@ -124,18 +126,22 @@ def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = 
     return entry
 
 
-def _is_http(entry: JSON) -> bool:
-    has_command, has_url = entry.get("command") is not None, entry.get("url") is not None
-    if has_command and has_url:
-        raise EntryError("it has both 'command' and 'url'; keep one of them")
-    if not (has_command or has_url):
+def _way(entry: JSON) -> str:
+    """The key that says how the server is reached."""
+    given = [way for way in _KEYS_OF if entry.get(way) is not None]
+    if len(given) > 1:
+        raise EntryError(f"it has both {given[0]!r} and {given[1]!r}; keep one of them")
+    if not given:
         raise EntryError("it has no 'command' and no 'url'; expected one of them")
+    [way] = given
     kind = entry.get("type")
-    if has_url and kind not in (None, _SSE, *_HTTP_TYPES):
+    if way == "url" and kind not in (None, _SSE, *_HTTP_TYPES):
         raise EntryError("its 'type' does not go with 'url'; expected \"http\", \"sse\" or none")
-    if has_command and kind not in (None, "stdio"):
+    if way == "command" and kind not in (None, "stdio"):
         raise EntryError("its 'type' does not go with 'command'; expected \"stdio\" or none")
-    return has_url
+    if way == "agent" and kind is not None:
+        raise EntryError("its 'type' does not go with 'agent'; expected none")
+    return way
 
 
 def _options(values: Values) -> ServerOptions:
@@ -178,6 +184,23 @@ def _http_spec(name: str, values: Values, options: ServerOptions) -> HttpServerS
     return HttpServerSpec(name, url, headers, values.text("type") == _SSE, options, oauth_options(values))
 
 
+def _agent_spec(name: str, values: Values, options: ServerOptions) -> AgentServerSpec:
+    agent = values.text("agent") or ""
+    if not is_source_name(agent):
+        raise EntryError("'agent' is no name of an agent; expected the one that it is published under")
+    return AgentServerSpec(name, agent, options)
+
+
+_KEYS_OF: Final = {"command": _STDIO_KEYS, "url": _HTTP_KEYS, "agent": _AGENT_KEYS}
+"""For each way to reach a server, the keys that go with it."""
+
+_SPECS: Final[Mapping[str, Callable[[str, Values, ServerOptions], ServerSpec]]] = {
+    "command": _stdio_spec,
+    "url": _http_spec,
+    "agent": _agent_spec,
+}
+
+
 def _split_url(url: str) -> SplitResult:
     if not url.isprintable() or any(character in url for character in ' \\"<>'):
         raise EntryError("'url' has a character that no URL can have")
@@ -191,9 +214,9 @@ def _split_url(url: str) -> SplitResult:
     return parts
 
 
-def _key_warnings(entry: JSON, is_http: bool) -> Iterator[str]:
-    known = _OPTION_KEYS | (_HTTP_KEYS if is_http else _STDIO_KEYS)
-    if is_http and is_object(oauth := entry.get("oauth")):
+def _key_warnings(entry: JSON, way: str) -> Iterator[str]:
+    known = _OPTION_KEYS | _KEYS_OF[way]
+    if way == "url" and is_object(oauth := entry.get("oauth")):
         yield from (_unknown(key, OAUTH_KEYS, " in 'oauth'") for key in oauth if key not in OAUTH_KEYS)
     for place, section, heeded in tailored_sections(entry):
         yield from (_unknown(key, heeded, f" in '{place}'") for key in section if key not in heeded)
@@ -202,9 +225,9 @@ def _key_warnings(entry: JSON, is_http: bool) -> Iterator[str]:
             continue
         if key.lower() in _SELF_TRUST:
             yield f"{key!r} is not heeded: a file cannot approve its own servers"
-        elif key in _HTTP_KEYS | _STDIO_KEYS:
+        elif key in _HTTP_KEYS | _STDIO_KEYS | _AGENT_KEYS:
             if entry[key] is not None:
-                yield f"{key!r} is not heeded: it does not go with {'url' if is_http else 'command'!r}"
+                yield f"{key!r} is not heeded: it does not go with {way!r}"
         else:
             yield _unknown(key, known)
 

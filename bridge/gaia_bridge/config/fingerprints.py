@@ -7,11 +7,23 @@ import json
 from typing import Any, Final
 
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import OAuthOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import AgentServerSpec, OAuthOptions, ServerSpec, StdioServerSpec
 
 __all__ = ["LAUNCH_KEYS", "PROGRAM_KEYS", "digest", "fingerprint", "launch_line"]
 
-LAUNCH_KEYS: Final = ("type", "command", "args", "env", "cwd", "inherit_env", "url", "headers", "oauth", "tools")
+LAUNCH_KEYS: Final = (
+    "type",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "inherit_env",
+    "url",
+    "headers",
+    "oauth",
+    "agent",
+    "tools",
+)
 """What an entry says about how its server is reached, and about what it is sent: `tools` can hold references, and tells
 models what tools are for."""
 
@@ -31,6 +43,8 @@ def fingerprint(spec: ServerSpec) -> str:
     if isinstance(spec, StdioServerSpec):
         inherited = spec.inherit_env if isinstance(spec.inherit_env, bool) else sorted(spec.inherit_env)
         return digest(["stdio", spec.command, spec.args, dict(spec.env), spec.cwd, inherited])
+    if isinstance(spec, AgentServerSpec):
+        return digest(["agent", spec.agent])
     headers = {name.lower(): value for name, value in spec.headers.items()}
     return digest(["sse" if spec.sse else "http", spec.url, headers, _identity(spec.oauth)])
 

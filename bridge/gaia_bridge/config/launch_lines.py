@@ -121,6 +121,8 @@ def launch_warnings(entry: JSON) -> list[str]:
 def _lines(entry: JSON) -> Iterator[str]:
     if (url := entry.get("url")) is not None:
         yield _exact(url)
+    if (agent := entry.get("agent")) is not None:
+        yield f"agent: {_exact(agent)}"
     if (command := entry.get("command")) is not None:
         args = entry.get("args")
         words: list[Any] = [command, *args] if is_array(args) else [command] if args is None else [command, args]

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import anyio
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
-from gaia_bridge.outbound.transport import Link, Receiver, Transport, UpstreamError
+from gaia_bridge.model import AgentServerSpec, HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.outbound.transport import LaunchError, Link, Receiver, Transport, UpstreamError
 from gaia_bridge.outbound.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 
@@ -48,12 +48,17 @@ def transport_for(
         on_error_line: Told every line of a child's error output, redacted.
         interaction: How the user is asked to log in, where a server on the network wants that; without, a request
             that needs a login fails and says what to run.
+
+    Raises:
+        LaunchError: It is an agent, which only whoever publishes it can reach.
     """
     match spec:
         case StdioServerSpec():
             return StdioTransport(spec, limits, on_error_line)
         case HttpServerSpec():
             return _http_transport(spec, limits, interaction)
+        case AgentServerSpec():
+            raise LaunchError("is an agent of the process that publishes it, and cannot be reached from another")
 
 
 def _http_transport(spec: HttpServerSpec, limits: UpstreamLimits, interaction: UserInteraction | None) -> Transport:
@@ -89,6 +94,8 @@ def kind_of(spec: ServerSpec) -> str:
             return "sse"
         case HttpServerSpec():
             return "http"
+        case AgentServerSpec():
+            return "agent"
 
 
 def limits_for(limits: UpstreamLimits, options: ServerOptions) -> UpstreamLimits:
@@ -114,6 +121,8 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
     Everything in its environment or headers; of a URL, what identifies a user; the secret of an OAuth client; long
     arguments that are no paths; and what references in its `tools` lead to.
     """
+    if isinstance(spec, AgentServerSpec):
+        return ()
     if isinstance(spec, StdioServerSpec):
         values = [*spec.env.values(), *(arg for arg in spec.args if len(arg) >= _SECRET_ARGUMENT and "/" not in arg)]
     else:

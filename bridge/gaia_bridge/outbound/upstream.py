@@ -23,7 +23,6 @@ from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import (
     Change,
     ChangeKind,
-    HttpServerSpec,
     Notification,
     Offer,
     ServerSpec,
@@ -110,7 +109,7 @@ class Upstream:
         self._redacted = Redactor(secrets_of(spec))
         self._offering = Offering(spec, limits, cache, own)
         self._role = _Role(self, own)
-        restarts = Restarts(limits, gives_up=not isinstance(spec, HttpServerSpec))
+        restarts = Restarts(limits, gives_up=isinstance(spec, StdioServerSpec))
         self._supervisor: Supervisor[Connection] = Supervisor(spec.name, self, limits, restarts, lazy=spec.options.lazy)
         self._relays = Relays(spec.name, limits.call_timeout, self.shown)
         self._calls = Conversations[StandingCall](spec.name, limits.max_parked, limits.question_timeout)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from gaia.mcp.client.config import MCPConfig
 from gaia.mcp.client.mcp_client import MCPClient
 from gaia.mcp.client.parallel import side_by_side
+from gaia.mcp.client.transports.agent import AgentTransport
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import is_object
 
@@ -24,9 +27,11 @@ class MCPClientManager:
     Args:
         config: Where servers are remembered; `~/.gaia/mcp_servers.json` and `./mcp_servers.json` if not given.
         debug: Whether what happens is logged at level DEBUG.
+        owner: The agent whose connections these are, if they are an agent's.
     """
 
-    def __init__(self, config: MCPConfig | None = None, debug: bool = False) -> None:
+    def __init__(self, config: MCPConfig | None = None, debug: bool = False, owner: object | None = None) -> None:
+        self._owner: Callable[[], object | None] = (lambda: None) if owner is None else weakref.ref(owner)
         self.config = MCPConfig() if config is None else config
         self.debug = debug
         self._clients: dict[str, MCPClient] = {}
@@ -41,7 +46,7 @@ class MCPClientManager:
         Args:
             name: What the server is called here.
             config: As `MCPClient.from_config` takes it; relative paths in `${file:...}` begin in the folder of the
-                file that it is written to. One with an `agent` is not written.
+                file that it is written to. One with an `agent` that is an object is not written.
 
         Returns:
             The connected client.
@@ -55,7 +60,7 @@ class MCPClientManager:
             raise ValueError(f"MCP server '{name}' already exists")
         if not self._connect(name, client):
             raise RuntimeError(f"Failed to connect to MCP server '{name}': {client.last_error}")
-        if "agent" not in config:
+        if "agent" not in config or isinstance(config["agent"], str):
             self._remember(name, config)
         return client
 
@@ -133,7 +138,11 @@ class MCPClientManager:
         return client if self._reserve(name) else None
 
     def _client(self, name: str, config: dict[str, Any]) -> MCPClient:
-        return MCPClient.from_config(name, config, debug=self.debug, folder=self.config.folder_of(name))
+        client = MCPClient.from_config(name, config, debug=self.debug, folder=self.config.folder_of(name))
+        owner = self._owner()
+        if owner is not None and isinstance(client.transport, AgentTransport):
+            client.transport.used_by(owner)
+        return client
 
     def _reserve(self, name: str) -> bool:
         """Claim a name, so that two threads do not connect the same server; not if it is connected."""

@@ -14,7 +14,7 @@ from gaia.mcp.client.transports.stdio import StdioTransport
 from gaia_bridge.config import parse_entry
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.jsontypes import is_object
-from gaia_bridge.model import HttpServerSpec, ServerOptions
+from gaia_bridge.model import HttpServerSpec, ServerOptions, StdioServerSpec
 
 __all__ = ["ConfiguredServer", "check_server_config", "configured_server"]
 
@@ -66,8 +66,10 @@ def configured_server(
     check_server_config(config)
     agent = config.get("agent")
     if agent is not None:
-        if not isinstance(agent, AgentLike):
-            raise ValueError(f"Config: 'agent' is a {type(agent).__name__}; expected the methods of an MCP agent")
+        if not isinstance(agent, AgentLike | str):
+            raise ValueError(
+                f"Config: 'agent' is a {type(agent).__name__}; expected the methods of an MCP agent, or a name"
+            )
         return ConfiguredServer(AgentTransport(name, agent, timeout, debug), _offered(ServerOptions()))
     spec = parse_entry(name, config, folder or Path()).spec
     timeout = spec.options.timeout or timeout
@@ -75,6 +77,7 @@ def configured_server(
     if isinstance(spec, HttpServerSpec):
         transport = HTTPTransport.from_spec(spec, timeout, debug)
     else:
+        assert isinstance(spec, StdioServerSpec)  # agents are above
         # The specification wants the environment inherited; the bridge itself passes on much less (S0-61).
         inherited = spec.inherit_env if "inherit_env" in config else True
         transport = StdioTransport.from_spec(replace(spec, inherit_env=inherited), timeout, debug)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-import anyio
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.contract import AgentLike
-from gaia_bridge.settings import AgentLimits, UpstreamLimits
+from gaia_bridge.local_agents import LOCAL_AGENTS, UsedInCircleError
+from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
-    from gaia_bridge.outbound.transport import Link, Receiver, Transport
+    from gaia_bridge.outbound.transport import Transport
 
 __all__ = ["AgentTransport"]
 
@@ -23,41 +22,50 @@ class AgentTransport(ConnectionTransport):
 
     Args:
         name: What the agent is called here.
-        agent: An object with `get_mcp_tool_definitions` and `execute_mcp_tool`.
+        agent: An object with `get_mcp_tool_definitions` and `execute_mcp_tool`, or the name that a bridge of this
+            process publishes it under.
         timeout: Seconds for each request.
         debug: Whether requests are logged at level DEBUG.
     """
 
-    def __init__(self, name: str, agent: AgentLike, timeout: float = 30, debug: bool = False) -> None:
+    def __init__(self, name: str, agent: AgentLike | str, timeout: float = 30, debug: bool = False) -> None:
         super().__init__(name, timeout, debug)
         self.agent = agent
+        self._user: Callable[[], object | None] = lambda: None
+        self._stop_using: Callable[[], None] = lambda: None
+
+    def used_by(self, user: object) -> None:
+        """Say which agent uses the other one: neither of them may lead back to itself."""
+        self._user = weakref.ref(user)
+
+    def connect(self) -> bool:
+        """Publish the agent and open a link to it. Says in `last_error` why it failed."""
+        if self.is_connected():
+            return True
+        agent = LOCAL_AGENTS.get(self.agent) if isinstance(self.agent, str) else self.agent
+        if agent is None:
+            self.last_error = LOCAL_AGENTS.missing(str(self.agent))
+            return False
+        self._stop_using()
+        if (user := self._user()) is not None:
+            try:
+                self._stop_using = LOCAL_AGENTS.use(user, self.name, agent)
+            except UsedInCircleError as error:
+                self.last_error = str(error)
+                return False
+        self._found = agent
+        connected = super().connect()
+        if not connected:
+            self._stop_using()
+        return connected
+
+    def disconnect(self) -> None:
+        """Close the link."""
+        self._stop_using()
+        super().disconnect()
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
-        return _PublishedWhileConnected(self.name, self.agent)
+        from gaia_bridge.chaining import PublishedAgent
 
-
-class _PublishedWhileConnected:
-    """Implements `gaia_bridge.outbound.transport.Transport`."""
-
-    def __init__(self, name: str, agent: AgentLike) -> None:
-        self._name = name
-        self._agent = agent
-
-    @asynccontextmanager
-    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Publish the agent, and open a link to it."""
-        from gaia_bridge.inbound.agent_source import AgentSource
-        from gaia_bridge.outbound.transports.local import LocalTransport
-
-        source = AgentSource(self._agent, self._name, AgentLimits())
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(source.run)
-            async with LocalTransport(source).connect(receiver) as link:
-                try:
-                    yield link
-                except Exception as error:  # raised again, not in the task group, which would wrap it
-                    failure = error
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        agent = self._found
+        return PublishedAgent(self.name, lambda: agent)
