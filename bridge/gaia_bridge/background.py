@@ -132,6 +132,10 @@ class Lease:
         """
         return self._thread.start_task(function)
 
+    async def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on the loop, and wait for it on another; cancelling the waiting cancels it."""
+        return await asyncio.wrap_future(self.start(function))
+
     def release(self) -> None:
         """Give the lease back; the last one ends the thread, and returns when it is gone. Twice is harmless."""
         give_back, self._give_back = self._give_back, None

@@ -217,11 +217,50 @@ class RequestContext:
         """`list_roots` for coroutines."""
         return list((await self._channel.aask("roots/list", {})).get("roots", []))
 
+    def as_request(self) -> ClientRequest:
+        """This request as one that can be passed on to a server, in the name of the same client."""
+        return _PassedOn(self._channel, self._request)
+
     def close_stream(self) -> None:
         """Let the client hang up and come back for the answer later, during very long work.
 
         Only Streamable HTTP clients of 2025-11-25 can resume; for all others this does nothing.
         """
+        self._channel.close_stream()
+
+
+class _PassedOn:
+    """Implements `ClientRequest`, on any event loop: whatever the client's era, it can be asked."""
+
+    modern = False
+    input_responses: Mapping[str, JSON] = {}
+    request_state: str | None = None
+
+    def __init__(self, channel: CallChannel, request: ClientRequest) -> None:
+        self._channel = channel
+        self._request = request
+        self.method = request.method
+        self.client = request.client
+        self.meta = request.meta
+        self.client_capabilities = request.client_capabilities
+        self.log_level = request.log_level
+
+    def next_round(self, responses: Mapping[str, JSON], state: str | None) -> _PassedOn:
+        """The same request with the answers to a question."""
+        again = _PassedOn(self._channel, self._request)
+        again.input_responses, again.request_state = responses, state
+        return again
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self._channel.post_progress(progress, total, message)
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        self._channel.post_log(level, data, logger)
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        return await self._channel.aask(method, params)
+
+    async def close_stream(self) -> None:
         self._channel.close_stream()
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "ListsResourceTemplates",
     "Publisher",
     "ReadsResources",
+    "Republishes",
     "Source",
 ]
 
@@ -194,6 +195,15 @@ class ClientRequest(Protocol):
 
     async def close_stream(self) -> None:
         """End the event stream that carries the answer; the client resumes it (legacy Streamable HTTP only)."""
+        ...
+
+
+@runtime_checkable
+class Republishes(Protocol):
+    """Optional: an agent that publishes more than its own, such as what the servers that it uses offer."""
+
+    def get_mcp_republished(self) -> AgentLike | None:
+        """Something with the methods of an agent, published beside this one under the same name; or nothing."""
         ...
 
 

@@ -170,6 +170,15 @@ def test_the_clients_of_the_page_about_servers_work(
         assert agent.list_mcp_servers() == ["time"]
     finally:
         agent.disconnect_mcp_server("time")
+    offices: dict[str, Any] = {}
+    exec(example(SERVERS, "class Office"), offices)
+    back_office, front_desk = offices["back_office"], offices["front_desk"]
+    try:
+        offered = {tool["name"] for tool in front_desk.get_mcp_republished().get_mcp_tool_definitions()}
+        assert {"mcp_back_greet", "mcp_back_mcp_time_add"} <= offered
+    finally:
+        front_desk.disconnect_mcp_server("back")
+        back_office.disconnect_mcp_server("time")
 
 
 @pytest.mark.parametrize("arguments", commands(README) + commands(GUIDE) + commands(SERVERS), ids=" ".join)

@@ -17,7 +17,9 @@ from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.server_config import check_server_config
 from gaia.mcp.client.validation import is_validation_error
 from gaia.mcp.registered import RegisteredTools
+from gaia.mcp.republishing import Republished
 from gaia.mcp.responses import failure_text, wrapped_failure, wrapped_success
+from gaia_bridge.hops import new_id
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.local_agents import LOCAL_AGENTS
 
@@ -41,14 +43,22 @@ class MCPClientMixin:
         *args: For the next base class.
         auto_load_config: Whether the servers of `~/.gaia/mcp_servers.json` and `./mcp_servers.json` are connected now.
         config_file: Use this file only, and connect its servers now in any case.
+        republish_tools: Whether clients of this agent are offered what its servers offer: their tools under the names
+            that they have in its registry, their prompts and resources, with progress, questions and cancellation.
         **kwargs: For the next base class; `debug` is heeded here too.
     """
 
     tool_registry: ToolRegistry
 
     def __init__(
-        self, *args: Any, auto_load_config: bool = True, config_file: str | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        auto_load_config: bool = True,
+        config_file: str | None = None,
+        republish_tools: bool = False,
+        **kwargs: Any,
     ) -> None:
+        self._mcp_republishes = getattr(self, "_mcp_republishes", False) or republish_tools
         self._mcp_debug = bool(kwargs.get("debug", False))
         if getattr(super().__init__, "__objclass__", None) is object:
             kwargs.pop("debug", None)
@@ -59,6 +69,7 @@ class MCPClientMixin:
             self._forget_loaded_servers()
         if config_file is not None:
             self._mcp_manager = MCPClientManager(MCPConfig(config_file), self._mcp_manager.debug, self)
+            self._mcp_manager.own_id = self._mcp_own_id
         if auto_load_config or config_file is not None:
             before = set(self.list_mcp_servers())
             self.load_mcp_servers_from_config()
@@ -68,7 +79,19 @@ class MCPClientMixin:
     def _mcp_manager(self) -> MCPClientManager:
         """The connections; made on first use, because a base class may leave out our `__init__`."""
         debug = getattr(self, "_mcp_debug", False) or getattr(self, "debug", False)
-        return MCPClientManager(debug=bool(debug), owner=self)
+        manager = MCPClientManager(debug=bool(debug), owner=self)
+        manager.own_id = self._mcp_own_id
+        return manager
+
+    @cached_property
+    def _mcp_own_id(self) -> str:
+        return new_id() if getattr(self, "_mcp_republishes", False) else ""
+
+    def get_mcp_republished(self) -> Republished | None:
+        """What is published beside the agent's own tools, prompts and resources: what its servers offer, or nothing."""
+        if not self._mcp_own_id:
+            return None
+        return Republished(self._agent_registry, lambda: self._mcp_manager, self._mcp_own_id)
 
     @cached_property
     def _mcp_tools(self) -> RegisteredTools:
@@ -286,6 +309,9 @@ class MCPClientMixin:
             self._mcp_manager.disconnect_server(name)
 
     def _rebuild_prompt(self) -> None:
+        for kind in ("tools", "prompts", "resources") if self._mcp_own_id else ():
+            if (notify := getattr(self, f"notify_mcp_{kind}_changed", None)) is not None:
+                notify()
         rebuild = getattr(self, "rebuild_system_prompt", None)
         if rebuild is not None:
             rebuild()

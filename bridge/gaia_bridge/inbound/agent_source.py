@@ -6,6 +6,7 @@ Whatever the agent does, the client gets a defined answer and the next call work
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import logging
 import time
@@ -19,7 +20,7 @@ import anyio
 from anyio.abc import TaskStatus
 from mcp_types import METHOD_NOT_FOUND
 
-from gaia_bridge.contract import JSON, AgentLike, ChangeListener, ClientRequest, KnowsPublisher
+from gaia_bridge.contract import JSON, AgentLike, ChangeListener, ClientRequest, KnowsPublisher, Republishes
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -62,6 +63,7 @@ class AgentSource:
 
     def __init__(self, agent: AgentLike, name: str, limits: AgentLimits) -> None:
         self.agent: Any = agent
+        self._also: Any = agent.get_mcp_republished() if isinstance(agent, Republishes) else None
         self.name = name
         self.kind = SourceKind.AGENT
         self._limits = limits
@@ -142,10 +144,11 @@ class AgentSource:
         arguments = _without_envelope(tool, arguments)
         if problems := tool.arguments.errors(arguments):
             return error_result(f"The arguments do not fit the input schema of tool '{name}':\n{problems}")
+        agent = self._agent_of("tool", name)
         try:
             return await self._performer.perform(
                 # A copy: what the agent does to its arguments must not change what further rounds are called with.
-                lambda: self.agent.execute_mcp_tool(name, copy.deepcopy(arguments)),
+                lambda: agent.execute_mcp_tool(name, copy.deepcopy(arguments)),
                 request,
                 f"tool '{name}'",
                 lambda value: _with_promised_output(tool, value, self._limits.result_bytes),
@@ -169,7 +172,7 @@ class AgentSource:
         if missing:
             raise ProtocolError(INVALID_PARAMS, f"Prompt '{name}' needs the arguments: {', '.join(missing)}")
         description = definition.get("description")
-        hook = getattr(self.agent, "get_mcp_prompt", None)
+        hook = getattr(self._agent_of("prompt", name), "get_mcp_prompt", None)
         if hook is None:
             lines = [description or name, *(f"{key}: {value}" for key, value in arguments.items())]
             return prompt_result("\n".join(lines), description, self._limits.result_bytes)
@@ -188,7 +191,10 @@ class AgentSource:
             ResourceNotFoundError: Nothing at that URI, or the agent has no hook to read it.
             ProtocolError: The agent failed.
         """
-        hook = getattr(self.agent, "read_mcp_resource", None)
+        agent = self._agent_of("resource", uri)
+        hook = getattr(agent, "read_mcp_resource", None)
+        if agent is self.agent and self._also is not None and not self._lists(uri):
+            hook = partial(_read_by_either, hook, self._also)
         if hook is None:
             raise ResourceNotFoundError(uri)
         mime_type = next((item.get("mimeType") for item in self.offer.resources if item["uri"] == uri), None)
@@ -210,7 +216,7 @@ class AgentSource:
         Raises:
             ProtocolError: The agent failed.
         """
-        hook = getattr(self.agent, "complete_mcp_argument", None)
+        hook = getattr(self._agent_of(*_kind_and_key(ref)), "complete_mcp_argument", None)
         if hook is None:
             return completion_result(None, self._limits.result_bytes)
         with _failures_as_protocol_errors():
@@ -230,11 +236,18 @@ class AgentSource:
     async def _read(self) -> None:
         async with self._reading:
             before = self.offer if self._read_at else None
-            self._definitions = await read_definitions(self.agent, self._reader, self._limits, before)
+            self._definitions = await read_definitions(self.agent, self._reader, self._limits, before, self._also)
             self._read_at = time.monotonic()
             for item in self.offer.left_out:
                 if before is None or item not in before.left_out:
                     logger.warning("%s: %s %s is left out: %s", self.name, item.kind, item.name, item.reason)
+
+    def _agent_of(self, kind: str, key: str) -> Any:
+        """Whose a definition is: the agent's own, or of what it publishes beside."""
+        return self._also if (kind, key) in self._definitions.republished else self.agent
+
+    def _lists(self, uri: str) -> bool:
+        return any(item["uri"] == uri for item in self.offer.resources)
 
     async def _tell_agent(self, hook: str, publisher: _Publisher) -> None:
         if not isinstance(self.agent, KnowsPublisher):
@@ -270,6 +283,22 @@ class _Publisher:
 
     def _tell(self, change: Change) -> None:
         self._loop.call_soon(partial(self._announcements.put, change))
+
+
+def _kind_and_key(ref: JSON) -> tuple[str, str]:
+    is_prompt = ref.get("type") == "ref/prompt"
+    return ("prompt", str(ref.get("name"))) if is_prompt else ("resource template", str(ref.get("uri")))
+
+
+async def _read_by_either(own: Callable[[str], Any] | None, also: Any, uri: str) -> Any:
+    """Read what nobody lists: templates lead to it, of the agent or of what it publishes beside."""
+    value = None
+    if own is not None:
+        with suppress(ResourceNotFoundError):
+            value = own(uri)
+            if inspect.isawaitable(value):
+                value = await value
+    return await also.read_mcp_resource(uri) if value is None else value
 
 
 def _without_envelope(tool: CompiledTool, arguments: JSON) -> JSON:

@@ -53,10 +53,12 @@ class Definitions:
 
     offer: Offer
     tools: Mapping[str, CompiledTool] = field(default_factory=dict[str, CompiledTool])
+    republished: frozenset[tuple[str, str]] = frozenset()
+    """Kind and key of those that are not the agent's own."""
 
 
 async def read_definitions(
-    agent: Any, runner: AgentRunner, limits: AgentLimits, known: Offer | None = None
+    agent: Any, runner: AgentRunner, limits: AgentLimits, known: Offer | None = None, also: Any = None
 ) -> Definitions:
     """Ask an agent for all it declares. Bounded; what MCP cannot carry is left out with its reason.
 
@@ -65,8 +67,10 @@ async def read_definitions(
         runner: Its threads.
         limits: Deadlines and bounds.
         known: What it declared before. It stands where the agent fails to say, or does not say in time.
+        also: What is published beside it; of the same name, its own counts.
     """
-    reader = _Reader(agent, runner, limits)
+    reader = _Reader(agent, runner, limits, also)
+    agents = (agent, also)
     info = await reader.info(known.info if known else None)
     known = known or Offer(info)
     tools = await reader.compiled_tools(known.tools)
@@ -74,11 +78,11 @@ async def read_definitions(
     resources = await reader.definitions("resource", "get_mcp_resources", known.resources)
     templates = await reader.definitions("resource template", "get_mcp_resource_templates", known.templates)
     capabilities = {"tools", "logging"}
-    if prompts or isinstance(agent, GivesPrompts):
+    if prompts or any(isinstance(item, GivesPrompts) for item in agents):
         capabilities.add("prompts")
-    if resources or templates or isinstance(agent, ReadsResources | ListsResourceTemplates):
+    if resources or templates or any(isinstance(item, ReadsResources | ListsResourceTemplates) for item in agents):
         capabilities.add("resources")
-    if isinstance(agent, CompletesArguments):
+    if any(isinstance(item, CompletesArguments) for item in agents):
         capabilities.add("completions")
     offer = Offer(
         info=info,
@@ -89,14 +93,16 @@ async def read_definitions(
         capabilities=frozenset(capabilities),
         left_out=tuple(reader.left_out),
     )
-    return Definitions(offer, tools)
+    return Definitions(offer, tools, frozenset(reader.republished))
 
 
 class _Reader:
     """One reading of one agent."""
 
-    def __init__(self, agent: Any, runner: AgentRunner, limits: AgentLimits) -> None:
+    def __init__(self, agent: Any, runner: AgentRunner, limits: AgentLimits, also: Any) -> None:
         self._agent = agent
+        self._also = also
+        self.republished: set[tuple[str, str]] = set()
         self._runner = runner
         self._limits = limits
         self.left_out: list[LeftOut] = []
@@ -114,14 +120,14 @@ class _Reader:
     async def definitions(self, kind: str, method: str, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
         """The valid definitions that `method` returns; a missing method means none, one that fails those `known`."""
         try:
-            listed = await self._call(method)
-            if listed is not None and not is_array(listed):
-                raise ToolError(f"{method}() returned {type(listed).__name__} where a list was expected")
+            listed = await self._listed(self._agent, method)
+            own = len(listed)
+            listed += await self._listed(self._also, method)
         except ToolError as error:
             self._leave_out(kind, f"all of {method}()", str(error))
             return [dict(definition) for definition in known]
         found: dict[str, JSON] = {}
-        for number, item in enumerate(listed or []):
+        for number, item in enumerate(listed):
             name = f"#{number + 1}"
             problem: str | None = "it is not an object"
             if is_object(item):
@@ -132,6 +138,8 @@ class _Reader:
                     problem = f"another {kind} has the same {_KEY_FIELDS[kind]}"
                 if problem is None:
                     found[name] = definition
+                    if number >= own:
+                        self.republished.add((kind, name))
                     continue
             self._leave_out(kind, name, problem or "")
         return list(found.values())
@@ -139,7 +147,7 @@ class _Reader:
     async def info(self, known: ServerInfo | None) -> ServerInfo:
         """Who the agent says it is, with the specification's default where it says nothing (S1-8, S1-16)."""
         try:
-            told = await self._call("get_mcp_server_info")
+            told = await self._call(self._agent, "get_mcp_server_info")
         except ToolError as error:
             self._leave_out("server info", "all of get_mcp_server_info()", str(error))
             if known is not None:
@@ -166,7 +174,13 @@ class _Reader:
             return replace(complete, icons=(), website_url=None)
         return complete
 
-    async def _call(self, method: str) -> Any:
+    async def _listed(self, agent: Any, method: str) -> list[Any]:
+        listed = await self._call(agent, method)
+        if listed is not None and not is_array(listed):
+            raise ToolError(f"{method}() returned {type(listed).__name__} where a list was expected")
+        return list(listed or ())
+
+    async def _call(self, agent: Any, method: str) -> Any:
         """What `method` returns, as JSON; `None` if there is no such method.
 
         Raises:
@@ -176,7 +190,7 @@ class _Reader:
         try:
             with anyio.fail_after(limits.definitions_timeout):
                 outcome = await self._runner.run(
-                    partial(_called, self._agent, method),
+                    partial(_called, agent, method),
                     copy_context(),
                     lambda value: jsonable(value, limits.result_bytes)[0],
                 )

@@ -13,17 +13,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client import ClientRole, Connection, Deadline, Era, Greeting, RequestTimeoutError, connect
+from gaia_bridge.outbound.relay import ASKABLE, Relay, Relays
 from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, Transport, UpstreamError
+from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.wire import LIST_FIELDS
 
@@ -49,14 +52,23 @@ class Session:
         notified: Is told of the server's notifications.
         era: What the server was last time. If that is not known, it is greeted with `initialize`, as the
             specification demands, and with `server/discover` only after it refused that.
+        own: The id that requests say they have passed. With one, `relay` can be used.
     """
 
     def __init__(
-        self, name: str, transport: Transport, limits: UpstreamLimits, notified: Notified, era: Era | None = None
+        self,
+        name: str,
+        transport: Transport,
+        limits: UpstreamLimits,
+        notified: Notified,
+        era: Era | None = None,
+        own: str = "",
     ) -> None:
         self.name = name
         self.greeting: Greeting | None = None
         """What the server said about itself, once it was greeted."""
+        self._id = own
+        self._relays = Relays(name, limits.call_timeout)
         self._transport = transport
         self._limits = limits
         self._notified = notified
@@ -106,6 +118,8 @@ class Session:
             RuntimeError: The connection is over.
         """
         role = _Role(self.name, params, self._notified)
+        if self._id:
+            role.id, role.capabilities, role.relays = self._id, dict(ASKABLE), self._relays
         return await self._respond(self._greet(role))
 
     async def request(self, method: str, params: JSON | None, number: int) -> JSON:
@@ -132,6 +146,47 @@ class Session:
             deadline = Deadline(self._limits.call_timeout, self._limits.call_timeout)
             return await self._respond(self._connection.request(method, params, deadline=deadline), number)
         return await self._respond(self._list(self._connection, *listed), number)
+
+    async def relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Make a request on behalf of another, whose client hears of its progress and answers its questions.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters.
+            request: The other request; one that can be asked directly.
+
+        Raises:
+            RequestError: There is no result.
+        """
+        connection = self._connection
+        if connection is None:
+            raise ConnectionLostError("is not connected")
+        outcome: JSON | Exception = {}
+        async with anyio.create_task_group() as tasks:
+            relay = Relay(method, params, request, tasks, self._limits)
+            try:
+                outcome = await self._in_rounds(connection, relay)
+            except Exception as error:  # raised again, not in the task group, which would wrap it
+                outcome = error
+            finally:
+                relay.notes.end()
+        if isinstance(outcome, UpstreamError):
+            raise ToolError(f"server {self.name!r} {outcome}") from None
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _in_rounds(self, connection: Connection, relay: Relay) -> JSON:
+        request: Any = relay.request
+        for _ in range(self._limits.max_rounds):
+            deadline = Deadline(self._limits.call_timeout, UpstreamLimits().call_cap)
+            result = await self._relays.call(connection, relay, deadline)
+            if not is_input_required(result):
+                return result
+            asked: Mapping[str, JSON] = result.get("inputRequests") or {}
+            answers = {key: await relay.ask(item["method"], item.get("params") or {}) for key, item in asked.items()}
+            relay.request = request.next_round(answers, result.get("requestState"))
+        raise UpstreamError(f"asked for input {self._limits.max_rounds} times without coming to an end")
 
     async def notify(self, method: str, params: JSON | None) -> None:
         """Send a notification; one that cannot be sent any more is lost."""
@@ -352,6 +407,9 @@ class _Line:
 class _Role(ClientRole):
     """Who we are: what the caller of `initialize` says."""
 
+    relays: Relays | None = None
+    """Whose clients are asked."""
+
     def __init__(self, server: str, params: JSON, notified: Notified) -> None:
         self.server = server
         info, capabilities = params.get("clientInfo"), params.get("capabilities")
@@ -359,6 +417,12 @@ class _Role(ClientRole):
         # Nothing answers questions here, so nothing that asks is declared (S-32).
         self.capabilities = capabilities if is_object(capabilities) else {}
         self._notified = notified
+
+    async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
+        """Let the client answer on whose behalf it was called."""
+        if self.relays is None:
+            return await super().answer(method, params, during)
+        return await self.relays.answer(method, params, during)
 
     def notified(self, method: str, params: JSON) -> None:
         """Pass it on."""

@@ -13,6 +13,7 @@ from gaia.mcp.client.config import MCPConfig
 from gaia.mcp.client.mcp_client import MCPClient
 from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.transports.agent import AgentTransport
+from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import is_object
 
@@ -34,6 +35,8 @@ class MCPClientManager:
         self._owner: Callable[[], object | None] = (lambda: None) if owner is None else weakref.ref(owner)
         self.config = MCPConfig() if config is None else config
         self.debug = debug
+        self.own_id = ""
+        """What requests say they have passed, where they are passed on; see `gaia_bridge.hops`."""
         self._clients: dict[str, MCPClient] = {}
         self._connecting: set[str] = set()
         self._lock = threading.Lock()
@@ -142,6 +145,8 @@ class MCPClientManager:
         owner = self._owner()
         if owner is not None and isinstance(client.transport, AgentTransport):
             client.transport.used_by(owner)
+        if isinstance(client.transport, ConnectionTransport):
+            client.transport.own_id = self.own_id
         return client
 
     def _reserve(self, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gaia.agents.base.tool_schema import flat_parameters
@@ -31,6 +31,8 @@ class MCPTool:
     description: str
     input_schema: dict[str, Any]
     """The JSON Schema of its arguments, as it came."""
+    definition: JSON = field(default_factory=dict[str, Any], compare=False, repr=False)
+    """All that the server says of it, as it came."""
 
     @classmethod
     def from_definition(cls, definition: object) -> MCPTool:
@@ -49,14 +51,14 @@ class MCPTool:
             raise MCPToolError("a tool has no name")
         schema: object = definition.get("inputSchema")
         if schema is None:
-            return cls(name, description if isinstance(description, str) else "", {})
+            return cls(name, description if isinstance(description, str) else "", {}, definition)
         if not is_object(schema):
             raise MCPToolError(f"tool {name!r}: its inputSchema is a {type(schema).__name__}; expected an object")
         try:
             SchemaValidator(schema)
         except SchemaError as error:
             raise MCPToolError(f"tool {name!r}: its inputSchema is no JSON Schema: {error}") from None
-        return cls(name, description if isinstance(description, str) else "", schema)
+        return cls(name, description if isinstance(description, str) else "", schema, definition)
 
     def to_gaia_format(self, server_name: str) -> dict[str, Any]:
         """Describe the tool as an entry of a tool registry, without its `function`.

@@ -57,6 +57,20 @@ class MCPTransport(ABC):
     def is_connected(self) -> bool:
         """Whether the connection is established."""
 
+    async def relay(self, method: str, params: dict[str, Any], request: Any) -> dict[str, Any]:
+        """Make a request on behalf of another, whose client hears of its progress and answers its questions.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters.
+            request: The other request, a `gaia_bridge.contract.ClientRequest`.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error.
+            RequestError: It did not answer as it should.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not pass requests on")
+
     def send_notification(self, method: str, params: dict[str, Any] | None = None) -> None:  # noqa: B027 - optional
         """Send a notification, such as `notifications/initialized`. As it stands, it goes nowhere.
 

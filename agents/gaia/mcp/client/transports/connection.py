@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia_bridge.background import BACKGROUND, Lease
-from gaia_bridge.errors import BridgeError
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import BridgeError, ToolError
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class ConnectionTransport(MCPTransport):
         self.debug = debug
         self.startup_timeout: float | None = None
         """Seconds for the connection, where that is another time."""
+        self.own_id = ""
+        """The id that requests say they have passed; with one, the server may ask, and `relay` works."""
         self._request_id = 0
         self._numbering = threading.Lock()
         self._lock = threading.Lock()
@@ -126,6 +129,13 @@ class ConnectionTransport(MCPTransport):
         self._era = None if session.greeting is None else session.greeting.era
         return response
 
+    async def relay(self, method: str, params: dict[str, Any], request: ClientRequest) -> dict[str, Any]:
+        """Make a request on behalf of another; see `MCPTransport.relay`. Cancelling it cancels the server's work."""
+        open_ = self._open
+        if open_ is None:
+            raise ToolError(f"{self.name} is not connected")
+        return await open_.lease.wait(partial(open_.session.relay, method, params, request))
+
     def send_notification(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification; `notifications/initialized` was sent, where it has to be, with `initialize`.
 
@@ -150,7 +160,7 @@ class ConnectionTransport(MCPTransport):
         transport = self._make_transport(limits)
         lease = BACKGROUND.acquire()
         try:
-            session = Session(self.name, transport, limits, _notifying(weakref.ref(self)), self._era)
+            session = Session(self.name, transport, limits, _notifying(weakref.ref(self)), self._era, self.own_id)
             lease.run(session.open)
         except BaseException:
             lease.release()
