@@ -233,6 +233,7 @@ class _PassedOn:
     """Implements `ClientRequest`, on any event loop: whatever the client's era, it can be asked."""
 
     modern = False
+    params: Mapping[str, Any] = {}
     input_responses: Mapping[str, JSON] = {}
     request_state: str | None = None
 

@@ -21,7 +21,7 @@ from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.helpers import both_eras, one_tool, running_bridge, text_of
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.outbound_helpers import until
-from tests.translation.through import forget_discovery
+from tests.translation.legacy_only import forget_discovery
 
 pytestmark = pytest.mark.anyio
 

@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp.shared.message import SessionMessage
-from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest
 
 from gaia.agents.base import MCPAgent, get_request_context
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.inbound import stdio
-from gaia_bridge.inbound.dual_era import DiscoverTolerantStream, Message
 from gaia_bridge.jsontypes import JSON
+from tests.translation.legacy_only import forget_discovery
 
 VERSION = Path(sys.argv[2])
 
@@ -58,25 +55,11 @@ class MortalAgent(MCPAgent):
         return {}
 
 
-class OldStream(DiscoverTolerantStream):
-    """As before 2026-07-28: `server/discover` is not known."""
-
-    async def receive(self) -> Message:
-        while True:
-            item = await self._incoming.receive()
-            message = None if isinstance(item, Exception) else item.message
-            if not isinstance(message, JSONRPCRequest) or message.method != "server/discover":
-                return item
-            error = ErrorData(code=METHOD_NOT_FOUND, message="Method not found")
-            refusal = JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
-            await self._outgoing.send(SessionMessage(refusal))
-
-
 async def main() -> None:
     async with Bridge() as bridge:
         await bridge.add_agent(MortalAgent(), "mortal")
         if sys.argv[1] == "legacy":
-            setattr(stdio, "DiscoverTolerantStream", OldStream)  # noqa: B010 - it is final for type checkers
+            forget_discovery(bridge)
         await bridge.serve_stdio()
 
 

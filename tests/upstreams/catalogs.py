@@ -12,7 +12,7 @@ from mcp_types import METHOD_NOT_FOUND
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import HttpServerSpec, ServerSpec
+from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.outbound.client import Connection
 from gaia_bridge.wire import LIST_FIELDS
 from tests.interaction.results import wire_list
@@ -72,6 +72,7 @@ def target_of(spec: ServerSpec) -> Any:
     """What the official client connects to."""
     if isinstance(spec, HttpServerSpec):
         return sse_client(spec.url) if spec.sse else spec.url
+    assert isinstance(spec, StdioServerSpec)
     return stdio_client(StdioServerParameters(command=spec.command, args=list(spec.args), env=dict(spec.env)))
 
 

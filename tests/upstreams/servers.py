@@ -96,6 +96,7 @@ def entry_of(spec: ServerSpec) -> JSON:
     """The entry of `mcp_servers.json` for a server."""
     if isinstance(spec, HttpServerSpec):
         return {"url": spec.url, "type": "sse" if spec.sse else "http"}
+    assert isinstance(spec, StdioServerSpec)
     return {"command": spec.command, "args": list(spec.args), "env": dict(spec.env)}
 
 
