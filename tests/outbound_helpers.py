@@ -100,6 +100,9 @@ class FakeRequest:
         self.progress: list[tuple[float, float | None, str | None]] = []
         self.logs: list[tuple[str, Any, str | None]] = []
 
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        return False
+
     async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         await anyio.lowlevel.checkpoint()
         self.progress.append((progress, total, message))

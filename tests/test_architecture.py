@@ -106,6 +106,7 @@ OWNERS = {
     "jsonschema_rs": ("gaia_bridge.schema",),
     "mcp": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
     "mcp_types": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
+    "opentelemetry": ("gaia_bridge.outbound.tracing",),
     "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.naming"),
     "sse_starlette": ("gaia_bridge.inbound.listener",),
     "starlette": (
@@ -123,7 +124,7 @@ OWNERS = {
 TYPE_ONLY: dict[tuple[str, str], str] = {}
 """Imports under `TYPE_CHECKING` that may point up, as (importer, imported), each with its reason."""
 
-PROVIDED_BY = {"mcp_types": "mcp", "pydantic_core": "pydantic"}
+PROVIDED_BY = {"mcp_types": "mcp", "pydantic_core": "pydantic", "opentelemetry": "opentelemetry_api"}
 """Import names whose distribution is called otherwise."""
 
 MODULE_LINES = 600

@@ -14,7 +14,7 @@ wait. Methods that ask (`elicit`, `sample`, `list_roots`) wait for an answer; co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -245,6 +245,10 @@ class _PassedOn:
         self.meta = request.meta
         self.client_capabilities = request.client_capabilities
         self.log_level = request.log_level
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """The agent is the client, and it stays."""
+        return False
 
     def next_round(self, responses: Mapping[str, JSON], state: str | None) -> _PassedOn:
         """The same request with the answers to a question."""

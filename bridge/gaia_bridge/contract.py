@@ -146,6 +146,13 @@ class ClientRequest(Protocol):
         """Who asks: the same, or equal, for all requests that are taken to come from the same client; hashable."""
         ...
 
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """Have `callback` called once when the client's session ends; whether it has one at all.
+
+        A client of 2026-07-28 over HTTP has none: each of its requests stands alone.
+        """
+        ...
+
     @property
     def params(self) -> Mapping[str, Any]:
         """All of the request's parameters, as they came; names and URIs among them are those that clients know."""

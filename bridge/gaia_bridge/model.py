@@ -194,6 +194,8 @@ class ServerOptions:
     """Seconds without a request after which a lazily started server is stopped."""
     max_concurrency: int | None = None
     """Requests at once; more wait their turn."""
+    isolation: Literal["shared", "session"] = "shared"
+    """Whether all clients share one connection, or each session has its own."""
     disabled: bool = False
     lazy: bool = True
     """Whether it is started on first use, once its definitions are known."""

@@ -163,6 +163,8 @@ class UpstreamLimits:
     the official clients allow."""
     question_timeout: float = 300.0
     """Seconds a server's question to a client may stay open; afterwards the server is told that there is no answer."""
+    max_sessions: int = 32
+    """Clients of one server that have a connection of their own (`isolation: session`): processes, mostly."""
     max_parked: int = 64
     """Calls at one server that may wait for a 2026-07-28 client to come back with an answer."""
     stop_grace: float = 2.0

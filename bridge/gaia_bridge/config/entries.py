@@ -4,8 +4,9 @@
     {"url": "https://...", "headers": {...}, "oauth": {...}, "type": "http" or "sse"}        a server over HTTP
     {"agent": "code"}                                                         an agent of the same process
 
-Each may have `timeout startup_timeout idle_timeout max_concurrency disabled lazy allowed_tools disabled_tools tools`. A
-command is never split here and never given to a shell; only `entry_of` splits, where a person typed one line (C1).
+Each may have `timeout startup_timeout idle_timeout max_concurrency isolation disabled lazy allowed_tools disabled_tools
+tools`. A command is never split here and never given to a shell; only `entry_of` splits, where a person typed one line
+(C1).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _OPTION_KEYS: Final = frozenset(
         "idle_timeout",
         "lazy",
         "max_concurrency",
+        "isolation",
         "startup_timeout",
         "timeout",
         "tools",
@@ -150,6 +152,7 @@ def _options(values: Values) -> ServerOptions:
         startup_timeout=values.seconds("startup_timeout"),
         idle_timeout=values.seconds("idle_timeout"),
         max_concurrency=values.count("max_concurrency"),
+        isolation="session" if values.choice("isolation", "shared", "session") == "session" else "shared",
         disabled=values.flag("disabled", False),
         lazy=values.flag("lazy", True),
         allowed_tools=values.texts("allowed_tools"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -69,6 +69,13 @@ class SdkClientRequest:
             return connection_of(self._ctx)
         info: Any = self.meta.get(CLIENT_INFO_META_KEY)
         return host, *(str(info.get(key)) for key in ("name", "version") if is_object(info))
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """Have `callback` called once when the connection that the request came on ends, if it outlives the request."""
+        if self.client is not (connection := connection_of(self._ctx)):
+            return False
+        connection.exit_stack.callback(callback)
+        return True
 
     @property
     def params(self) -> Mapping[str, Any]:

@@ -36,6 +36,7 @@ from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
 from gaia_bridge.outbound.notes import Notes
 from gaia_bridge.outbound.standing import StandingCall
+from gaia_bridge.outbound.tracing import hop
 from gaia_bridge.outbound.transport import UpstreamError
 from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
@@ -229,14 +230,15 @@ class Relays:
             await self._turn(relay)
         self._in_flight[number] = relay
         try:
-            result = await connection.request(
-                relay.method,
-                _params(relay, modern=modern),
-                on_progress=relay.progress if _PROGRESS_TOKEN in relay.request.meta else None,
-                deadline=deadline,
-                rounds=False,
-                number=number,
-            )
+            with hop(self._upstream, relay.method, _params(relay, modern=modern)) as params:
+                result = await connection.request(
+                    relay.method,
+                    params,
+                    on_progress=relay.progress if _PROGRESS_TOKEN in relay.request.meta else None,
+                    deadline=deadline,
+                    rounds=False,
+                    number=number,
+                )
         except ProtocolError as error:
             raise _understood(error) from None
         finally:

@@ -10,6 +10,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -33,6 +34,7 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.client import ClientRole, Connection, Deadline, Era, connect
+from gaia_bridge.outbound.isolation import PrivateConnections
 from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.outbound.relay import ASKABLE, Relay, Relays, may_be_asked
@@ -119,6 +121,11 @@ class Upstream:
         self._era: Era | None = None
         self._interested = Counter[str]()
         self._subscribed: set[str] = set()
+        self._private: PrivateConnections[Upstream] | None = None
+        if spec.options.isolation == "session" and transport is None:
+            shared = replace(spec, options=replace(spec.options, isolation="shared"))
+            make = partial(Upstream, shared, limits, on_error_line=on_error_line, launches=launches, own=own)
+            self._private = PrivateConnections(make, limits.max_sessions)
 
     @property
     def name(self) -> str:
@@ -152,6 +159,7 @@ class Upstream:
             "retryIn": round(supervisor.pause, 1),
             "requests": supervisor.requests,
             "subscriptions": len(self._subscribed),
+            **({} if self._private is None else {"sessions": len(self._private)}),
             "errorLines": self._error_lines,
             "lastErrorLines": list(self._last_lines),
             "garbageLines": garbage,
@@ -327,6 +335,10 @@ class Upstream:
 
     async def _relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Forward a request; the result may be a question to a client that cannot be asked in another way."""
+        if self._private is not None and self._tasks is not None:
+            private = await self._private.of(request, self._tasks)
+            if private is not None:
+                return await private._relay(method, params, request)
         call = self._calls.resumed(request)
         if call is None:
             if self._tasks is None:

@@ -319,6 +319,10 @@ class _LocalRequest:
         again.input_responses, again.request_state = responses, state
         return again
 
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """Clients of the same process share what there is: they are one program."""
+        return False
+
     async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Send `notifications/progress`, if the client gave a token."""
         token = self.meta.get("progressToken")

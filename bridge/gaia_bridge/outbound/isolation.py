@@ -1,0 +1,87 @@
+"""Connections to one server that clients do not share (`isolation: session`).
+
+Every client with a session of its own has a connection, and with it a process, of its own, for as long as its session
+lasts: what a server keeps per session, and whom it asks, is then as if the client were connected directly. What is
+listed, and changes of it, still come from the connection that all share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.outbound.transport import UpstreamError
+
+__all__ = ["PrivateConnections", "Runs"]
+
+
+class Runs(Protocol):
+    """What serves one client."""
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Go on until cancelled."""
+        ...
+
+
+S = TypeVar("S", bound=Runs)
+
+
+@dataclass(slots=True)
+class _Private(Generic[S]):
+    server: S
+    started: anyio.Event = field(default_factory=anyio.Event)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        with self.scope:
+            await self.server.run(task_status=task_status)
+
+
+class PrivateConnections(Generic[S]):
+    """What serves the clients that have something of their own. Only on the event loop.
+
+    Args:
+        make: Makes what serves one more client.
+        limit: How many there may be at once.
+    """
+
+    def __init__(self, make: Callable[[], S], limit: int) -> None:
+        self._make = make
+        self._limit = limit
+        self._of: dict[Hashable, _Private[S]] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    async def of(self, request: ClientRequest, tasks: TaskGroup) -> S | None:
+        """What serves the client of a request; `None` if that is what serves all, because it has no session.
+
+        Args:
+            request: The request.
+            tasks: Where something new runs. It ends with the client's session.
+
+        Raises:
+            UpstreamError: There are as many as there may be.
+        """
+        client = request.client
+        private = self._of.get(client)
+        if private is None:
+            if not request.when_client_leaves(lambda: self._forget(client)):
+                return None
+            if len(self._of) >= self._limit:
+                raise UpstreamError(f"serves {self._limit} clients with a connection of their own, which is all it may")
+            private = self._of[client] = _Private(self._make())
+            await tasks.start(private.run)
+            private.started.set()
+        await private.started.wait()
+        return private.server
+
+    def _forget(self, client: Hashable) -> None:
+        if (private := self._of.pop(client, None)) is not None:
+            private.scope.cancel()
+            private.started.set()

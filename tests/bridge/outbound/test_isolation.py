@@ -1,0 +1,77 @@
+"""Clients that do not share a connection: each has a process of its own, for as long as its session lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from gaia_bridge.model import ServerOptions, SourceState
+from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.settings import Settings, UpstreamLimits
+from tests.helpers import running_bridge
+from tests.helpers import text_of as said
+from tests.outbound_helpers import FakeRequest, raw_server, running, text_of, until
+
+pytestmark = pytest.mark.anyio
+
+SPEC = replace(raw_server(), options=ServerOptions(isolation="session"))
+
+
+class Visitor(FakeRequest):
+    """A client with a session, until it leaves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leaves: list[Callable[[], None]] = []
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        self.leaves.append(callback)
+        return True
+
+
+async def pid(upstream: Upstream, client: FakeRequest) -> str:
+    return text_of(await upstream.call_tool("pid", {}, client))
+
+
+async def test_every_client_with_a_session_has_a_process_of_its_own_while_it_is_there() -> None:
+    ada, ben, nobody = Visitor(), Visitor(), FakeRequest()
+    async with running(SPEC) as upstream:
+        first: dict[int, str] = {}
+        async with anyio.create_task_group() as tasks:
+
+            async def ask(number: int, client: FakeRequest) -> None:
+                first[number] = await pid(upstream, client)
+
+            for number, client in enumerate((ada, ada, ben, nobody)):
+                tasks.start_soon(ask, number, client)
+        assert first[0] == first[1] == await pid(upstream, ada)
+        assert len(set(first.values())) == 3
+        assert upstream.details["sessions"] == 2
+        [leave] = ada.leaves
+        leave()
+        leave()
+        assert upstream.details["sessions"] == 1
+        assert await pid(upstream, ben) == first[2]
+        assert await pid(upstream, nobody) == first[3]
+        assert await pid(upstream, Visitor()) not in first.values()
+
+
+async def test_there_are_no_more_than_there_may_be() -> None:
+    async with running(SPEC, UpstreamLimits(max_sessions=1)) as upstream:
+        assert int(await pid(upstream, Visitor())) > 0
+        assert "serves 1 clients with a connection of their own" in await pid(upstream, Visitor())
+
+
+async def test_sessions_of_real_clients_are_kept_apart_and_end_with_them() -> None:
+    async with running_bridge(settings=Settings(upstream=UpstreamLimits(announce_interval=0))) as running_one:
+        await running_one.bridge.add_upstream(SPEC)
+        [source] = running_one.bridge.sources
+        await until(lambda: source.status.state is SourceState.READY)
+        assert isinstance(source, Upstream)
+        async with running_one.client("legacy") as one, running_one.client("legacy") as two:
+            pids = [said(await client.call_tool("up__pid")) for client in (one, two, one)]
+            assert pids[0] == pids[2] != pids[1]
+        await until(lambda: source.details["sessions"] == 0)
