@@ -216,7 +216,8 @@ def _is_content(item: Any) -> bool:
 
 def _is_result(value: JSON) -> bool:
     """Whether all clients can read it; their revisions differ only in what structured content may be."""
-    return result_problem("tools/call", {**value, "structuredContent": None}) is None
+    complete = {**value, "structuredContent": None, "resultType": "complete"}
+    return result_problem("tools/call", complete) is None
 
 
 def _message(item: Any) -> JSON:

@@ -25,6 +25,7 @@ from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.inbound.guard import Guard
+from gaia_bridge.lineage import LINEAGE_VARIABLE
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.transports.guardian import MARK
@@ -151,7 +152,7 @@ async def test_what_a_server_says_of_itself_never_becomes_part_of_its_launch(tmp
             process = psutil.Process(pid)
             assert process.cmdline() == [spec.command, *spec.args]
             assert process.cwd() == str(Path.cwd())
-            assert process.environ().keys() == {*child_environment(spec, os.environ), MARK}
+            assert process.environ().keys() == {*child_environment(spec, os.environ), MARK, LINEAGE_VARIABLE}
             assert (upstream.name, upstream.offer.info.name) == ("up", "evil")
 
 

@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -184,7 +184,8 @@ def _server_logs() -> ServerLogs:
 
 def _load(options: ServeOptions) -> _Content:
     configured = ConfiguredServers(options.config)
-    LINEAGE.serve(digest([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()]))
+    with suppress(FileNotFoundError):  # the current folder is gone, which is told below
+        LINEAGE.serve(digest([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()]))
     servers = configured.first()
     with keep_log():
         found = find_agents(options.agents)
