@@ -32,6 +32,9 @@ from filelock import FileLock
 
 __all__ = [
     "FIXTURE",
+    "HERE",
+    "HOST",
+    "RUNS",
     "CannotRunError",
     "Check",
     "Outcome",
@@ -41,6 +44,8 @@ __all__ = [
     "install_packages",
     "node_binary",
     "read_checks",
+    "run_all",
+    "running",
     "script_of",
     "serving",
     "shortfalls",
@@ -214,13 +219,14 @@ def shortfalls(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 @contextmanager
-def serving(reference: str, log: Path) -> Generator[str, None, None]:
+def serving(reference: str, log: Path, *options: str) -> Generator[str, None, None]:
     """Run `gaia-bridge serve` on a free port while the block runs.
 
     Args:
         reference: The agent, as the command takes it.
         log: Where everything the server prints goes. Its folder becomes the server's working folder and home, so
             that the configuration of whoever runs this has no say.
+        options: Further options of the command.
 
     Yields:
         The URL of its Streamable HTTP endpoint.
@@ -229,19 +235,36 @@ def serving(reference: str, log: Path) -> Generator[str, None, None]:
         CannotRunError: The command is missing, ended, or did not answer in time.
     """
     port = free_port()
-    folder = log.parent
+    command = [bridge_command(), "serve", reference, "--port", str(port), *options]
+    with running(command, port, log, log.parent):
+        yield f"http://{HOST}:{port}{PUBLISHED_PATH}"
+
+
+@contextmanager
+def running(command: Sequence[str], port: int, log: Path, folder: Path) -> Generator[None, None, None]:
+    """Run an HTTP server while the block runs; it begins when the server answers.
+
+    Args:
+        command: What is run.
+        port: Where it then listens.
+        log: Where everything goes that it prints.
+        folder: Its working folder; its home is the log's.
+
+    Raises:
+        CannotRunError: It ended, or did not answer in time.
+    """
     with log.open("wb") as output:
         server = subprocess.Popen(
-            [bridge_command(), "serve", reference, "--port", str(port)],
+            command,
             cwd=folder,
-            env={**os.environ, "HOME": str(folder)},
+            env={**os.environ, "HOME": str(log.parent)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
         try:
             _await_server(server, port, log)
-            yield f"http://{HOST}:{port}{PUBLISHED_PATH}"
+            yield
             if server.poll() is not None:
                 raise CannotRunError(f"the server ended during the run:\n{_tail_of(log)}")
         finally:
@@ -358,7 +381,18 @@ def _conclude(outcomes: Sequence[Outcome], *, complete: bool) -> bool:
     return passed > 0 and failed == 0 and not missed
 
 
-def _run_all(url: str, runs: Sequence[Run], scenarios: Sequence[str], folder: Path) -> list[Outcome]:
+def run_all(url: str, runs: Sequence[Run], scenarios: Sequence[str], folder: Path) -> list[Outcome]:
+    """Run several runs of the suite against a server, one after the other.
+
+    Args:
+        url: The server's endpoint.
+        runs: Which.
+        scenarios: Only these; all if empty.
+        folder: Where the raw results go.
+
+    Raises:
+        CannotRunError: The suite gave no verdict.
+    """
     node = node_binary(HERE)
     outcomes: list[Outcome] = []
     for run in runs:
@@ -366,7 +400,6 @@ def _run_all(url: str, runs: Sequence[Run], scenarios: Sequence[str], folder: Pa
         if scenarios and not wanted:
             continue
         outcomes.append(run_suite(node, run, url, folder / run.name, wanted))
-        _report(outcomes[-1])
     if not outcomes:
         raise CannotRunError(f"no chosen run has a scenario {' or '.join(scenarios)}")
     return outcomes
@@ -394,10 +427,12 @@ def main(url: str | None, only: tuple[str, ...], scenarios: tuple[str, ...], out
                 _check_reachable(url)
             install_packages(HERE)
             with serving(str(FIXTURE), folder / "server.log") if url is None else nullcontext(url) as served:
-                outcomes = _run_all(served, runs, scenarios, folder)
+                outcomes = run_all(served, runs, scenarios, folder)
         except (CannotRunError, OSError, subprocess.SubprocessError) as error:
             click.echo(f"cannot run: {error}", err=True)
             sys.exit(2)
+    for outcome in outcomes:
+        _report(outcome)
     sys.exit(0 if _conclude(outcomes, complete=not scenarios) else 1)
 
 
