@@ -1,0 +1,101 @@
+"""Other bridges, as `relay.py` finds and starts them: each in a folder of its own, which no other one shares.
+
+Only what is asked for is installed, by pip and npm as they are set up on this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.load import LEGACY
+from benchmarks.subjects import WAYS, Subject
+
+_FASTMCP = """
+import json, sys
+from fastmcp.server import create_proxy
+way, port, *far = sys.argv[1:]
+server = {"url": far[0]} if way.endswith("HTTP") else {"command": far[0], "args": far[1:]}
+proxy = create_proxy({"mcpServers": {"echo": server}})
+if way.startswith("HTTP"):
+    proxy.run(transport="http", host="127.0.0.1", port=int(port), log_level="WARNING", show_banner=False)
+else:
+    proxy.run(log_level="WARNING", show_banner=False)
+"""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another bridge."""
+
+    name: str
+    """Of its folder."""
+    package: str
+    """As its registry knows it."""
+    program: str
+    """In its folder."""
+    subjects: Callable[[Path], list[Subject]]
+    """What of it is measured, by its folder."""
+
+
+def install(peer: Peer, folder: Path) -> None:
+    """Install one into its folder; if that fails, it is simply not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if peer.program.startswith("bin/"):
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=False)
+        subprocess.run([str(folder / "bin/pip"), "install", "--quiet", peer.package], check=False)
+    else:
+        (folder / "package.json").write_text(json.dumps({"private": True}), encoding="utf-8")
+        subprocess.run(["npm", "install", "--no-audit", "--no-fund", peer.package], cwd=folder, check=False)
+
+
+def _mcp_proxy(folder: Path) -> list[Subject]:
+    def command(_: Path, port: int, far: list[str]) -> list[str]:
+        return [str(folder / "bin/mcp-proxy"), "--port", str(port), "--log-level", "WARNING", "--", *far]
+
+    return [Subject("mcp-proxy (Python)", "HTTP -> stdio", LEGACY, command, path="/mcp/")]
+
+
+def _fastmcp(folder: Path) -> list[Subject]:
+    def commands(way: str) -> Callable[[Path, int, list[str]], list[str]]:
+        return lambda _, port, far: [str(folder / "bin/python"), "-c", _FASTMCP, way, str(port), *far]
+
+    return [Subject("FastMCP", way, LEGACY, commands(way)) for way in WAYS]
+
+
+def _supergateway(folder: Path) -> list[Subject]:
+    def command(_: Path, port: int, far: list[str]) -> list[str]:
+        program = [str(folder / "node_modules/.bin/supergateway"), "--stdio", shlex.join(far)]
+        return [
+            *program,
+            "--outputTransport",
+            "streamableHttp",
+            "--stateful",
+            "--port",
+            str(port),
+            "--logLevel",
+            "none",
+        ]
+
+    return [Subject("supergateway", "HTTP -> stdio", LEGACY, command)]
+
+
+def _mcp_proxy_node(folder: Path) -> list[Subject]:
+    def command(_: Path, port: int, far: list[str]) -> list[str]:
+        program = str(folder / "node_modules/.bin/mcp-proxy")
+        return [program, "--host", "127.0.0.1", "--port", str(port), "--server", "stream", "--", *far]
+
+    return [Subject("mcp-proxy (Node)", "HTTP -> stdio", LEGACY, command)]
+
+
+PEERS = [
+    Peer("mcp-proxy", "mcp-proxy", "bin/mcp-proxy", _mcp_proxy),
+    Peer("supergateway", "supergateway", "node_modules/.bin/supergateway", _supergateway),
+    Peer("mcp-proxy-node", "mcp-proxy", "node_modules/.bin/mcp-proxy", _mcp_proxy_node),
+    Peer("fastmcp", "fastmcp", "bin/fastmcp", _fastmcp),
+]
