@@ -39,11 +39,11 @@ class Notes:
         self._reports: deque[Note] = deque(maxlen=limits.progress_rate)
         self._reported: deque[float] = deque(maxlen=limits.progress_rate)  # when the last ones were sent
         self._request: ClientRequest | None = None
-        self._wake = anyio.Event()
+        self._wake: anyio.Event | None = None  # these two only from when there is something to tell
+        self._scope: anyio.CancelScope | None = None
         self._sending: anyio.Event | None = None  # set when all is told; there is a task until then
         self._urgent = False
         self._over = False
-        self._scope = anyio.CancelScope()
 
     def attach(self, request: ClientRequest) -> None:
         """Whom to tell from now on."""
@@ -68,27 +68,32 @@ class Notes:
     async def flush(self) -> None:
         """Tell what waits, without a pause; returns when that is done."""
         self._urgent = True
-        self._wake.set()
+        self._rouse()
         if self._sending is not None:
             await self._sending.wait()
 
     def end(self) -> None:
         """Tell nothing more."""
         self._over = True
-        self._scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def _rouse(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
 
     def _send(self) -> None:
         if self._over or self._request is None:
             return
-        self._wake.set()
+        self._rouse()
         if self._sending is None:
             self._sending = anyio.Event()
             self._scope = anyio.CancelScope()
-            self._tasks.start_soon(self._run, self._request, self._sending)
+            self._tasks.start_soon(self._run, self._request, self._sending, self._scope)
 
-    async def _run(self, request: ClientRequest, done: anyio.Event) -> None:
+    async def _run(self, request: ClientRequest, done: anyio.Event, scope: anyio.CancelScope) -> None:
         try:
-            with self._scope:
+            with scope:
                 while self._others or self._reports:
                     await self._step(request)
         except Exception:
@@ -101,7 +106,7 @@ class Notes:
 
     async def _step(self, request: ClientRequest) -> None:
         """Send what is due, or wait."""
-        self._wake = anyio.Event()
+        wake = self._wake = anyio.Event()
         while self._others:
             await self._others.popleft()(request)
         if not self._reports:
@@ -109,7 +114,7 @@ class Notes:
         pause = self._pause()
         if pause > 0 and not self._urgent:
             with anyio.move_on_after(pause):
-                await self._wake.wait()
+                await wake.wait()
             return
         report = self._reports.popleft()
         self._reported.append(anyio.current_time())
