@@ -13,6 +13,7 @@ from gaia_bridge.text import printable
 
 __all__ = ["cancellation", "encoded", "is_complete", "is_response", "messages", "response_to"]
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _BATCH: Final = 1_000
 """Messages of one batch. They are taken in without a pause, and a message of ours is never answered with so many."""
 
@@ -24,7 +25,7 @@ def encoded(message: JSON) -> bytes:
         UpstreamError: It cannot be said in JSON, such as NaN.
     """
     try:
-        text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(message)
     except (ValueError, TypeError, RecursionError) as error:
         raise UpstreamError(f"cannot be sent what JSON cannot say: {printable(str(error), 100)}") from None
     return text.encode("utf-8", "replace")
