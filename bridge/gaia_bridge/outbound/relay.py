@@ -203,7 +203,7 @@ class Relays:
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
         self._told: tuple[Asks, str] | None = None
-        self._news = anyio.Event()
+        self._news: anyio.Event | None = None  # while somebody waits for other calls
         self._queue: deque[Relay] = deque()
         self.asks = False
         """Whether the server has asked something without saying on behalf of which call."""
@@ -289,7 +289,7 @@ class Relays:
                 relays = [relay for relay in relays if not relay.asked] or relays
                 if _are_of_one_client(relays):
                     return relays[-1] if relays else None
-                await self._news.wait()
+                await self._next_change()
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
         raise ProtocolError(INVALID_REQUEST, "Calls of several clients are in flight; which of them is meant?")
 
@@ -303,7 +303,7 @@ class Relays:
         try:
             with anyio.move_on_after(self._patience):
                 while self.asks and not (self._queue[0] is relay and self._would_be_clear(relay)):
-                    await self._news.wait()
+                    await self._next_change()
                 return
         finally:
             self._queue.remove(relay)
@@ -315,8 +315,14 @@ class Relays:
 
     def _changed(self) -> None:
         """Let those look again who wait for other calls."""
-        self._news.set()
-        self._news = anyio.Event()
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+    async def _next_change(self) -> None:
+        if self._news is None:
+            self._news = anyio.Event()
+        await self._news.wait()
 
     async def want_logs(self, connection: Asks, level: str | None = None) -> None:
         """See to it that a server of the handshake era sends what the most curious of all clients wants to hear.
