@@ -374,15 +374,21 @@ class Upstream:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncGenerator[None]:
+        try:
+            self._turns.acquire_nowait()  # which overtakes nobody: while somebody waits, there is none to be had
+        except anyio.WouldBlock:
+            await self._wait_for_turn()
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    async def _wait_for_turn(self) -> None:
         with anyio.move_on_after(self._limits.call_timeout) as patience:
             await self._turns.acquire()
         if patience.cancelled_caught:
             running = self._limits.max_concurrency
             raise UpstreamError(f"works on {running} requests, which is all it may; try again later")
-        try:
-            yield
-        finally:
-            self._turns.release()
 
     async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
         waited = anyio.current_time() - began
