@@ -7,11 +7,13 @@ the SDK refuses a whole list for one bad item.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types import Implementation, InputRequiredResult
 from mcp_types.methods import (
+    SERVER_RESULTS,
     SPEC_CLIENT_METHODS,
     parse_server_notification,
     parse_server_request,
@@ -19,7 +21,7 @@ from mcp_types.methods import (
     validate_client_result,
 )
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import LOG_LEVELS, ServerInfo
@@ -148,7 +150,18 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
         result = {key: value for key, value in result.items() if key != "structuredContent"}
     if is_array(content := result.get("content")) and not all(map(_is_known_block, content)):
         result = {**result, "content": [block for block in content if _is_known_block(block)]}
-    return _problem(method, result, LATEST_HANDSHAKE_VERSION)
+    try:
+        # Not `serialize_server_result`, which also writes it: a call would be paid for with its size.
+        _results(method).validate_python(result, by_name=False)
+    except ValidationError as error:
+        return _first_problem(error)
+    return None
+
+
+@cache
+def _results(method: str) -> TypeAdapter[Any]:
+    surface: Any = SERVER_RESULTS[method, LATEST_HANDSHAKE_VERSION]
+    return TypeAdapter(surface)
 
 
 def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
