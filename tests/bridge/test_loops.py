@@ -43,6 +43,7 @@ async def names(url: str, era: str = "modern") -> set[str]:
     return {item["name"] for item in await listed(url, era)}
 
 
+@pytest.mark.requirement("F-110")
 @pytest.mark.parametrize("path", ["/mcp", "/sse", "/agents/own/mcp"])
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_a_bridge_that_is_its_own_upstream_says_so_and_serves_the_rest(path: str, era: str) -> None:
