@@ -29,7 +29,14 @@ SERVER = Path(__file__).with_name("mortal_server.py")
 ROOT = Path(__file__).parents[2]
 LIMITS = Settings(
     upstream=UpstreamLimits(
-        announce_interval=0, refresh_interval=0, backoff_start=0.05, backoff_cap=0.2, call_timeout=3.0, ping_timeout=0.5
+        announce_interval=0,
+        refresh_interval=0,
+        backoff_start=0.05,
+        backoff_cap=0.2,
+        call_timeout=3.0,
+        ping_timeout=0.5,
+        stop_grace=0.3,
+        terminate_grace=0.3,
     )
 )
 RECOVERY = 10.0
