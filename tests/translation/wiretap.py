@@ -1,4 +1,4 @@
-"""What a client receives, message by message, before its library makes objects of it."""
+"""What a client receives and sends, message by message, as its library does not show it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Introduced", "Tapped"]
 
 
 class Tapped:
-    """A transport of the official client that remembers what came.
+    """A transport of the official client that remembers what came and what went.
 
     Args:
         transport: The transport.
@@ -23,11 +23,12 @@ class Tapped:
 
     def __init__(self, transport: Any) -> None:
         self.received: list[JSON] = []
+        self.sent: list[JSON] = []
         self._transport = transport
 
     async def __aenter__(self) -> tuple[Any, Any]:
         incoming, outgoing = await self._transport.__aenter__()
-        return _TappedStream(incoming, self.received), outgoing
+        return _TappedStream(incoming, self.received), _TappedSink(outgoing, self.sent)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
@@ -76,6 +77,33 @@ class _TappedStream:
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> bool | None:
         ended: bool | None = await self._incoming.__aexit__(exc_type, exc_val, exc_tb)
+        return ended
+
+
+class _TappedSink:
+    """The stream of outgoing messages."""
+
+    def __init__(self, outgoing: Any, sent: list[JSON]) -> None:
+        self._outgoing = outgoing
+        self._sent = sent
+
+    async def send(self, item: SessionMessage) -> None:
+        """Send a message."""
+        self._sent.append(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
+        await self._outgoing.send(item)
+
+    async def aclose(self) -> None:
+        """Close the stream underneath."""
+        await self._outgoing.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._outgoing.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        ended: bool | None = await self._outgoing.__aexit__(exc_type, exc_val, exc_tb)
         return ended
 
 

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from tests.conformance import runner
 from tests.helpers import comes_true
 from tests.installing import MCP1, node_modules, python_with, required
 
-__all__ = ["EVERYTHING", "SERVERS", "SMALL", "Fixtures", "entry_of", "started"]
+__all__ = ["EVERYTHING", "SERVERS", "SMALL", "Fixtures", "entry_of", "everything_servers", "started"]
 
 HERE: Final = Path(__file__).resolve().parent
 
@@ -63,33 +63,46 @@ def started(place: Path) -> Generator[Fixtures]:
     """
     with required("MCP servers written in Python"):
         python, python1 = python_with(*PYTHON), python_with(MCP1)
-    with required("MCP servers written in TypeScript"):
-        runner.install_packages(runner.HERE)
-        node, packages = runner.node_binary(runner.HERE), node_modules(HERE) / "@modelcontextprotocol"
     folder = _repository(place / "project")
-
-    def script(package: str) -> str:
-        return str(packages / package / "dist" / "index.js")
-
-    everything = script("server-everything")
-    with ExitStack() as stack:
-        urls = {mode: stack.enter_context(_listening([node, everything, mode])) for mode in ("sse", "streamableHttp")}
+    with everything_servers() as everything:
+        node = _node()
         memory = {"MEMORY_FILE_PATH": str(place / "memory.jsonl")}
         specs: list[ServerSpec] = [
             StdioServerSpec("time", python, ("-m", "mcp_server_time", "--local-timezone", "UTC")),
             StdioServerSpec("fetch", python, ("-m", "mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips")),
             StdioServerSpec("git", python, ("-m", "mcp_server_git", "--repository", str(folder))),
-            StdioServerSpec("filesystem", node, (script("server-filesystem"), str(folder))),
-            StdioServerSpec("memory", node, (script("server-memory"),), memory),
-            StdioServerSpec("everything", node, (everything, "stdio")),
-            HttpServerSpec("everything-sse", f"{urls['sse']}/sse", sse=True),
-            HttpServerSpec("everything-http", f"{urls['streamableHttp']}/mcp"),
+            StdioServerSpec("filesystem", node, (_script("server-filesystem"), str(folder))),
+            StdioServerSpec("memory", node, (_script("server-memory"),), memory),
+            *everything.values(),
             *(
                 StdioServerSpec(name, python1 if name == "mcp1" else python, (str(HERE / "small_server.py"), framework))
                 for name, framework in SMALL.items()
             ),
         ]
         yield Fixtures({spec.name: spec for spec in specs}, folder)
+
+
+@contextmanager
+def everything_servers() -> Generator[Mapping[str, ServerSpec]]:
+    """Those in `EVERYTHING`, by their names; those that speak HTTP run until the end."""
+    with required("MCP servers written in TypeScript"):
+        command = [_node(), _script("server-everything")]
+    with _listening([*command, "sse"]) as sse, _listening([*command, "streamableHttp"]) as http:
+        specs: list[ServerSpec] = [
+            StdioServerSpec("everything", command[0], (command[1], "stdio")),
+            HttpServerSpec("everything-sse", f"{sse}/sse", sse=True),
+            HttpServerSpec("everything-http", f"{http}/mcp"),
+        ]
+        yield {spec.name: spec for spec in specs}
+
+
+def _node() -> str:
+    runner.install_packages(runner.HERE)
+    return runner.node_binary(runner.HERE)
+
+
+def _script(package: str) -> str:
+    return str(node_modules(HERE) / "@modelcontextprotocol" / package / "dist" / "index.js")
 
 
 def entry_of(spec: ServerSpec) -> JSON:
