@@ -216,6 +216,8 @@ def _is_content(item: Any) -> bool:
 
 def _is_result(value: JSON) -> bool:
     """Whether all clients can read it; their revisions differ only in what structured content may be."""
+    if not all(is_object(block) and str(block.get("type")) in CONTENT_TYPES for block in value["content"]):
+        return False
     complete = {**value, "structuredContent": None, "resultType": "complete"}
     return result_problem("tools/call", complete) is None
 
