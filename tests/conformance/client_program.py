@@ -4,6 +4,8 @@ The suite runs `python client_program.py URL` with the scenario's name in `MCP_C
 has to know in `MCP_CONFORMANCE_CONTEXT`. Like the bridge, and unlike the clients that the suite is made for, it is not
 told which revision the server speaks: it finds out.
 
+With `MCP_CONFORMANCE_THROUGH=bridge` it does it through a bridge, whose client half is what the suite then observes.
+
 Exit status: 0 it did what was asked; 1 it did not, or refused a server that must be refused.
 """
 
@@ -15,12 +17,13 @@ import os
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+import anyio
 import httpx2
 
 from gaia_bridge.errors import BridgeError
@@ -169,6 +172,29 @@ async def authorization(scenario: str, spec: HttpServerSpec, context: JSON, fold
     return oauth_for(replace(spec, oauth=options), interaction=UnattendedLogin(), folder=folder)
 
 
+@asynccontextmanager
+async def through_bridge(spec: HttpServerSpec) -> AsyncGenerator[HttpServerSpec]:
+    """A bridge that publishes a server over HTTP; how to reach that server through it."""
+    from gaia_bridge.bridge import Bridge
+    from gaia_bridge.inbound.access import AccessPolicy
+    from gaia_bridge.inbound.listener import HttpServer, bind
+    from gaia_bridge.outbound.upstream import Upstream
+
+    host = "127.0.0.1"
+    async with Bridge() as bridge, anyio.create_task_group() as tasks:
+        await bridge.add_upstream(spec, StreamableHttpTransport(spec, bridge.settings.upstream))
+        [upstream] = bridge.sources
+        sockets = bind(host, 0)
+        port: int = sockets[0].getsockname()[1]
+        app = bridge.asgi(AccessPolicy.for_address(host, port))
+        server = HttpServer(app, sockets=sockets, limits=bridge.settings.http, on_shutdown=[bridge.close_streams])
+        await tasks.start(server.run)
+        if isinstance(upstream, Upstream):
+            await upstream.wait_settled()
+        yield HttpServerSpec("bridge", f"http://{host}:{port}/servers/{spec.name}/mcp")
+        server.stop()
+
+
 async def main(url: str, scenario: str, context: JSON) -> None:
     """Do what a scenario asks for.
 
@@ -180,7 +206,11 @@ async def main(url: str, scenario: str, context: JSON) -> None:
         auth = None
         if scenario.startswith("auth/"):
             auth = await authorization(scenario, spec, context, Path(folder))
-        async with connect(StreamableHttpTransport(spec, limits, auth=auth), Role(), limits) as connection:
+        async with AsyncExitStack() as stack:
+            if os.environ.get("MCP_CONFORMANCE_THROUGH") == "bridge":
+                spec = await stack.enter_async_context(through_bridge(spec))
+            transport = StreamableHttpTransport(spec, limits, auth=auth)
+            connection = await stack.enter_async_context(connect(transport, Role(), limits))
             await PLAYS.get(scenario, call_first_tool)(connection, context)
 
 

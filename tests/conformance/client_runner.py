@@ -4,6 +4,8 @@ The suite plays a server for each scenario and observes `client_program.py`. It 
 give up on those that a small machine is slow to start, so each scenario is a run of its own here. A scenario that
 prints a tick although its client failed, or did nothing, fails here: it gets a check `client-exit`.
 
+With `--through`, the client goes through a bridge, and the suite observes the bridge's client half.
+
 What fails and is known to is listed with its reason in `client_expected_failures.toml`. Anything else that fails, and
 anything listed that does not fail, is an error; so is a run in which fewer different checks pass than before.
 
@@ -12,6 +14,7 @@ Exit status: 0 all as expected; 1 not so; 2 the suite could not run.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -63,6 +66,13 @@ RUNS = (
 )
 """`expected` is how many different checks pass at least. Many are made anew for each request, and a client that makes
 more requests is no better for it."""
+
+
+THROUGH = {"0.1.16": 10, "2025-06-18": 3, "2025-11-25": 20, "2026-07-28": 36}
+"""How many different checks pass at least, by run, where the bridge is between the client and the suite. There, the
+client half of the bridge is observed; logins are not, because they are the same code."""
+
+_THROUGH_VARIABLE = "MCP_CONFORMANCE_THROUGH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +154,11 @@ def client_exit(scenario: str, checks: Sequence[Check], log: str) -> Check | Non
     return None
 
 
+def through_a_bridge(runs: Iterable[Run]) -> list[Run]:
+    """The same runs, or those of them that need no login, with what passes of them through a bridge."""
+    return [replace(run, expected=THROUGH[run.name]) for run in runs if run.name in THROUGH]
+
+
 def scenarios_of(node: str, run: Run) -> list[str]:
     """The names of the client scenarios of one run."""
     command = [node, script_of(run), "list", "--client", *_version(run)]
@@ -213,6 +228,8 @@ def run_all(node: str, runs: Sequence[Run], wanted: Sequence[str], folder: Path,
         CannotRunError: The suite gave no verdict.
     """
     todo = [(run, name) for run in runs for name in scenarios_of(node, run) if not wanted or name in wanted]
+    if _THROUGH_VARIABLE in os.environ:
+        todo = [(run, name) for run, name in todo if not name.startswith("auth/")]
     if not todo:
         raise CannotRunError(f"no chosen run has a scenario {' or '.join(wanted)}")
     place = partial(_place, folder)
@@ -255,10 +272,14 @@ def _report(outcome: Outcome, problems: Sequence[str]) -> None:
 @click.option("--scenario", "scenarios", multiple=True, help="Only this scenario, for debugging; repeatable.")
 @click.option("--jobs", type=click.IntRange(1), default=JOBS, show_default=True, help="Scenarios at once.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep the raw results in this new folder.")
-def main(only: tuple[str, ...], scenarios: tuple[str, ...], jobs: int, out: Path | None) -> None:
+@click.option("--through", is_flag=True, help="Through a bridge, without the scenarios that need a login.")
+def main(only: tuple[str, ...], scenarios: tuple[str, ...], jobs: int, out: Path | None, through: bool) -> None:
     """Run the suite, print what is not as expected and exit with the verdict."""
     runs = [run for run in RUNS if not only or run.name in only]
     known = read_known_failures(EXPECTED_FAILURES)
+    if through:
+        os.environ[_THROUGH_VARIABLE] = "bridge"  # the suite hands it on to `client_program.py`
+        runs, known = through_a_bridge(runs), ()
     problems: list[str] = []
     with tempfile.TemporaryDirectory(prefix="conformance-") as temporary:
         try:

@@ -11,10 +11,12 @@ from tests.conformance.client_program import filled_in
 from tests.conformance.client_runner import (
     EXPECTED_FAILURES,
     RUNS,
+    THROUGH,
     KnownFailure,
     client_exit,
     read_known_failures,
     surprises,
+    through_a_bridge,
 )
 from tests.conformance.runner import Check, Outcome
 
@@ -37,6 +39,12 @@ def test_a_list_of_expected_failures_is_read_check_by_check(tmp_path: Path) -> N
     file.write_text('[[failure]]\nrun = "r"\nscenario = "s"\nchecks = ["a", "b"]\nreason = "why"\n', "utf-8")
 
     assert read_known_failures(file) == (KnownFailure("r", "s", "a", "why"), KnownFailure("r", "s", "b", "why"))
+
+
+def test_through_a_bridge_the_runs_are_those_without_a_login_and_expect_what_passes_there() -> None:
+    runs = through_a_bridge(RUNS)
+    assert {run.name: run.expected for run in runs} == THROUGH
+    assert all(run.expected < whole.expected for run in runs for whole in RUNS if run.name == whole.name)
 
 
 def test_an_expected_failure_is_no_surprise_and_any_other_is() -> None:
