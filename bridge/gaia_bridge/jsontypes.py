@@ -1,13 +1,16 @@
-"""JSON values as Python types, and the two questions that type checkers cannot answer by themselves."""
+"""JSON values as Python types, and the questions that type checkers cannot answer by themselves."""
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
-__all__ = ["JSON", "is_array", "is_object"]
+__all__ = ["JSON", "MAX_NESTING", "is_array", "is_object", "is_too_deep"]
 
 JSON = dict[str, Any]
 """A JSON object as plain Python: what crosses the core between the guard and the far side."""
+
+MAX_NESTING: Final = 200
+"""Levels of objects and arrays in what is handed on: readers of JSON stop a little beyond, and writers at 255."""
 
 
 def is_object(value: object) -> TypeGuard[JSON]:
@@ -18,3 +21,19 @@ def is_object(value: object) -> TypeGuard[JSON]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Whether a decoded JSON value is an array."""
     return isinstance(value, list)
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether a JSON value is nested deeper than `MAX_NESTING` levels (F-040). Costs no recursion."""
+    level: list[Any] = [value]
+    for _ in range(MAX_NESTING):
+        below: list[Any] = []
+        for item in level:
+            if is_object(item):
+                below += item.values()
+            elif is_array(item):
+                below += item
+        if not below:
+            return False
+        level = below
+    return any(is_object(item) or is_array(item) for item in level)

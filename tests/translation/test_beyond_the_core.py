@@ -174,3 +174,45 @@ async def test_a_task_leads_back_to_the_server_that_made_it() -> None:
     assert ["tasks/get" in received for received in methods] == [False, True]
     [call] = [item["params"] for item in transports[1].wires[0].received if item["method"] == "tools/call"]
     assert call["task"] == {"ttl": 60_000}
+
+
+def nested(levels: int) -> Any:
+    """An array in an array, and so on."""
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+async def go_deep(wire: Wire) -> None:
+    """A server that answers with what no writer of JSON can write, and says such things of its own accord, too."""
+    while True:
+        request = await wire.next()
+        if request["method"] == "tools/list":
+            wire.answer(request, {"tools": [{"name": "deep", "inputSchema": {"type": "object"}}]})
+            continue
+        wire.notify("notifications/message", {"level": "error", "data": nested(900)})
+        wire.ask("deep", "elicitation/create", {"message": "?", "requestedSchema": {"x": nested(900)}})
+        assert (await wire.next())["error"]["code"] == -32602
+        structured = {"a": nested(request["params"]["arguments"]["levels"])}
+        result: JSON = {"content": [], "structuredContent": structured}
+        wire.answer(request, result)
+
+
+@pytest.mark.requirement("F-040")
+async def test_what_is_nested_too_deeply_to_be_written_is_an_error_of_that_call() -> None:
+    async with publishing(legacy(go_deep, capabilities={"tools": {}})) as (url, _, _):
+        url += "/servers/up0/mcp"
+        async with connect_http(url) as client:
+            await client.initialize("2025-11-25")
+            for levels in (900, 150, 300):
+                params: JSON = {"name": "deep", "arguments": {"levels": levels}}
+                for result in (
+                    (await client.request("tools/call", params))["result"],
+                    (await modern_request(url, "tools/call", params, name="deep"))["result"],
+                ):
+                    if levels == 150:
+                        assert result["structuredContent"] == {"a": nested(levels)}
+                    else:
+                        assert result["isError"] is True
+                        assert "nested deeper than 200 levels" in result["content"][0]["text"]

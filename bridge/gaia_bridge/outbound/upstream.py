@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.conversing import Conversations
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_object, is_too_deep
 from gaia_bridge.model import (
     Change,
     ChangeKind,
@@ -408,6 +408,10 @@ class Upstream:
             self._supervisor.answered()
             raise
         self._supervisor.answered()
+        if is_too_deep(result):
+            raise UpstreamError(
+                f"answered {relay.method} with a result that is nested deeper than {MAX_NESTING} levels"
+            )
         if problem := result_problem(relay.method, result):
             raise UpstreamError(f"answered {relay.method} with a result that MCP does not allow: {problem}")
         return result
@@ -479,11 +483,15 @@ class Upstream:
         Raises:
             ProtocolError: There is nobody to be asked, or the client refused.
         """
+        if is_too_deep(params):
+            raise ProtocolError(INVALID_PARAMS, f"{method} is nested deeper than {MAX_NESTING} levels")
         return await self._relays.answer(method, params, during)
 
     def notified(self, method: str, params: JSON) -> None:
         """A notification came."""
-        if method == LOG_MESSAGE:
+        if is_too_deep(params):
+            logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
+        elif method == LOG_MESSAGE:
             if not self._relays.log(params):
                 self._tell_all(method, params)
         elif method == _ELICITATION_COMPLETE:
