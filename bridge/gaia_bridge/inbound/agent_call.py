@@ -113,8 +113,9 @@ class AgentCall:
         return await asyncio.wrap_future(self._put(method, params).reply)
 
     def finish(self, outcome: Outcome) -> None:
-        """The agent's code ended; called by the runner's thread."""
-        self.outcome = outcome
+        """The agent's code ended; called by the runner's thread. That it was cancelled by us is no outcome."""
+        if not self._cancelled.is_set():
+            self.outcome = outcome
         self._signal()
 
     # The bridge's end: the event loop.

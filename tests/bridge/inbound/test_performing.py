@@ -18,8 +18,10 @@ from gaia_bridge.errors import (
     BusyError,
     RequestCancelledError,
 )
+from gaia_bridge.inbound.agent_call import AgentCall
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
+from gaia_bridge.runtime import Outcome
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.inbound.sources import call, published
 from tests.helpers import PATIENCE, one_tool, wait_in_thread
@@ -85,6 +87,18 @@ async def test_a_call_over_its_deadline_is_an_error_and_its_code_can_know(blocki
         assert result["isError"] is True
         assert text_of(result) == "tool 'work' did not finish within 0.05 s"
         await wait_in_thread(knew.wait)
+
+
+@pytest.mark.anyio
+async def test_how_a_cancelled_call_ended_is_not_what_came_of_it() -> None:
+    call, done = AgentCall(AgentLimits()), Outcome(1)
+    call.cancel("it took too long")
+    call.finish(Outcome(None, asyncio.CancelledError()))
+    assert call.outcome is None, "or its deadline would look like a failure of the agent, if the agent is quick to end"
+    other = AgentCall(AgentLimits())
+    other.finish(done)
+    other.cancel("it is over")
+    assert other.outcome is done
 
 
 @pytest.mark.anyio
