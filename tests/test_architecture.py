@@ -23,6 +23,7 @@ OUR_PACKAGES = ("gaia_bridge", "gaia", "gaia_agents")
 
 LAYERS = {
     # facts
+    "gaia_bridge.chats": 0,
     "gaia_bridge.errors": 0,
     "gaia_bridge.contract": 0,
     "gaia_bridge.jsontypes": 0,
@@ -66,9 +67,12 @@ LAYERS = {
     "gaia_bridge.cli": 6,
     "gaia_bridge.__main__": 7,
     # what an agent author imports
-    "gaia.agents.base.console": 10,
+    "gaia.llm": 9,
+    "gaia.llm.model": 8,
     "gaia.agents.base.tool_schema": 9,
     "gaia.agents.base.tools": 10,
+    "gaia.agents.base.console": 10,
+    "gaia.agents.base.tool_class": 10,
     "gaia.agents.base.agent": 11,
     "gaia.agents.base.api_agent": 12,
     "gaia.agents.base.mcp_agent": 12,

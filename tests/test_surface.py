@@ -24,10 +24,12 @@ SURFACES = {
         "MCPAgent",
         "RequestContext",
         "ResourceNotFoundError",
+        "Tool",
         "ToolError",
         "get_request_context",
         "tool",
     ],
+    "gaia.llm": ["ChatModel", "Reply", "ToolCall", "Usage"],
     "gaia.mcp": [
         "MCPClient",
         "MCPClientManager",

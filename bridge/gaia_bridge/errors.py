@@ -12,6 +12,10 @@
         │   ├── ResourceNotFoundError
         │   └── ClientCapabilityError
         ├── BusyError            all workers and the whole queue of an agent are taken: try again
+        ├── ModelError           the language model gave no usable answer: start or set what it says
+        │   ├── ModelUnreachableError   ModelNotFoundError   ModelCredentialsError
+        │   └── ModelBusyError   ContextOverflowError
+        ├── SessionLimitError    as many chat sessions as there may be: end some
         ├── AnswerError          the client's user declined or cancelled, or the client failed to answer
         └── RequestCancelledError   the client, a deadline or a shutdown ended the request
 
@@ -34,13 +38,20 @@ __all__ = [
     "BusyError",
     "ClientCapabilityError",
     "ConfigError",
+    "ContextOverflowError",
     "ListenError",
+    "ModelBusyError",
+    "ModelCredentialsError",
+    "ModelError",
+    "ModelNotFoundError",
+    "ModelUnreachableError",
     "ProtocolError",
     "PublishError",
     "RequestCancelledError",
     "RequestError",
     "ResourceNotFoundError",
     "ServerUnavailableError",
+    "SessionLimitError",
     "ToolError",
 ]
 
@@ -214,3 +225,62 @@ class RequestCancelledError(RequestError):
     def __init__(self, reason: str = "the client cancelled the request") -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class ModelError(RequestError):
+    """A language model gave no usable answer.
+
+    Args:
+        problem: What happened, as a sentence.
+        hint: What to start, set or change.
+    """
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(f"{problem} {hint}" if hint else problem)
+        self.problem = problem
+        self.hint = hint
+
+
+class ModelUnreachableError(ModelError):
+    """Nothing that speaks the protocol answers at the model server's address."""
+
+
+class ModelNotFoundError(ModelError):
+    """The server is there, but has no such model, or it was not said which."""
+
+
+class ModelCredentialsError(ModelError):
+    """The server wants another key, or does not let this one do it."""
+
+
+class ModelBusyError(ModelError):
+    """The server does not want to be asked so often.
+
+    Args:
+        problem: What happened, as a sentence.
+        hint: What to do.
+        retry_after: Seconds after which it may be asked again, if it said so.
+    """
+
+    def __init__(self, problem: str, hint: str = "", retry_after: float | None = None) -> None:
+        super().__init__(problem, hint)
+        self.retry_after = retry_after
+
+
+class ContextOverflowError(ModelError):
+    """The conversation is longer than the model can read."""
+
+
+class SessionLimitError(RequestError):
+    """There are as many chat sessions as there may be.
+
+    Args:
+        limit: How many that is.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"There are {limit} sessions already, none of them stale. "
+            "Destroy those that are done with, or build the agent with a larger max_sessions."
+        )
+        self.limit = limit

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gaia.agents.base.agent import Agent
 from gaia.agents.base.api_agent import ApiAgent
 from gaia.agents.base.mcp_agent import MCPAgent
+from gaia.agents.base.tool_class import Tool
 from gaia.agents.base.tools import tool
 from gaia_bridge.context import RequestContext, get_request_context
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
@@ -15,6 +16,7 @@ __all__ = [
     "MCPAgent",
     "RequestContext",
     "ResourceNotFoundError",
+    "Tool",
     "ToolError",
     "get_request_context",
     "tool",

@@ -1,0 +1,58 @@
+"""Tools as objects, for what a decorated function cannot say (document 004, "Tool Wrapping")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gaia.agents.base.tool_schema import flat_parameters
+from gaia.agents.base.tools import ToolEntry
+from gaia_bridge.jsontypes import JSON
+
+__all__ = ["Tool"]
+
+
+class Tool:
+    """A tool that an agent is given: `Agent(tools=[WeatherTool()])`. Subclasses override `call`.
+
+    Args:
+        name: What the model calls it: at most 64 characters of `[A-Za-z0-9_-]`.
+        description: What it does, for the model.
+        params: The JSON Schema of its arguments, an object schema; none if not given.
+        annotations: MCP's hints on what it does, such as `{"destructiveHint": True}`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        description: str = "",
+        params: JSON | None = None,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.parameters: JSON = {"type": "object", "properties": {}} if params is None else params
+        self.annotations = dict(annotations or {})
+
+    def call(self, **kwargs: Any) -> Any:
+        """Do the work; may be a coroutine function. A plain one runs in a thread and may block.
+
+        Args:
+            **kwargs: The model's arguments.
+
+        Returns:
+            Text, or anything that JSON can carry.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has to override call()")
+
+    def entry(self) -> ToolEntry:
+        """The tool as a registry holds it."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": flat_parameters(self.parameters),
+            "inputSchema": self.parameters,
+            "annotations": self.annotations,
+            "function": self.call,
+            "atomic": True,
+        }
