@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import sys
-from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from gaia_bridge.outbound.transport import Transport
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["FakeRequest", "Heard", "raw_server", "running", "sdk_server", "text_of", "until"]
+__all__ = ["FakeRequest", "Heard", "no_more_files", "raw_server", "running", "sdk_server", "text_of", "until"]
 
 TESTS = Path(__file__).parent
 
@@ -58,6 +60,19 @@ async def until(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(10):
         while not holds():  # noqa: ASYNC110
             await anyio.sleep(0.002)
+
+
+@contextmanager
+def no_more_files() -> Generator[None]:
+    """Let this process open no further file until the end of the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class Heard:

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from mcp.shared.inbound import find_invalid_x_mcp_header
-from mcp_types import Implementation, InputRequiredResult
+from mcp_types import Implementation, InputRequiredResult, ServerCapabilities
 from mcp_types.methods import (
     SERVER_RESULTS,
     SPEC_CLIENT_METHODS,
@@ -33,6 +33,7 @@ __all__ = [
     "LOG_MESSAGE",
     "answer_problem",
     "definition_problem",
+    "extra_problem",
     "for_legacy",
     "for_legacy_question",
     "implementation",
@@ -188,6 +189,15 @@ def _is_of_an_extension(method: str, result: Mapping[str, Any]) -> bool:
     """Whether a result is none of the core: of an unknown method, of an unknown kind, or a task of 2025-11-25."""
     kind = result.get("resultType", "complete")
     return method not in SPEC_CLIENT_METHODS or kind != "complete" or is_object(result.get("task"))
+
+
+def extra_problem(name: str, declared: Mapping[str, Any]) -> str | None:
+    """Why a capability beyond the core cannot be told to clients, or `None` if it can."""
+    try:
+        ServerCapabilities.model_validate({name: declared}, by_name=False)
+    except ValidationError as error:
+        return _first_problem(error)
+    return None
 
 
 def notification_problem(method: str, params: Mapping[str, Any]) -> str | None:

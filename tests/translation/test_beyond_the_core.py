@@ -9,13 +9,18 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+    SERVER_INFO_META_KEY,
+)
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import SourceState, StdioServerSpec
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
-from tests.conformance.raw_clients import connect_http
+from tests.conformance.raw_clients import connect_http, connect_sse
 from tests.interaction.connecting import DEADLINE, serving
 from tests.outbound_helpers import until
 
@@ -33,6 +38,7 @@ RESULT: JSON = {
     "_meta": {"example.org/m": 1},
 }
 EXTENSIONS: JSON = {"example.org/extension": {"version": 1}}
+TASKS: JSON = {"cancel": {"vendorField": None}, "list": {}, "vendorField": 1}
 
 
 async def say_everything(wire: Wire) -> None:
@@ -96,7 +102,7 @@ async def modern_request(url: str, method: str, params: JSON, *, name: str | Non
 
 def script(era: str) -> Script:
     """A server of an era."""
-    declared: JSON = {"tools": {}, "extensions": EXTENSIONS, "experimental": {"x": {}}, "tasks": {"cancel": {}}}
+    declared: JSON = {"tools": {}, "extensions": EXTENSIONS, "experimental": {"x": {}}, "tasks": TASKS}
     return (modern if era == "modern" else legacy)(say_everything, capabilities=declared)
 
 
@@ -151,10 +157,36 @@ async def test_what_goes_beyond_the_core_is_declared_to_clients(era: str) -> Non
     assert discovered["extensions"] == capabilities["extensions"] == EXTENSIONS
     assert discovered["experimental"] == capabilities["experimental"] == {"x": {}}
     assert "tasks" not in discovered
-    assert capabilities.get("tasks") == ({"cancel": {}} if era == "legacy" else None)
+    assert capabilities.get("tasks") == (TASKS if era == "legacy" else None)
     [call] = [message["params"] for message in server.received if message["method"] == "tools/call"]
     told = call.get("_meta", {}).get(CLIENT_CAPABILITIES_META_KEY)
     assert told == ({"extensions": EXTENSIONS} if era == "modern" else None)
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_client_that_looks_around_on_a_stream_is_told_the_same(era: str) -> None:
+    async with publishing(script(era)) as (url, _, _):
+        async with connect_sse(f"{url}/servers/up0/sse") as client:
+            meta: JSON = {PROTOCOL_VERSION_META_KEY: "2026-07-28", CLIENT_CAPABILITIES_META_KEY: {}}
+            looked = (await client.request("server/discover", {"_meta": meta}))["result"]["capabilities"]
+            initialized = await client.initialize("2025-11-25")
+    capabilities: Any = initialized["capabilities"]
+    assert looked["extensions"] == capabilities["extensions"] == EXTENSIONS
+    assert looked["experimental"] == capabilities["experimental"] == {"x": {}}
+    assert "tasks" not in looked
+    assert capabilities.get("tasks") == (TASKS if era == "legacy" else None)
+
+
+async def test_what_no_client_could_read_is_declared_to_none_and_a_list_of_tasks_only_for_one_server() -> None:
+    odd = legacy(say_everything, capabilities={"tools": {}, "tasks": {"list": 5}, "extensions": {"x/y": 1}})
+    async with publishing(odd, script("legacy")) as (url, _, _):
+        told: dict[str, Any] = {}
+        for path in ("/servers/up0/mcp", "/servers/up1/mcp", "/mcp"):
+            async with connect_http(url + path) as client:
+                told[path] = (await client.initialize("2025-11-25"))["capabilities"]
+    assert not told["/servers/up0/mcp"].keys() & {"tasks", "extensions"}
+    assert told["/servers/up1/mcp"]["tasks"] == TASKS
+    assert told["/mcp"]["tasks"] == {name: value for name, value in TASKS.items() if name != "list"}
 
 
 @pytest.mark.requirement("S-34")
@@ -174,6 +206,23 @@ async def test_a_task_leads_back_to_the_server_that_made_it() -> None:
     assert ["tasks/get" in received for received in methods] == [False, True]
     [call] = [item["params"] for item in transports[1].wires[0].received if item["method"] == "tools/call"]
     assert call["task"] == {"ttl": 60_000}
+
+
+async def make_a_task_with_odd_meta(wire: Wire) -> None:
+    while True:
+        request = await wire.next()
+        if request["method"] == "tools/list":
+            wire.answer(request, {"tools": [TOOL]})
+        else:
+            wire.answer(request, {"task": {"taskId": "t-1"}, "_meta": [1]})
+
+
+async def test_a_result_that_is_none_of_the_core_may_have_any_meta() -> None:
+    async with publishing(legacy(make_a_task_with_odd_meta, capabilities={"tools": {}})) as (url, _, _):
+        params: JSON = {"name": "make", "arguments": {}}
+        answer = await modern_request(f"{url}/servers/up0/mcp", "tools/call", params, name="make")
+    assert answer["result"]["task"] == {"taskId": "t-1"}
+    assert answer["result"]["_meta"].keys() == {SERVER_INFO_META_KEY}
 
 
 def nested(levels: int) -> Any:

@@ -20,7 +20,7 @@ from gaia_bridge.model import SourceKind
 from gaia_bridge.results import is_input_required
 from gaia_bridge.wire import is_modern
 
-__all__ = ["Extras", "Forwarding", "with_public_task"]
+__all__ = ["Forwarding", "extras", "for_era", "with_public_task"]
 
 _TASK: Final = "taskId"
 _TASKS: Final = "tasks/"
@@ -39,36 +39,23 @@ def with_public_task(catalog: Catalog, source: Source, result: JSON) -> JSON:
     return {**result, "task": with_public_task(catalog, source, task)} if is_object(task) else result
 
 
-class Extras:
-    """Capabilities beyond the core, as clients of both eras are told of them.
+def extras(catalog: Catalog) -> JSON:
+    """What the sources declare beyond the core, by kind: `tasks`, `extensions`, `experimental`; the first counts."""
+    declared: JSON = {}
+    for source in catalog.sources:
+        for name, told in source.offer.extras.items():
+            declared[name] = {**told, **declared.get(name, {})}
+    if len(catalog.sources) > 1 and "tasks" in declared:  # a list of tasks has nothing that leads to one of several
+        declared["tasks"] = {name: told for name, told in declared["tasks"].items() if name != "list"}
+    return declared
 
-    Args:
-        catalog: Whose sources declare them.
-    """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-
-    def told(self, *, modern: bool) -> JSON:
-        """What to add to the capabilities of a server. Tasks are one thing before 2026-07-28 and another since."""
-        told: JSON = {}
-        for source in self._catalog.sources:
-            for name, declared in source.offer.extras.items():
-                told[name] = {**declared, **told.get(name, {})}
-        if modern:
-            told.pop("tasks", None)
-        elif _TASKS_EXTENSION in told.get("extensions", {}):
-            told["extensions"] = {key: value for key, value in told["extensions"].items() if key != _TASKS_EXTENSION}
-        return {name: declared for name, declared in told.items() if declared}
-
-    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: add what the SDK leaves out of a handshake."""
-        result: HandlerResult = await call_next(ctx)
-        if ctx.method not in {"initialize", "server/discover"} or not is_object(result):
-            return result
-        extras = self.told(modern=ctx.method == "server/discover")
-        capabilities: Any = result.get("capabilities")
-        return {**result, "capabilities": {**extras, **capabilities}} if extras and is_object(capabilities) else result
+def for_era(declared: JSON, *, modern: bool) -> JSON:
+    """The same as clients of one era are told: tasks are one thing before 2026-07-28, and an extension since."""
+    told = {name: value for name, value in declared.items() if not (modern and name == "tasks")}
+    if not modern and _TASKS_EXTENSION in told.get("extensions", {}):
+        told["extensions"] = {key: value for key, value in told["extensions"].items() if key != _TASKS_EXTENSION}
+    return {name: value for name, value in told.items() if value}
 
 
 class Forwarding:

@@ -7,7 +7,6 @@ is a result at all was looked at where it came from (`wire.result_problem`).
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import wraps
@@ -72,5 +71,7 @@ def _enveloped(result: JSON, envelope: JSON, *, modern: bool) -> JSON:
     if not modern:
         return {key: value for key, value in result.items() if key not in _MODERN_ENVELOPE}
     whole = {key: envelope[key] for key in _MODERN_ENVELOPE if key in envelope} | result
-    metas = [meta for meta in (envelope.get("_meta"), result.get("_meta")) if is_object(meta)]
-    return {**whole, "_meta": dict(ChainMap(*reversed(metas)))} if metas else whole
+    stamp, meta = envelope.get("_meta"), result.get("_meta")
+    if is_object(stamp):  # what is none of the core may hold anything
+        whole["_meta"] = {**stamp, **meta} if is_object(meta) else stamp
+    return whole

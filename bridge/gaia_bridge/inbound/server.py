@@ -18,7 +18,7 @@ from typing import Any, ParamSpec
 import anyio
 from anyio.abc import TaskStatus
 from mcp import MCPError
-from mcp.server.context import CallNext, HandlerResult
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp_types import (
@@ -49,7 +49,7 @@ from gaia_bridge.hops import HOPS_META_KEY, check_hops, marked, new_id
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of, set_log_level
-from gaia_bridge.inbound.forwarding import Extras, Forwarding, with_public_task
+from gaia_bridge.inbound.forwarding import Forwarding, extras, for_era, with_public_task
 from gaia_bridge.inbound.pages import Pager
 from gaia_bridge.inbound.plain import PlainResults, plainly
 from gaia_bridge.jsontypes import is_object
@@ -80,6 +80,8 @@ class EndpointServer(Server[Any]):
     """
 
     available: frozenset[str] = frozenset()
+    extras: JSON = {}
+    """What the sources declare beyond the core: see `forwarding.extras`."""
 
     def serves(self, method: str) -> bool:
         """Whether it knows a method."""
@@ -112,7 +114,10 @@ class EndpointServer(Server[Any]):
             every_change, experimental_capabilities, extensions, protocol_version=protocol_version
         )
         missing = {"tools", "prompts", "resources", "completions", "logging"} - self.available
-        return capabilities.model_copy(update=dict.fromkeys(missing))
+        modern = protocol_version is not None and is_modern(protocol_version)
+        told = ServerCapabilities.model_validate(for_era(self.extras, modern=modern))
+        more = {name: getattr(told, name) for name in told.model_fields_set}
+        return capabilities.model_copy(update={**more, **dict.fromkeys(missing)})
 
 
 def _answering(
@@ -195,6 +200,18 @@ class _NoLoops:
         return await call_next(ctx)
 
 
+def _handshake_with_extras(server: EndpointServer) -> ServerMiddleware[Any]:
+    """Middleware: the SDK's models of the handshake drop extensions, and what they do not know of tasks."""
+
+    async def completed(ctx: Context, call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method != "initialize" or not is_object(result):
+            return result
+        return {**result, "capabilities": {**result["capabilities"], **for_era(server.extras, modern=False)}}
+
+    return completed
+
+
 class Endpoint:
     """A catalog, published.
 
@@ -210,7 +227,6 @@ class Endpoint:
         self.catalog = catalog
         self._settings = settings
         self._changes = ChangeFanout(catalog, settings.subscriptions)
-        self._extras = Extras(catalog)
         self.server = self._make_server(audience)
         self._introduce()
         catalog.listen(self._on_change)
@@ -253,8 +269,8 @@ class Endpoint:
         if "opentelemetry.sdk" not in sys.modules:
             server.middleware.clear()
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
-        server.middleware += [_NoLoops(self.check), _one_handshake, self._extras, _SealedState(audience)]
-        server.middleware += [PlainResults(), forwarding]
+        server.middleware += [_NoLoops(self.check), _one_handshake, _handshake_with_extras(server)]
+        server.middleware += [_SealedState(audience), PlainResults(), forwarding]
         return server
 
     def _on_change(self, change: Change) -> None:
@@ -265,6 +281,7 @@ class Endpoint:
     def _introduce(self) -> None:
         self.server.introduce(self.catalog.info)
         self.server.available = self.catalog.capabilities
+        self.server.extras = extras(self.catalog)
 
     def _lists(self, kind: str) -> Callable[[Context, PaginatedRequestParams | None], Awaitable[Any]]:
         method, field = LIST_FIELDS[kind]

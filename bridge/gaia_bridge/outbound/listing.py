@@ -16,7 +16,7 @@ from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, ServerInfo, ServerOptions
 from gaia_bridge.outbound.client import Greeting
 from gaia_bridge.schema import reference_problem, shape_problem
-from gaia_bridge.wire import definition_problem, info_problem, normalised_tool
+from gaia_bridge.wire import definition_problem, extra_problem, info_problem, normalised_tool
 
 __all__ = [
     "CAPABILITIES",
@@ -101,7 +101,11 @@ def introduced(name: str, greeting: Greeting) -> Offer:
     if info_problem(info) is not None:
         info = replace(info, icons=(), website_url=None)
     declared = frozenset(item for item in CAPABILITIES if greeting.capabilities.get(item) is not None)
-    extras = {item: more for item in EXTRAS if is_object(more := greeting.capabilities.get(item))}
+    extras = {
+        item: more
+        for item in EXTRAS
+        if is_object(more := greeting.capabilities.get(item)) and extra_problem(item, more) is None
+    }
     if greeting.modern:
         extras.pop("tasks", None)  # which are an extension since
     return Offer(info=info, capabilities=declared, extras=extras)

@@ -226,7 +226,7 @@ class Relays:
         modern = connection.greeting.modern
         await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
-        if relay.can_be_asked_something and not modern:
+        if self.asks and relay.can_be_asked_something and not modern:
             await self._turn(relay)
         self._in_flight[number] = relay
         try:
@@ -302,7 +302,7 @@ class Relays:
         self._queue.append(relay)
         try:
             with anyio.move_on_after(self._patience):
-                while self.asks and not (self._queue[0] is relay and self._would_be_clear(relay)):
+                while not (self._queue[0] is relay and self._would_be_clear(relay)):
                     await self._next_change()
                 return
         finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import errno
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Generator
@@ -25,7 +24,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ChangeKind, ServerOptions, SourceState, StdioServerSpec
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
-from tests.outbound_helpers import FakeRequest, Heard, raw_server, running, text_of, until
+from tests.outbound_helpers import FakeRequest, Heard, no_more_files, raw_server, running, text_of, until
 from tests.requirements import REQUIREMENTS
 from tests.test_requirements import marked_rows
 
@@ -118,18 +117,6 @@ async def test_a_program_that_is_not_there_is_looked_for_once() -> None:
     async with running(StdioServerSpec("up", "no-such-program"), LIMITS) as upstream:
         assert (upstream.status.state, upstream.details["starts"]) == (SourceState.FAILED, 1)
         assert "'no-such-program': No such file or directory" in await say(upstream, "pid")
-
-
-@contextmanager
-def no_more_files() -> Generator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @contextmanager

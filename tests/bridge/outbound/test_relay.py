@@ -266,16 +266,7 @@ class Holding(Connection):
         self.began: list[str] = []
         self.release: dict[str, anyio.Event] = {}
 
-    async def request(
-        self,
-        method: str,
-        params: JSON | None = None,
-        *,
-        on_progress: OnProgress | None = None,
-        deadline: Deadline | None = None,
-        rounds: bool = True,
-        number: int | None = None,
-    ) -> JSON:
+    async def request(self, method: str, params: JSON | None = None, **_: Any) -> JSON:
         name: str = (params or {})["name"]
         self.began.append(name)
         self.release[name] = anyio.Event()

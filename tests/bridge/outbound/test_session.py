@@ -16,6 +16,7 @@ from gaia_bridge.outbound.client import Era
 from gaia_bridge.outbound.session import Session
 from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
+from tests.outbound_helpers import FakeRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -380,3 +381,41 @@ async def test_cancelling_everything_closes_the_link() -> None:
     await asyncio.wait(own)
     assert server.open == 0
     await made.close()
+
+
+class Asked(FakeRequest):
+    """A request whose client answers every form, on whose behalf another is made."""
+
+    def __init__(self) -> None:
+        super().__init__({"progressToken": 1})
+        self.client_capabilities = {"elicitation": {"form": {}}}
+
+    def next_round(self, responses: JSON, state: str | None) -> Asked:
+        again = Asked()
+        again.modern, again.input_responses, again.request_state = True, responses, state
+        return again
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        return {"action": "accept", "content": {"asked": params["message"]}}
+
+
+async def ask_in_rounds(wire: Wire, request: JSON) -> Any:
+    """A server of 2026-07-28 that asks twice, and answers with what it was told."""
+    if request["method"] != "tools/call":
+        return await modern(wire, request)
+    answers, state = request["params"].get("inputResponses"), request["params"].get("requestState", "")
+    if len(state) < 2:
+        form: JSON = {"message": f"{len(state) + 1}?", "requestedSchema": {"type": "object", "properties": {}}}
+        question: JSON = {"method": "elicitation/create", "params": form}
+        return {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": state + "x"}
+    return {"resultType": "complete", "content": [], "structuredContent": {"told": answers}}
+
+
+async def test_a_request_on_behalf_of_another_plays_the_rounds_of_a_modern_server() -> None:
+    async with session(ask_in_rounds, era=Era.MODERN) as (made, server):
+        await made.open()
+        await made.initialize(HELLO)
+        result = await made.relay("tools/call", {"name": "t", "arguments": {}}, Asked())
+    assert result["structuredContent"]["told"] == {"q": {"action": "accept", "content": {"asked": "2?"}}}
+    calls = [message for wire in server.wires for message in wire.requests if message["method"] == "tools/call"]
+    assert [call["params"].get("requestState") for call in calls] == [None, "x", "xx"]

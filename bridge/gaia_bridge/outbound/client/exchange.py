@@ -82,8 +82,7 @@ class Exchange:
         self._reason = ""
         self._numbers = itertools.count(1)
         self._watched: dict[int, _Watch] = {}
-        self._clocks: set[_Clock] = set()
-        self._answers = 0
+        self._clocks: dict[int, _Clock] = {}
         self._questions = Questions(role, self.declared, limits, self._send, self._answering)
 
     @property
@@ -147,8 +146,7 @@ class Exchange:
             params = passed(params, self._role.id)
         if params is not None:
             message["params"] = params
-        clock = _Clock(deadline)
-        self._clocks.add(clock)
+        clock = self._clocks[number] = _Clock(deadline)
         try:
             with clock.scope:
                 if on_progress is None:
@@ -156,7 +154,7 @@ class Exchange:
                 watch = self._watched[number] = _Watch(on_progress, clock, self._limits.notes)
                 return _result_of(method, await watch.request(link, message, headers))
         finally:
-            self._clocks.discard(clock)
+            del self._clocks[number]
             self._watched.pop(number, None)
         raise RequestTimeoutError(method, clock.seconds)
 
@@ -219,18 +217,20 @@ class Exchange:
             logger.exception("%s: telling of %s failed", self._role.server, printable(news, 200))
 
     @contextmanager
-    def _answering(self) -> Generator[None]:
-        """The server waits for us, so that it need not give a sign of life; every request is still capped."""
-        self._answers += 1
-        for clock in self._clocks:
+    def _answering(self, during: int | None) -> Generator[None]:
+        """The server waits for us, so that the request it asks for need not give a sign of life; it is still capped.
+
+        Where the wire does not tell which that is, it may be any, and the server may do one thing at a time.
+        """
+        asking = None if during is None else self._clocks.get(during)
+        held = list(self._clocks.values()) if asking is None else [asking]
+        for clock in held:
             clock.hold()
         try:
             yield
         finally:
-            self._answers -= 1
-            if not self._answers:
-                for clock in self._clocks:
-                    clock.restart()
+            for clock in held:
+                clock.release()
 
     def _progress(self, params: JSON) -> None:
         token, progress = params.get(_TOKEN), _number(params.get("progress"))
@@ -264,15 +264,23 @@ class _Clock:
         now = anyio.current_time()
         self._deadline = deadline
         self._cap_at = now + deadline.cap
+        self._holds = 0
         self.scope = anyio.CancelScope(deadline=min(now + deadline.idle, self._cap_at))
 
     def restart(self) -> None:
         """There was a sign of life."""
-        self.scope.deadline = min(anyio.current_time() + self._deadline.idle, self._cap_at)
+        if not self._holds:
+            self.scope.deadline = min(anyio.current_time() + self._deadline.idle, self._cap_at)
 
     def hold(self) -> None:
-        """No sign of life is expected until `restart`."""
+        """No sign of life is expected until `release`, which goes with each `hold`."""
+        self._holds += 1
         self.scope.deadline = self._cap_at
+
+    def release(self) -> None:
+        """A sign of life is expected again, from now on."""
+        self._holds -= 1
+        self.restart()
 
     @property
     def seconds(self) -> float:

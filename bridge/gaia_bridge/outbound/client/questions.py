@@ -65,7 +65,8 @@ class Questions:
         declared: The capabilities that the server was told of.
         limits: How many may be open.
         send: Sends a response.
-        waits: Entered while the server waits for us, as long as that is.
+        waits: Entered while the server waits for us, as long as that is; told the request that it waits for, where the
+            wire tells.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Questions:
         declared: Mapping[str, Any],
         limits: UpstreamLimits,
         send: Callable[[JSON], Awaitable[None]],
-        waits: Callable[[], AbstractContextManager[None]],
+        waits: Callable[[int | None], AbstractContextManager[None]],
     ) -> None:
         self._role = role
         self._declared = declared
@@ -119,7 +120,7 @@ class Questions:
     ) -> None:
         reply: JSON | None = None
         try:
-            with scope, self._waits():
+            with scope, self._waits(during):
                 reply = await self._worked_out(method, params, during)
             self._open[number] = None  # what is being sent cannot be withdrawn
             if reply is not None:

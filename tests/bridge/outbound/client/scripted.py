@@ -85,10 +85,10 @@ class Wire:
         message: JSON = {"jsonrpc": "2.0", "method": method}
         self._receiver.message(message if params is None else message | {"params": params}, during)
 
-    def ask(self, number: Any, method: str, params: JSON | None = None) -> None:
+    def ask(self, number: Any, method: str, params: JSON | None = None, during: int | None = None) -> None:
         """Send a request."""
         message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
-        self._receiver.message(message if params is None else message | {"params": params}, None)
+        self._receiver.message(message if params is None else message | {"params": params}, during)
 
     def progress(self, request: JSON, progress: Any, **fields: Any) -> None:
         """Report progress of a request."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from gaia_bridge.outbound.transport import LaunchError, UpstreamError
 from gaia_bridge.outbound.transports.process import child_environment, exit_text
 from tests.children import child, do, launched, liveness
 from tests.helpers import PATIENCE
+from tests.outbound_helpers import no_more_files
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
@@ -245,18 +243,6 @@ async def test_what_cannot_be_launched_is_told_without_its_arguments(spec: Stdio
     assert complaint in str(error.value)
     assert "hunter2" not in str(error.value)
     assert "pwned" not in os.listdir()
-
-
-@contextmanager
-def no_more_files() -> Generator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.requirement("F-048")

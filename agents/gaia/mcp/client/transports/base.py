@@ -6,6 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import anyio.to_thread
+
+from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
+from gaia_bridge.jsontypes import is_object
+
 __all__ = ["MCPTransport", "OnNotification"]
 
 OnNotification = Callable[[str, dict[str, Any]], None]
@@ -60,6 +65,8 @@ class MCPTransport(ABC):
     async def relay(self, method: str, params: dict[str, Any], request: Any) -> dict[str, Any]:
         """Make a request on behalf of another, whose client hears of its progress and answers its questions.
 
+        As it stands, it is made in a thread, and nobody hears of anything but its result.
+
         Args:
             method: The JSON-RPC method.
             params: Its parameters.
@@ -69,7 +76,18 @@ class MCPTransport(ABC):
             ProtocolError: The server answered with a JSON-RPC error.
             RequestError: It did not answer as it should.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not pass requests on")
+        try:
+            response = await anyio.to_thread.run_sync(self.send_request, method, params, abandon_on_cancel=True)
+        except (RuntimeError, TimeoutError) as failure:
+            raise ToolError(str(failure)) from failure
+        error, result = response.get("error"), response.get("result")
+        if is_object(error):
+            code = error.get("code")
+            code = code if isinstance(code, int) else INTERNAL_ERROR
+            raise ProtocolError(code, str(error.get("message")), error.get("data"))
+        if not is_object(result):
+            raise ToolError(f"the server answered {method} with neither a result nor an error")
+        return result
 
     def send_notification(self, method: str, params: dict[str, Any] | None = None) -> None:  # noqa: B027 - optional
         """Send a notification, such as `notifications/initialized`. As it stands, it goes nowhere.

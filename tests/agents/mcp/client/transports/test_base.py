@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
+import anyio
 import pytest
 
 from gaia.mcp.client import MCPClient
 from gaia.mcp.client.transports.base import MCPTransport
+from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
+from tests.client_helpers import PATIENCE, FakeTransport
+from tests.outbound_helpers import FakeRequest
 
 Dict = dict
 
@@ -56,3 +61,68 @@ def test_each_of_the_four_methods_is_needed(missing: str) -> None:
     incomplete: type[Any] = type("Incomplete", (MCPTransport,), complete)
     with pytest.raises(TypeError, match=missing):
         incomplete()
+
+
+def relayed(transport: MCPTransport, name: str) -> dict[str, Any]:
+    """The result of a tool call that is made on behalf of another request."""
+    return anyio.run(transport.relay, "tools/call", {"name": name}, FakeRequest())
+
+
+def test_a_request_on_behalf_of_another_is_one_of_its_own_where_the_transport_knows_no_better() -> None:
+    transport = FakeTransport(quiet={"result": {"content": []}})
+    assert relayed(transport, "quiet") == {"content": []}
+    assert transport.requests == [("tools/call", {"name": "quiet"})]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message", "data"),
+    [
+        (
+            {"code": -31999, "message": "not today", "data": {"until": "monday"}},
+            -31999,
+            "not today",
+            {"until": "monday"},
+        ),
+        ({"message": "no code"}, INTERNAL_ERROR, "no code", None),
+    ],
+)
+def test_an_error_in_answer_to_it_stays_one(error: dict[str, Any], code: int, message: str, data: Any) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        relayed(FakeTransport(odd={"error": error}), "odd")
+    assert (caught.value.code, caught.value.message, caught.value.data) == (code, message, data)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (RuntimeError("far is not connected"), "^far is not connected$"),
+        (TimeoutError("no answer within 5 s"), "^no answer within 5 s$"),
+        ({"result": None}, "^the server answered tools/call with neither a result nor an error$"),
+        ({"error": "no"}, "^the server answered tools/call with neither a result nor an error$"),
+    ],
+)
+def test_no_answer_to_it_is_told_to_the_model(answer: Any, told: str) -> None:
+    with pytest.raises(ToolError, match=told):
+        relayed(FakeTransport(odd=answer), "odd")
+
+
+def test_it_does_not_hold_the_event_loop_up_and_is_not_waited_for_once_it_is_cancelled() -> None:
+    began, answered = threading.Event(), threading.Event()
+
+    class Slow(FakeTransport):
+        def send_request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+            began.set()
+            assert answered.wait(PATIENCE)
+            return super().send_request(method, params)
+
+    async def cancelled() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(Slow().relay, "tools/call", {"name": "slow"}, FakeRequest())
+            while not began.is_set():  # noqa: ASYNC110 - set by a thread
+                await anyio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+
+    try:
+        anyio.run(cancelled)
+    finally:
+        answered.set()
