@@ -37,6 +37,7 @@ LAYERS = {
     "gaia_bridge.hops": 1,
     "gaia_bridge.lineage": 1,
     "gaia_bridge.local_agents": 1,
+    "gaia_bridge.loops": 1,
     "gaia_bridge.names": 1,
     "gaia_bridge.outputs": 1,
     "gaia_bridge.publishing": 1,

@@ -27,6 +27,7 @@ from typing import Any, Final, Self, TypeVar
 
 import anyio
 
+from gaia_bridge.loops import say_asyncio
 from gaia_bridge.settings import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
 
 __all__ = ["BACKGROUND", "BackgroundLoop", "Lease"]
@@ -226,6 +227,7 @@ class _LoopThread:
 
     async def _serve(self) -> None:
         ending = asyncio.Event()
+        say_asyncio()
         self._running.set_result((asyncio.get_running_loop(), ending))
         await ending.wait()
 

@@ -31,6 +31,7 @@ from gaia_bridge.inbound.http import HttpEndpoint, make_app
 from gaia_bridge.inbound.server import Endpoint
 from gaia_bridge.inbound.stdio import ClaimedStdio, serve_stdio
 from gaia_bridge.local_agents import LOCAL_AGENTS
+from gaia_bridge.loops import say_asyncio
 from gaia_bridge.model import AgentServerSpec, LeftOut, NamingPolicy, ServerInfo, ServerSpec, SourceKind
 from gaia_bridge.outbound.catalog_cache import CatalogCache, default_cache_folder
 from gaia_bridge.outbound.reaching import Pace
@@ -98,6 +99,7 @@ class Bridge:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
+            stack.callback(say_asyncio())
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(self._tasks.cancel_scope.cancel)
             self._everything = Catalog(_INFO, self._names)
