@@ -175,7 +175,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "S2-20": planned(CHAT, "tool_search_regex searches names and descriptions and loads what it finds."),
     "S2-21": planned(CHAT, "Tools found by a search are offered in the same turn."),
     "S2-22": planned(CHAT, "Calling a registered tool that is not loaded loads and runs it."),
-    "S2-23": planned(CHAT, "Bad search arguments are answered as data, never with an exception."),
+    "S2-23": covered("Bad search arguments are answered as data, never with an exception."),
     "S2-24": planned(CHAT, "Own tools run here, the others at their server."),
     "S2-25": planned(CHAT, "A new session has a context of its own and is announced."),
     "S2-26": planned(CHAT, "Destroying a session is announced; an unknown one is not."),

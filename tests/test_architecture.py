@@ -47,6 +47,7 @@ LAYERS = {
     "gaia_bridge.schema": 1,
     "gaia_bridge.settings": 1,
     "gaia_bridge.text": 1,
+    "gaia_bridge.tool_search": 1,
     "gaia_bridge.wire": 1,
     # threads and the loop
     "gaia_bridge.background": 2,
@@ -108,7 +109,7 @@ OWNERS = {
     "filelock": ("gaia_bridge.config.writing", "gaia_bridge.outbound.oauth.store"),
     "h11": ("gaia_bridge.inbound.listener",),
     "httpx2": ("gaia_bridge.outbound.*",),
-    "jsonschema_rs": ("gaia_bridge.schema",),
+    "jsonschema_rs": ("gaia_bridge.schema", "gaia_bridge.tool_search.patterns"),
     "mcp": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
     "mcp_types": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
     "opentelemetry": ("gaia_bridge.outbound.tracing",),
