@@ -75,6 +75,7 @@ LAYERS = {
     "gaia.agents.base.tools": 10,
     "gaia.agents.base.console": 10,
     "gaia.agents.base.tool_class": 10,
+    "gaia.agents.chat": 10,
     "gaia.agents.base.agent": 11,
     "gaia.agents.base.api_agent": 12,
     "gaia.agents.base.mcp_agent": 12,
