@@ -75,7 +75,7 @@ LAYERS = {
     "gaia.agents.base.tools": 10,
     "gaia.agents.base.console": 10,
     "gaia.agents.base.tool_class": 10,
-    "gaia.agents.chat": 10,
+    "gaia.agents.chat": 11,
     "gaia.agents.base.agent": 11,
     "gaia.agents.base.api_agent": 12,
     "gaia.agents.base.mcp_agent": 12,
@@ -115,6 +115,7 @@ OWNERS = {
     "mcp_types": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
     "opentelemetry": ("gaia_bridge.outbound.tracing",),
     "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.naming"),
+    "sqlite3": ("gaia.agents.chat.store",),
     "sse_starlette": ("gaia_bridge.inbound.listener",),
     "starlette": (
         "gaia_bridge.bridge",
