@@ -96,7 +96,12 @@ class Lease:
         """Whether the loop is there: it is not after a fork, nor at the very end of the process."""
         return self._thread.is_alive()
 
-    def run(self, function: Callable[[], Coroutine[Any, Any, T]], timeout: float | None = None) -> T:
+    def run(
+        self,
+        function: Callable[[], Coroutine[Any, Any, T]],
+        timeout: float | None = None,
+        check: Callable[[], object] | None = None,
+    ) -> T:
         """Run a coroutine on the loop and wait for it.
 
         Whatever ends the waiting early, such as Ctrl-C, cancels the coroutine.
@@ -104,6 +109,7 @@ class Lease:
         Args:
             function: Returns the coroutine.
             timeout: Seconds to wait; without a limit if `None`.
+            check: Called every now and then while it is waited for; what it raises ends the waiting.
 
         Returns:
             What the coroutine returned.
@@ -116,7 +122,7 @@ class Lease:
             raise RuntimeError("this blocks, and was called on the background loop, which it would wait for")
         future = self.start(function)
         try:
-            return _result(future, timeout)
+            return _result(future, timeout, check)
         except CancelledError:
             raise RuntimeError(_GONE) from None
         finally:
@@ -152,7 +158,7 @@ class Lease:
         self.release()
 
 
-def _result(future: Future[T], timeout: float | None) -> T:
+def _result(future: Future[T], timeout: float | None, check: Callable[[], object] | None) -> T:
     remaining = math.inf if timeout is None else timeout
     deadline = time.monotonic() + remaining
     while True:
@@ -161,6 +167,8 @@ def _result(future: Future[T], timeout: float | None) -> T:
         except TimeoutError:
             if future.done():
                 raise  # the coroutine's own
+        if check is not None:
+            check()
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise TimeoutError(f"there was no result within {timeout:g} s") from None

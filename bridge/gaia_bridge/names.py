@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gaia_bridge.model import NamingPolicy, SourceKind
 
-__all__ = ["MAX_NAME", "SourceName", "assign_names", "is_source_name", "qualified_name"]
+__all__ = ["MAX_NAME", "SourceName", "assign_names", "fitting_name", "is_source_name", "qualified_name"]
 
 MAX_NAME = 64
 """Characters of a qualified name."""
@@ -42,6 +42,11 @@ def qualified_name(item: SourceName, policy: NamingPolicy) -> str:
     if policy is NamingPolicy.GAIA:
         return _fit(f"mcp_{item.source}_{item.name}", item)
     return _fit(f"{item.source}__{item.name}", item)
+
+
+def fitting_name(name: str) -> str:
+    """The name as model providers accept it: unchanged if it fits, else with a hash at its end."""
+    return _fit(name, SourceName("", SourceKind.AGENT, name))
 
 
 def assign_names(items: Iterable[SourceName], policy: NamingPolicy) -> tuple[dict[str, SourceName], list[SourceName]]:

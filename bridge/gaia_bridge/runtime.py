@@ -17,7 +17,7 @@ from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -27,6 +27,8 @@ from gaia_bridge.errors import BusyError
 __all__ = ["AgentRunner", "Job", "LoopHandle", "Outcome"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,20 @@ class LoopHandle:
         """Run `callback` on the loop, soon, from any thread. A loop that is gone has nobody left to tell."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
+
+    async def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on this loop, and wait for it on another; cancelling the waiting cancels it.
+
+        Raises:
+            RuntimeError: The loop is gone.
+        """
+        coroutine = function()
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:
+            coroutine.close()
+            raise
+        return await asyncio.wrap_future(future)
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Callable[[], None]:
         """Run `callback` in `seconds`; returns a function that calls it off. Only on the loop's own thread."""

@@ -143,7 +143,7 @@ def test_an_option_that_no_base_knows_is_refused_by_name() -> None:
     class MisspeltAgent(Agent):
         pass
 
-    with pytest.raises(TypeError, match="MisspeltAgent does not know silentmode; Agent takes silent_mode and debug"):
+    with pytest.raises(TypeError, match="MisspeltAgent does not know silentmode; no base class takes it"):
         MisspeltAgent(silentmode=True)
 
 
@@ -207,7 +207,10 @@ def test_the_system_prompt_lists_tools_without_repeating_the_server() -> None:
     assert agent.system_prompt == (
         "You help.\n\nTools:\n"
         "- count_words(text: string, limit?: integer): Count the words of a text.\n"
-        "- mcp_acer_launch(): launch is a tool"
+        "- mcp_acer_launch(): launch is a tool\n\n"
+        "Tools of MCP servers have long names. Call them by their names exactly as listed; when you speak of one to "
+        "the user, use what stands behind it:\n"
+        "- mcp_acer_launch: launch (acer)"
     )
     assert agent.tool_registry["mcp_acer_launch"]["description"] == "[MCP:acer] launch is a tool"
 

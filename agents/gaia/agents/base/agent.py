@@ -1,11 +1,26 @@
-"""The base of all agents: a system prompt, a console and tools. Building one needs no model and no network."""
+"""The base of all agents: a system prompt, a console, tools, and conversations. Building one needs no model yet."""
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
-from gaia.agents.base.tools import ToolRegistry, describe_tools
+from gaia.agents.base.tool_class import Tool
+from gaia.agents.base.tools import ToolEntry, ToolRegistry, tool_entry
+from gaia.agents.chat.limits import DEFAULT_SESSION, ChatLimits
+from gaia.agents.chat.options import ChatOptions
+from gaia.agents.chat.prompting import compose, is_deferred
+from gaia.agents.chat.requests import AgentHooks, TurnRequest
+from gaia_bridge.jsontypes import JSON
+
+if TYPE_CHECKING:
+    from gaia.agents.chat.engine import ChatEngine
+    from gaia.agents.chat.sessions import AgentSession
+    from gaia.llm.model import ChatModel
+    from gaia_bridge.chats import ChatRequest, Reply
 
 __all__ = ["Agent"]
 
@@ -28,6 +43,11 @@ class Agent:
                     '''Tell tomorrow's weather.'''
                     return self.look_up(city)
 
+        print(WeatherAgent().run("Do I need an umbrella in Graz?"))
+
+    `run`, `stream` and `chat` are one loop: the model answers, its tool calls are run, it is told what came of them,
+    until it has no more calls. Failures of tools are told to the model; failures of the model are a `ModelError`.
+
     Mixins may stand before or behind `Agent` among the bases: options that `Agent` does not know go on to the next
     class. When a mixin behind it is initialised, `silent_mode`, `debug`, `console` and `tool_registry` are there;
     the agent's own tools are registered afterwards.
@@ -35,10 +55,25 @@ class Agent:
     Args:
         silent_mode: Print nothing, unless `_create_console` is overridden.
         debug: Whether whoever builds the agent wants to see what it does.
+        model: The model's name, or anything of the shape of `gaia.llm.ChatModel`.
+        base_url: Where the model's server is; by default as the environment says, else a local server.
+        api_key: What it wants to see; by default as the environment says.
+        tools: More tools: `Tool` objects, or functions as for `tool`.
+        system_prompt: Who the agent is, where `_get_system_prompt` is not overridden.
+        agent_type: What kind of agent it is, for whoever wants to tell several apart.
+        max_steps: Answers of the model in one turn; then it is asked to come to an end.
+        deferred_tools: Whether the model searches for its tools, however few they are (document 002).
+        tool_threshold: From how many tools on it does so.
+        ranked_search: Whether it is given a search by words, too (`tool_search`).
+        confirm_destructive: Whether a person is asked before a tool runs that says that it may destroy something.
+        session_timeout: Seconds without activity after which a session is stale.
+        max_sessions: How many sessions there may be.
+        session_file: Where sessions are kept that outlive the process (SQLite).
+        chat_limits: Deadlines and bounds of conversations.
         **kwargs: Options of mixins.
 
     Raises:
-        TypeError: An option that no base class knows.
+        TypeError: An option that no base class knows, or a tool that is none.
     """
 
     console: Console
@@ -46,36 +81,229 @@ class Agent:
     tool_registry: ToolRegistry
     """The tools that this agent's model may call."""
 
-    def __init__(self, *, silent_mode: bool = False, debug: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        silent_mode: bool = False,
+        debug: bool = False,
+        model: ChatModel | str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        system_prompt: str = "",
+        agent_type: str = "",
+        max_steps: int | None = None,
+        deferred_tools: bool = False,
+        tool_threshold: int = 15,
+        ranked_search: bool = False,
+        confirm_destructive: bool = True,
+        session_timeout: float = 3_600,
+        max_sessions: int = 1_000,
+        session_file: Path | str | None = None,
+        chat_limits: ChatLimits | None = None,
+        **kwargs: Any,
+    ) -> None:
         self.silent_mode = silent_mode
         self.debug = debug
+        self.agent_type = agent_type
+        self._chat_options = ChatOptions(
+            model,
+            base_url,
+            api_key,
+            max_steps,
+            deferred_tools,
+            tool_threshold,
+            ranked_search,
+            confirm_destructive,
+            session_timeout,
+            max_sessions,
+            session_file,
+            chat_limits or ChatLimits(),
+        )
+        self._given_prompt = system_prompt
+        self._own_prompt: str | None = None
         self.tool_registry = ToolRegistry(type(self).__name__)
         self.console = self._create_console()
-        self._system_prompt: str | None = None
+        self._engine: ChatEngine | None = None
+        self._making_engine = threading.Lock()
         if kwargs and getattr(super().__init__, "__objclass__", None) is object:
             unknown = ", ".join(sorted(kwargs))
-            raise TypeError(f"{type(self).__name__} does not know {unknown}; Agent takes silent_mode and debug")
+            raise TypeError(f"{type(self).__name__} does not know {unknown}; no base class takes it (see help(Agent))")
         super().__init__(**kwargs)
         with self.tool_registry.filling():
             self._register_tools()
+        for tool in tools:
+            self.tool_registry.register(_entry_of(tool))
+
+    # Conversation
+
+    def run(self, prompt: str, *, session_id: str = DEFAULT_SESSION, max_steps: int | None = None) -> str:
+        """Let the agent work on something, and wait for its answer.
+
+        Args:
+            prompt: What it is asked or told.
+            session_id: Which conversation this continues; `clear_session_history` begins it anew.
+            max_steps: As for the agent, for this turn.
+
+        Returns:
+            The answer.
+
+        Raises:
+            ModelError: The model gave none; says what to start or set. The conversation is as it was before.
+        """
+        return self._chat.run(TurnRequest.of(prompt, session_id, True, max_steps)).text
+
+    def process_query(self, prompt: str, *, session_id: str = DEFAULT_SESSION, max_steps: int | None = None) -> str:
+        """Another name of `run`, for callers who know GAIA (C27)."""
+        return self.run(prompt, session_id=session_id, max_steps=max_steps)
+
+    def stream(self, prompt: str, *, session_id: str = DEFAULT_SESSION, max_steps: int | None = None) -> Generator[str]:
+        """As `run`, but yield the text in pieces, as it comes. Whoever stops reading ends the turn.
+
+        Raises:
+            ModelError: The model gave no answer.
+        """
+        return self._chat.stream(TurnRequest.of(prompt, session_id, True, max_steps))
+
+    async def chat(
+        self,
+        user_input: str,
+        session_id: str = DEFAULT_SESSION,
+        create_if_missing: bool = True,
+        *,
+        max_steps: int | None = None,
+    ) -> str:
+        """As `run`, without blocking the event loop (document 002). Works on any event loop.
+
+        Args:
+            user_input: What the agent is asked or told.
+            session_id: Which conversation this continues.
+            create_if_missing: Whether there may be no such session yet.
+            max_steps: As for the agent, for this turn.
+
+        Raises:
+            ValueError: There is no such session, and `create_if_missing` is false.
+            ModelError: The model gave no answer.
+        """
+        return (await self._chat.chat(TurnRequest.of(user_input, session_id, create_if_missing, max_steps))).text
+
+    def answer_chat(self, request: ChatRequest) -> AsyncGenerator[str | Reply]:
+        """Answer a client of the bridge; see `gaia_bridge.chats.AnswersChats`."""
+        return self._chat.answer(request)
+
+    def close(self) -> None:
+        """End what conversations hold: connections to the model, threads, the session file. Optional."""
+        if self._engine is not None:
+            self._engine.close()
+
+    # Sessions
+
+    def create_session(
+        self, session_id: str, system_message: str | None = None, metadata: dict[str, Any] | None = None
+    ) -> AgentSession:
+        """Make a conversation with a history and loaded tools of its own (document 002, "Session handling").
+
+        Args:
+            session_id: What it is called. If there is one already, it is kept, and given what is given here.
+            system_message: Said to the model instead of the agent's own prompt.
+            metadata: Whatever the application wants to know of it.
+
+        Raises:
+            ValueError: That is no name.
+            SessionLimitError: There are `max_sessions` already, none of them stale.
+        """
+        return self._chat.sessions.create(session_id, system_message, metadata)
+
+    def destroy_session(self, session_id: str) -> bool:
+        """End a conversation; whether there was one."""
+        return self._chat.sessions.destroy(session_id)
+
+    def list_sessions(self) -> list[dict[str, Any]]:
+        """All conversations: `session_id`, `message_count`, `created_at` and `last_activity` (ISO), `metadata`."""
+        return self._chat.sessions.summaries()
+
+    def cleanup_stale_sessions(self) -> int:
+        """End the conversations in which nothing happened for `session_timeout`; how many those were."""
+        return self._chat.sessions.clean_up()
+
+    def set_session_callbacks(
+        self,
+        on_session_created: Callable[[str], object] | None = None,
+        on_session_destroyed: Callable[[str], object] | None = None,
+    ) -> None:
+        """Have functions called with a session's name when it is made or ended; `None` for nobody."""
+        self._chat.sessions.set_callbacks(on_session_created, on_session_destroyed)
+
+    def get_session_history(self, session_id: str) -> list[JSON]:
+        """The messages of a conversation, in OpenAI's shape, the system message first.
+
+        Raises:
+            ValueError: There is no such session.
+        """
+        session = self._chat.sessions.take(session_id, create=False)
+        return [{"role": "system", "content": self._composed(session.system_message)}, *session.history]
+
+    def clear_session_history(self, session_id: str, keep_system: bool = True) -> None:
+        """Begin a conversation anew.
+
+        Args:
+            session_id: Which.
+            keep_system: Whether its own system message stays.
+
+        Raises:
+            ValueError: There is no such session.
+        """
+        session = self._chat.sessions.take(session_id, create=False)
+        session.clear()
+        if not keep_system:
+            session.system_message = None
+        self._chat.sessions.keep(session)
+
+    # The system prompt
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told first: `_get_system_prompt`, then the list of tools. Composed on first use."""
-        if self._system_prompt is None:
-            parts = [self._get_system_prompt()]
-            if tools := self.tool_registry.snapshot():
-                parts.append(f"Tools:\n{describe_tools(tools)}")
-            self._system_prompt = "\n\n".join(part for part in parts if part)
-        return self._system_prompt
+        """What the model is told first: `_get_system_prompt`, read once, then how to use the tools there are now."""
+        return self._composed(None)
 
     def rebuild_system_prompt(self) -> None:
-        """Compose the system prompt anew when it is next read: call it after tools came or went."""
-        self._system_prompt = None
+        """Ask `_get_system_prompt` again when it is next needed. The tools in it are always those of the moment."""
+        self._own_prompt = None
+
+    def _composed(self, system_message: str | None) -> str:
+        options, tools = self._chat_options, self.tool_registry.snapshot()
+        own = self._read_own_prompt() if system_message is None else system_message
+        return compose(own, tools, searched=is_deferred(len(tools), options.tool_threshold, options.deferred_tools))
+
+    def _read_own_prompt(self) -> str:
+        if self._own_prompt is None:
+            self._own_prompt = self._get_system_prompt()
+        return self._own_prompt
+
+    @property
+    def _chat(self) -> ChatEngine:
+        """Made when it is first used: an agent that only serves others does without what it takes to converse."""
+        with self._making_engine:
+            if self._engine is None:
+                from gaia.agents.chat.engine import ChatEngine
+
+                self._engine = ChatEngine(self._hooks(), type(self).__name__, self._chat_options)
+            return self._engine
+
+    def _hooks(self) -> AgentHooks:
+        return AgentHooks(
+            console=lambda: self.console,
+            own_prompt=lambda: self._read_own_prompt(),
+            model_tools=lambda: self._model_tools(),
+            confirm_tool=lambda tool_name, arguments: self._confirm_tool(tool_name, arguments),
+            prepare_turn=lambda: self._prepare_turn(),
+        )
+
+    # Hooks
 
     def _get_system_prompt(self) -> str:
-        """Hook: who the agent is and how it should work. Default: nothing."""
-        return ""
+        """Hook: who the agent is and how it should work. Default: what was given as `system_prompt`."""
+        return self._given_prompt
 
     def _create_console(self) -> Console:
         """Hook, called while the agent is built: its console. Default: `silent_mode` decides."""
@@ -83,3 +311,27 @@ class Agent:
 
     def _register_tools(self) -> None:
         """Hook, called while the agent is built: `tool` functions registered in here belong to this agent only."""
+
+    def _model_tools(self) -> Mapping[str, ToolEntry]:
+        """Hook: all tools that the model may call right now. May block."""
+        return self.tool_registry.snapshot()
+
+    async def _prepare_turn(self) -> None:
+        """Hook: do what has to be done before each turn. Runs on the background loop, and must not block it."""
+
+    def _confirm_tool(self, tool_name: str, arguments: dict[str, Any]) -> bool:
+        """Hook: whether a tool that may destroy something may be used; may block.
+
+        Default: the client is asked that the agent is working for, if it can be; else the console asks.
+        """
+        from gaia.agents.chat.confirming import ask_to_confirm
+
+        return ask_to_confirm(self.console, tool_name, arguments)
+
+
+def _entry_of(tool: object) -> ToolEntry:
+    if isinstance(tool, Tool):
+        return tool.entry()
+    if callable(tool):
+        return tool_entry(tool)
+    raise TypeError(f"{tool!r} is no tool; expected a Tool, or a function with type hints and a docstring")

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
+import select
+import sys
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gaia.agents.base.tools import get_tool_display_label, get_tool_display_name
+from gaia_bridge.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-__all__ = ["AgentConsole", "Console", "SilentConsole"]
+__all__ = ["CONFIRM_TIMEOUT", "AgentConsole", "Console", "SilentConsole"]
+
+CONFIRM_TIMEOUT: Final = 300.0
+"""Seconds for a person to confirm a tool call; silence is no."""
 
 _PHRASES = {
     "index_document": "Adding a document to the index...",
@@ -30,7 +38,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Console(Protocol):
-    """What an agent needs of a console; `_create_console` may return any object of this shape."""
+    """What an agent needs of a console; `_create_console` may return any object of this shape.
+
+    It may have more of the methods of `AgentConsole`; what it has not is not shown, and nobody is asked.
+    """
 
     def print_tool_usage(self, tool_name: str) -> None:
         """Say that a tool is being used, given its registry key."""
@@ -65,6 +76,43 @@ class AgentConsole:
         display_name = " ".join(get_tool_display_name(tool_name).split())
         self._print("🔧 Executing operation", "bold blue")
         self._print(f"  Tool: {display_name}", "dim")
+
+    def print_step_header(self, step: int, limit: int) -> None:
+        """Say that the model is asked again."""
+        self._print(f"Step {step}/{limit}", "dim")
+
+    def print_tool_complete(self, tool_name: str, problem: str | None = None) -> None:
+        """Say that a tool is done, and what went wrong, if anything did."""
+        display_name = " ".join(get_tool_display_name(tool_name).split())
+        if problem is None:
+            self._print(f"  Done: {display_name}", "dim green")
+        else:
+            self._print(f"  Failed: {display_name}: {one_line(problem)}", "yellow")
+
+    def confirm_tool_execution(
+        self, tool_name: str, arguments: Mapping[str, Any], timeout: float = CONFIRM_TIMEOUT
+    ) -> bool:
+        """Ask whether a tool may be used. Without a terminal nobody can be asked, which is no.
+
+        Args:
+            tool_name: Its registry key.
+            arguments: What it would be called with.
+            timeout: Seconds after which silence is no.
+        """
+        display_name = " ".join(get_tool_display_name(tool_name).split())
+        shown = one_line(json.dumps(dict(arguments), ensure_ascii=False, default=str))
+        if sys.stdin is None or not sys.stdin.isatty():
+            self.print_warning(
+                f"{display_name} may destroy something, and there is no terminal to ask at: it is not run. "
+                "Agent(confirm_destructive=False) runs such tools without asking."
+            )
+            return False
+        self._print(f"{display_name} may destroy something. Arguments: {shown}", "bold yellow")
+        self._print("Run it? Type y for yes; anything else is no.", "bold yellow")
+        if not select.select([sys.stdin], [], [], timeout)[0]:
+            self.print_warning(f"no answer within {timeout:g} s: {display_name} is not run")
+            return False
+        return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
     def print_info(self, message: str) -> None:
         """Say something that is good to know."""
@@ -103,6 +151,16 @@ class SilentConsole:
 
     def print_tool_usage(self, tool_name: str) -> None:
         """Print nothing."""
+
+    def print_step_header(self, step: int, limit: int) -> None:
+        """Print nothing."""
+
+    def print_tool_complete(self, tool_name: str, problem: str | None = None) -> None:
+        """Print nothing."""
+
+    def confirm_tool_execution(self, tool_name: str, arguments: Mapping[str, Any], timeout: float = 0) -> bool:
+        """Nobody is there: no."""
+        return False
 
     def print_info(self, message: str) -> None:
         """Print nothing."""

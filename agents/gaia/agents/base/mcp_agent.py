@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from gaia.agents.base.agent import Agent
+from gaia.agents.base.tool_class import validated
+from gaia.agents.base.tool_schema import flat_parameters
+from gaia.agents.base.tools import ToolEntry
 from gaia_bridge.publishing import AnnouncesChanges
 
 __all__ = ["MCPAgent"]
@@ -76,6 +80,30 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
     def get_mcp_resources(self) -> list[dict[str, Any]]:
         """List resources: `uri`, `name`, `description`, `mimeType`."""
         return []
+
+    def _model_tools(self) -> Mapping[str, ToolEntry]:
+        """What clients may call, the agent's own model may call, too, beside the tools of its registry."""
+        entries = {
+            str(definition["name"]): self._own_entry(definition) for definition in self.get_mcp_tool_definitions()
+        }
+        return {**entries, **super()._model_tools()}
+
+    def _own_entry(self, definition: dict[str, Any]) -> ToolEntry:
+        name = str(definition["name"])
+        schema: dict[str, Any] = definition.get("inputSchema") or {"type": "object"}
+
+        def function(**arguments: Any) -> Any:
+            return self.execute_mcp_tool(name, arguments)
+
+        return {
+            "name": name,
+            "description": definition.get("description") or "",
+            "parameters": flat_parameters(schema),
+            "inputSchema": schema,
+            "annotations": definition.get("annotations") or {},
+            "function": validated(function, name, schema),
+            "atomic": True,
+        }
 
     def get_mcp_server_info(self) -> dict[str, Any]:
         """Say who the server is: `name` and `version`, and if you like `title`, `description`, `instructions`."""

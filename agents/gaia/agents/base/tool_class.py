@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
+from gaia_bridge.errors import ToolError
 from gaia_bridge.jsontypes import JSON
 
-__all__ = ["Tool"]
+if TYPE_CHECKING:
+    from gaia_bridge.schema import SchemaValidator
+
+__all__ = ["Tool", "validated"]
 
 
 class Tool:
@@ -53,6 +57,31 @@ class Tool:
             "parameters": flat_parameters(self.parameters),
             "inputSchema": self.parameters,
             "annotations": self.annotations,
-            "function": self.call,
+            "function": validated(self.call, self.name, self.parameters),
             "atomic": True,
         }
+
+
+def validated(function: Callable[..., Any], name: str, schema: JSON) -> Callable[..., Any]:
+    """Wrap a tool's function so that it sees only arguments that fit its schema.
+
+    Args:
+        function: Takes named arguments.
+        name: The tool, for messages.
+        schema: The JSON Schema of the arguments; compiled with the first call.
+
+    Returns:
+        A function that raises `ToolError`, saying what does not fit, before the other is called.
+    """
+    compiled: list[SchemaValidator] = []
+
+    def checked(**arguments: Any) -> Any:
+        if not compiled:
+            from gaia_bridge.schema import SchemaValidator
+
+            compiled.append(SchemaValidator(schema))
+        if problems := compiled[0].errors(arguments):
+            raise ToolError(f"The arguments do not fit the input schema of tool '{name}':\n{problems}")
+        return function(**arguments)
+
+    return checked

@@ -10,6 +10,8 @@ A registry entry is a dictionary (document 000, "Tool Registration Pattern"):
         "function": <callable>,     # called with named arguments; validates them
         "atomic": False,
         "display_label": "...",     # only if given: what the console says while the tool runs
+        "annotations": {...},       # only if given: MCP's hints, such as {"destructiveHint": True}
+        "timeout": 30.0,            # only if given: seconds for one call
         "_owner": "MyAgent-1",      # only if it belongs to one agent
         "_mcp_server": "...", "_mcp_tool_name": "...",      # only for tools of MCP servers
     }
@@ -40,6 +42,8 @@ __all__ = [
     "get_tool_display_name",
     "matching_tools",
     "tool",
+    "tool_entry",
+    "tool_summary",
 ]
 
 ToolEntry = dict[str, Any]
@@ -126,6 +130,8 @@ def tool(
     description: str | None = None,
     atomic: bool = False,
     display_label: str | None = None,
+    destructive: bool = False,
+    timeout: float | None = None,
 ) -> Callable[[_Function], _Function]: ...
 
 
@@ -137,6 +143,8 @@ def tool(
     description: str | None = None,
     atomic: bool = False,
     display_label: str | None = None,
+    destructive: bool = False,
+    timeout: float | None = None,
 ) -> _Function | Callable[[_Function], _Function]:
     """Register a function as a tool, as `@tool` or `@tool(...)`; the function itself is returned unchanged.
 
@@ -161,13 +169,21 @@ def tool(
         description: What the tool does; default is the docstring without its `Args:` section.
         atomic: Whether one call does the whole job, so that the agent need not plan further steps.
         display_label: What the console says while the tool runs, instead of its name.
+        destructive: Whether it may destroy something: then a person is asked before a model may use it.
+        timeout: Seconds for one call; by default what the agent gives to all.
 
     Raises:
         TypeError: No JSON Schema can be derived, or the function has no name to register it under.
     """
 
     def register(target: _Function) -> _Function:
-        entry = _entry(target, name, description, atomic=atomic, display_label=display_label)
+        entry = tool_entry(target, name, description, atomic=atomic)
+        if display_label is not None:
+            entry["display_label"] = display_label
+        if destructive:
+            entry["annotations"] = {"destructiveHint": True}
+        if timeout is not None:
+            entry["timeout"] = timeout
         registry = _filling.get()
         if registry is None:
             _TOOL_REGISTRY[entry["name"]] = entry
@@ -227,16 +243,21 @@ def describe_tools(tools: Mapping[str, ToolEntry]) -> str:
     return "\n".join(f"- {name}({_arguments(entry)}): {_summary(entry)}" for name, entry in tools.items())
 
 
-def _entry(
-    function: Callable[..., Any], name: str | None, description: str | None, *, atomic: bool, display_label: str | None
+def tool_entry(
+    function: Callable[..., Any], name: str | None = None, description: str | None = None, *, atomic: bool = False
 ) -> ToolEntry:
+    """Describe a function as a registry entry, and register it nowhere. Arguments as for `tool`.
+
+    Raises:
+        TypeError: No JSON Schema can be derived, or the function has no name.
+    """
     name = name or getattr(function, "__name__", "")
     if not name or name == "<lambda>":
         raise TypeError(f"{function!r} has no name of its own; give the tool one with `tool(name=...)`")
     schema = input_schema(function, name)
     if description is None:
         description = split_docstring(inspect.getdoc(function) or "")[0]
-    entry: ToolEntry = {
+    return {
         "name": name,
         "description": description,
         "parameters": flat_parameters(schema),
@@ -244,9 +265,11 @@ def _entry(
         "function": validate_call(function),
         "atomic": atomic,
     }
-    if display_label is not None:
-        entry["display_label"] = display_label
-    return entry
+
+
+def tool_summary(entry: ToolEntry) -> str:
+    """What the tool does, without the `[MCP:server]` that the entry of an MCP server's tool carries (S3-14)."""
+    return str(entry.get("description") or "").removeprefix(f"[MCP:{entry.get('_mcp_server')}]").strip()
 
 
 def _arguments(entry: ToolEntry) -> str:
@@ -270,5 +293,4 @@ def _short_names(entry: ToolEntry) -> set[str]:
 
 
 def _summary(entry: ToolEntry) -> str:
-    description = str(entry.get("description", "")).removeprefix(f"[MCP:{entry.get('_mcp_server')}]")
-    return " ".join(description.strip().partition("\n\n")[0].split())
+    return " ".join(tool_summary(entry).partition("\n\n")[0].split())

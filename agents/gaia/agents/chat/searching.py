@@ -38,7 +38,7 @@ from gaia_bridge.tool_search.searching import (
     summary,
 )
 
-__all__ = ["MAX_LOADED", "ToolSearch", "function_schema", "is_deferred"]
+__all__ = ["MAX_LOADED", "ToolSearch"]
 
 MAX_LOADED: Final = 120
 """Tools that one session has loaded at most; the oldest leave first. OpenAI takes 128 in a request, and a turn may add
@@ -52,27 +52,6 @@ _LIMIT: Final[JSON] = {
     "description": f"How many tools to load at most (default: {DEFAULT_LIMIT}, max: {MAX_LIMIT}).",
     "default": DEFAULT_LIMIT,
 }
-
-
-def is_deferred(total: int, threshold: int, forced: bool = False) -> bool:
-    """Whether a model is offered a search instead of all tools (document 002, "Deferred Tools").
-
-    Args:
-        total: How many tools there are, those of MCP servers included.
-        threshold: From how many on.
-        forced: Whatever their number.
-    """
-    return forced or total >= threshold
-
-
-def function_schema(entry: ToolEntry) -> JSON:
-    """A registry entry as chat completions have it; its `inputSchema` goes out as it is."""
-    function: JSON = {
-        "name": entry["name"],
-        "description": entry.get("description") or "",
-        "parameters": entry.get("inputSchema") or {"type": "object", "properties": {}},
-    }
-    return {"type": "function", "function": function}
 
 
 class ToolSearch:

@@ -1,0 +1,199 @@
+"""Runs the tool calls of one answer of a model. Whatever goes wrong is said to the model as data."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+from pydantic import ValidationError
+
+from gaia.agents.base.tools import ToolEntry
+from gaia.agents.chat.limits import ChatLimits
+from gaia.agents.chat.narrating import Narrator
+from gaia.agents.chat.rendering import as_text
+from gaia.agents.chat.toolbox import Toolbox
+from gaia_bridge.chats import ToolCall
+from gaia_bridge.errors import BridgeError
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.results import words
+from gaia_bridge.runtime import AgentRunner
+
+__all__ = ["ToolCallError", "ToolExecutor", "needs_confirmation", "parsed_arguments"]
+
+logger = logging.getLogger(__name__)
+
+Confirm = Callable[[str, dict[str, Any]], bool]
+"""Asks a person whether a tool may be used, given its key and arguments."""
+
+Handled = Callable[[str, JSON], JSON | None]
+"""Tools that are part of the conversation itself: the result, or `None` if the name is none of them."""
+
+
+class ToolCallError(Exception):
+    """A tool call that cannot be made; the text says why, for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecutor:
+    """Runs tools for one turn.
+
+    Tools run in the agent's threads, coroutines on its event loop, each under a deadline. A thread that overstays it
+    cannot be stopped; it keeps its place in the pool until it ends.
+    """
+
+    runner: AgentRunner
+    narrator: Narrator
+    confirm: Confirm | None
+    """Asked before a tool that may destroy something; `None` if the author of the agent wants no questions."""
+    limits: ChatLimits
+    context: Callable[[], Context]
+    """Makes the context variables that tools see: those of whoever asked for the turn."""
+
+    async def run(
+        self, calls: Sequence[ToolCall], toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
+    ) -> list[JSON]:
+        """Run calls side by side.
+
+        Args:
+            calls: What the model asked for.
+            toolbox: The tools there are.
+            handled: Tools that are looked at before all others.
+            used: Told the key of every tool that is run.
+
+        Returns:
+            One message of the role `tool` for each call, in their order.
+        """
+        results: list[JSON] = [{} for _ in calls]
+        places = anyio.Semaphore(self.limits.parallel_tools)
+
+        async def run(index: int, call: ToolCall) -> None:
+            async with places:
+                content = await self._answer(index, call, toolbox, handled, used)
+            results[index] = {"role": "tool", "tool_call_id": call.id, "content": content}
+
+        async with anyio.create_task_group() as tasks:
+            for index, call in enumerate(calls):
+                tasks.start_soon(run, index, call)
+        return results
+
+    async def _answer(
+        self, index: int, call: ToolCall, toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
+    ) -> str:
+        try:
+            if index >= self.limits.calls:
+                raise ToolCallError(f"not run: at most {self.limits.calls} tools can be called at once")
+            arguments = parsed_arguments(call, toolbox)
+            own = handled(call.name, arguments)
+            if own is not None:
+                self.narrator.tell("print_tool_usage", call.name)
+                return as_text(own, self.limits.result_bytes)
+            key = toolbox.find(call.name)
+            if key is None:
+                raise ToolCallError(_unknown(call.name, toolbox))
+            used(key)
+            return await self._run(key, toolbox.entries[key], arguments)
+        except ToolCallError as problem:
+            return _failure(str(problem))
+
+    async def _run(self, key: str, entry: ToolEntry, arguments: JSON) -> str:
+        confirm = self.confirm
+        if confirm is not None and needs_confirmation(entry):
+            if not await self.narrator.confirm(partial(confirm, key, dict(arguments)), self.context()):
+                raise ToolCallError(
+                    f"{key} was not run: it may destroy something, and the user did not confirm it. "
+                    "Do not try again; say what you wanted to do."
+                )
+        self.narrator.tell("print_tool_usage", key)
+        problem: str | None = None
+        try:
+            return await self._call(key, entry, arguments)
+        except ToolCallError as error:
+            problem = str(error)
+            raise
+        finally:
+            self.narrator.tell("print_tool_complete", key, problem)
+
+    async def _call(self, key: str, entry: ToolEntry, arguments: JSON) -> str:
+        timeout = float(entry.get("timeout") or self.limits.tool_timeout)
+        with anyio.move_on_after(timeout):
+            try:
+                outcome = await self.runner.run(
+                    partial(entry["function"], **arguments),
+                    self.context(),
+                    partial(as_text, limit=self.limits.result_bytes),
+                )
+            except BridgeError as error:  # the agent is busy
+                raise ToolCallError(str(error)) from None
+            if outcome.error is not None:
+                raise ToolCallError(self._explained(key, entry, outcome.error))
+            return str(outcome.value)
+        raise ToolCallError(f"{key} did not finish within {timeout:g} s; what it has begun may still be going on")
+
+    def _explained(self, key: str, entry: ToolEntry, error: BaseException) -> str:
+        logger.info("tool %s failed", key, exc_info=error)
+        if isinstance(error, ValidationError):
+            return f"the arguments do not fit:\n{_problems(error)}\nExpected arguments: {_schema_text(entry)}"
+        if isinstance(error, TypeError):
+            return f"{words(error)}\nExpected arguments: {_schema_text(entry)}"
+        return words(error)
+
+
+def needs_confirmation(entry: Mapping[str, Any]) -> bool:
+    """Whether a tool says of itself that it may destroy something (MCP tool annotations; never asked where silent)."""
+    hints = entry.get("annotations")
+    return is_object(hints) and hints.get("destructiveHint") is True and hints.get("readOnlyHint") is not True
+
+
+def parsed_arguments(call: ToolCall, toolbox: Toolbox | None = None) -> JSON:
+    """The arguments that a model wrote.
+
+    Args:
+        call: The call; no arguments at all are an empty object, and an object in a string is taken out of it.
+        toolbox: Where the tool's schema is, to say what was expected.
+
+    Raises:
+        ToolCallError: They are no JSON object.
+    """
+    value: Any = {}
+    problem = ""
+    try:
+        value = json.loads(call.arguments) if call.arguments.strip() else {}
+        if isinstance(value, str):
+            value = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        problem = f"are not JSON ({error})"
+    if is_object(value) and not problem:
+        return value
+    key = toolbox.find(call.name) if toolbox is not None else None
+    expected = f" that fits {_schema_text(toolbox.entries[key])}" if toolbox is not None and key is not None else ""
+    came = problem or f"are a {type(value).__name__}"
+    raise ToolCallError(
+        f"the arguments of {call.name} {came}: {call.arguments!r:.200}. Expected one JSON object{expected}"
+    )
+
+
+def _problems(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_context=False)
+    return "\n".join(
+        f"- {'.'.join(map(str, item['loc']))}: {item['msg']}; got {item['input']!r:.100}" for item in found
+    )
+
+
+def _schema_text(entry: ToolEntry) -> str:
+    return json.dumps(entry.get("inputSchema") or entry.get("parameters") or {}, ensure_ascii=False, default=str)
+
+
+def _unknown(name: str, toolbox: Toolbox) -> str:
+    similar = toolbox.similar(name)
+    hint = f"Did you mean {', '.join(similar)}?" if similar else "Use only the tools that you were given."
+    return f"there is no tool {name!r:.100}. {hint}"
+
+
+def _failure(problem: str) -> str:
+    return json.dumps({"status": "error", "error": problem}, ensure_ascii=False)

@@ -1,0 +1,81 @@
+"""The tools that a model may call, as a model's server wants them described, and back from the names it uses."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from gaia.agents.base.tools import ToolEntry, matching_tools, tool_summary
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.names import fitting_name
+
+__all__ = ["Toolbox", "function_schema"]
+
+_SIMILAR = 5
+"""Names that are suggested for one that is wrong."""
+
+
+class Toolbox:
+    """All tools that an agent has at one moment.
+
+    A model's server accepts only some names. A tool that is called otherwise is offered under a name that fits.
+
+    Args:
+        entries: The tools by their names in the registry.
+    """
+
+    def __init__(self, entries: Mapping[str, ToolEntry]) -> None:
+        self.entries = entries
+        self._keys: dict[str, str] = {}
+        for key in entries:
+            self._keys.setdefault(fitting_name(key), key)
+
+    def schemas(self, offered: Mapping[str, ToolEntry]) -> list[JSON]:
+        """Describe some of the tools, or others, in OpenAI's shape, in the order given."""
+        return [function_schema(entry, fitting_name(key)) for key, entry in offered.items()]
+
+    def find(self, name: str) -> str | None:
+        """The key of the tool that a model means; `None` if there is none, or several could be meant (S3-19)."""
+        if name in self._keys:
+            return self._keys[name]
+        candidates = matching_tools(self.entries, name)
+        return candidates[0] if len(candidates) == 1 else None
+
+    def similar(self, name: str) -> list[str]:
+        """Names to suggest instead of one that leads to no tool."""
+        candidates = matching_tools(self.entries, name) or difflib.get_close_matches(name, self.entries, _SIMILAR, 0.5)
+        return [fitting_name(key) for key in candidates[:_SIMILAR]]
+
+
+def function_schema(entry: ToolEntry, name: str | None = None) -> JSON:
+    """Describe one tool in OpenAI's shape; its input schema is passed on as it is (S2-10).
+
+    Args:
+        entry: The tool.
+        name: What it is called there; its own name if not given.
+    """
+    function: JSON = {
+        "name": name or entry["name"],
+        "description": tool_summary(entry),
+        "parameters": _schema_of(entry),
+    }
+    if entry.get("strict"):
+        function["strict"] = True
+    return {"type": "function", "function": function}
+
+
+def _schema_of(entry: ToolEntry) -> JSON:
+    schema = entry.get("inputSchema")
+    if is_object(schema):
+        return {"type": "object", "properties": {}, **schema}
+    return _from_parameters(entry.get("parameters") or {})
+
+
+def _from_parameters(parameters: Mapping[str, Any]) -> JSON:
+    """The schema of an entry that was written by hand, as document 000 shows it."""
+    properties = {
+        name: {key: value for key, value in facts.items() if key != "required"} for name, facts in parameters.items()
+    }
+    required = [name for name, facts in parameters.items() if facts.get("required")]
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}

@@ -1,0 +1,149 @@
+"""One turn: the model answers, its tool calls are run, it is told the results, and so on until it has no more calls."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from gaia.agents.base.tools import ToolEntry
+from gaia.agents.chat.executing import ToolExecutor
+from gaia.agents.chat.messages import answered, assistant_message, user_message
+from gaia.agents.chat.narrating import Narrator
+from gaia.agents.chat.prompting import ENOUGH_STEPS
+from gaia.agents.chat.searching import ToolSearch
+from gaia.agents.chat.toolbox import Toolbox
+from gaia.llm.model import ChatModel
+from gaia_bridge.chats import Reply, ToolCall, Usage
+from gaia_bridge.errors import ModelError
+from gaia_bridge.jsontypes import JSON, is_object
+
+__all__ = ["Turn", "View"]
+
+_FINAL = "tool_choice"
+"""An option that makes no sense where no tools are offered, and is refused by servers."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the model is shown in one step."""
+
+    system: str
+    tools: Mapping[str, ToolEntry]
+    """All tools of the agent at this moment."""
+    searched: bool
+    """Whether only the search and what it found are offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """All that one turn needs. `play` it once."""
+
+    model: ChatModel
+    look: Callable[[], Awaitable[View]]
+    """Looks at the agent, before each step: tools come and go while a turn is played (S2-21)."""
+    executor: ToolExecutor
+    narrator: Narrator
+    search: ToolSearch
+    loaded: dict[str, None]
+    """The names of tools that a search has found; the turn adds to it."""
+    max_steps: int
+    client_tools: Sequence[JSON] = ()
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    async def play(
+        self, history: Sequence[JSON], new: Sequence[JSON], tell: Callable[[str], Awaitable[None]]
+    ) -> tuple[Reply, list[JSON]]:
+        """Play the turn.
+
+        Args:
+            history: What was said before.
+            new: What is said now.
+            tell: Given the text of the answer in pieces, as they come.
+
+        Returns:
+            The reply, its text being that of the last step and its usage that of all; and the messages that the turn
+            adds to the history, `new` among them.
+
+        Raises:
+            ModelError: The model gave no usable answer.
+        """
+        added, usage = list(new), Usage()
+        for step in range(1, self.max_steps + 1):
+            self.narrator.tell("print_step_header", step, self.max_steps)
+            view = await self.look()
+            toolbox = Toolbox(view.tools)
+            messages = [*_system(view), *answered([*history, *added])]
+            reply = await self._ask(messages, self._offered(view, toolbox), self.options, tell)
+            usage += reply.usage
+            theirs, ours = self._divided(reply.tool_calls)
+            added.append(assistant_message(reply, (*ours, *theirs)))
+            note_used = partial(self.search.load, entries=view.tools, loaded=self.loaded)  # S2-22
+            added += await self.executor.run(ours, toolbox, self._searching(view), note_used)
+            if theirs:
+                return replace(reply, tool_calls=theirs, finish_reason="tool_calls", usage=usage), added
+            if not ours:
+                return replace(reply, tool_calls=(), usage=usage), added
+        return await self._conclude(history, added, usage, tell)
+
+    async def _conclude(
+        self, history: Sequence[JSON], added: list[JSON], usage: Usage, tell: Callable[[str], Awaitable[None]]
+    ) -> tuple[Reply, list[JSON]]:
+        """Have a model that does not come to an end say what it knows."""
+        self.narrator.tell("print_warning", f"{self.max_steps} steps were not enough; the model is asked to conclude")
+        view = await self.look()
+        messages = [*_system(view), *answered([*history, *added]), user_message(ENOUGH_STEPS)]
+        options = {key: value for key, value in self.options.items() if key != _FINAL}
+        reply = await self._ask(messages, [], options, tell)
+        reply = replace(reply, tool_calls=(), usage=usage + reply.usage)
+        return reply, [*added, assistant_message(reply, ())]
+
+    async def _ask(
+        self,
+        messages: list[JSON],
+        tools: list[JSON],
+        options: Mapping[str, Any],
+        tell: Callable[[str], Awaitable[None]],
+    ) -> Reply:
+        reply: Reply | None = None
+        async with aclosing(self.model.stream(messages, tools, options)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Reply):
+                    reply = piece
+                elif piece:
+                    await tell(piece)
+        if reply is None:
+            raise ModelError(f"The model {self.model.name} stopped without an answer.", "Try again.")
+        if reply.finish_reason == "length":
+            self.narrator.tell("print_warning", "the model's answer was cut off at its limit of tokens")
+        return reply
+
+    def _offered(self, view: View, toolbox: Toolbox) -> list[JSON]:
+        offered = self.search.offered(view.tools, self.loaded) if view.searched else view.tools
+        return [*toolbox.schemas(offered), *self.client_tools]
+
+    def _searching(self, view: View) -> Callable[[str, JSON], JSON | None]:
+        def handle(name: str, arguments: JSON) -> JSON | None:
+            if not view.searched or not self.search.answers(name, view.tools):
+                return None
+            return self.search.run(name, arguments, view.tools, self.loaded)
+
+        return handle
+
+    def _divided(self, calls: Sequence[ToolCall]) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
+        """Calls of the client's own tools, under ids that nobody else has, and all others."""
+        names = {_name(tool) for tool in self.client_tools}
+        theirs = [replace(call, id=f"call_{secrets.token_hex(12)}") for call in calls if call.name in names]
+        return tuple(theirs), tuple(call for call in calls if call.name not in names)
+
+
+def _system(view: View) -> list[JSON]:
+    return [{"role": "system", "content": view.system}] if view.system else []
+
+
+def _name(tool: JSON) -> str:
+    function = tool.get("function")
+    return str(function.get("name")) if is_object(function) else ""
