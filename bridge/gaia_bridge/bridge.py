@@ -345,6 +345,7 @@ class Bridge:
             "name": _INFO.name,
             "version": _INFO.version,
             "leftOut": _as_json(self.left_out()),
+            "toolSearch": self._tool_search(),
             "sources": [
                 {
                     "name": source.name,
@@ -363,6 +364,15 @@ class Bridge:
                 for source in self.sources
             ],
         }
+
+    def _tool_search(self) -> JSON:
+        """Who is shown two tools instead of all: by what policy, and where it decides by the client, which and why."""
+        clients = [
+            {"path": f"{f'/{group}/{name}' if group else ''}/mcp", **client}
+            for (group, name), endpoint in self._endpoints.items()
+            for client in endpoint.endpoint.tool_search.switched
+        ]
+        return {"policy": self.settings.tool_search.value, "clients": clients}
 
     def _tools(self) -> JSON:
         return {"tools": self._everything.definitions("tool", modern=True)}

@@ -27,6 +27,7 @@ __all__ = [
     "SourceState",
     "SourceStatus",
     "StdioServerSpec",
+    "ToolSearchPolicy",
     "ToolTailoring",
 ]
 
@@ -79,6 +80,15 @@ class NamingPolicy(Enum):
     """`<source>__<tool>` for every source."""
     BARE = "bare"
     """Original names; only a collision is qualified."""
+
+
+class ToolSearchPolicy(Enum):
+    """Which clients are shown two tools, that find and call the others, instead of all."""
+
+    AUTO = "auto"
+    """Those that are known to take fewer tools than there are."""
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 class ChangeKind(Enum):

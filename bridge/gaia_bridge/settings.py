@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gaia_bridge.model import ToolSearchPolicy
+
 __all__ = [
     "BACKGROUND_FAREWELL",
     "DEFAULT_HOST",
@@ -252,6 +254,10 @@ class Settings:
     upstream: UpstreamLimits = UpstreamLimits()
     subscriptions: SubscriptionLimits = SubscriptionLimits()
     pages: PageLimits = PageLimits()
+    tool_search: ToolSearchPolicy = ToolSearchPolicy.AUTO
+    """Which clients are shown two tools, that find and call the others, instead of all."""
+    tool_search_bytes: int = 128 * KIB
+    """One answer of a search: a model has to read it, and it is a quarter of what many can."""
     list_ttl: int = 5_000
     """Milliseconds a 2026-07-28 client may keep a list without asking again. Short, because a client need not listen
     for changes; not zero, because some list before every call."""

@@ -15,18 +15,21 @@ import pytest
 from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult, ImageContent, TextContent
 
+from gaia.agents.chat.searching import ToolSearch
 from gaia.mcp.client import mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.program import program
 from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import load_agent
+from gaia_bridge.inbound.tool_limits import tool_limit
 from gaia_bridge.model import StdioServerSpec
 from tests.client_helpers import FakeTransport, all_tools
 from tests.helpers import running_bridge
 
 ROOT = Path(__file__).parents[2]
 README, GUIDE, SERVERS = ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "servers.md"
+TOOL_SEARCH = ROOT / "docs" / "tool-search.md"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -89,9 +92,14 @@ async def test_the_counting_agent_of_the_guide_is_used_by_its_client(
     ]
 
 
-def test_the_program_of_the_guide_serves_over_stdio(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "word", "tools"),
+    [(GUIDE, "AgentLimits", ["nothing"]), (TOOL_SEARCH, "ToolSearchPolicy", ["tool_search", "call_tool"])],
+    ids=["limits", "tool-search"],
+)
+def test_the_programs_of_the_pages_serve_over_stdio(page: Path, word: str, tools: list[str], tmp_path: Path) -> None:
     file = tmp_path / "program.py"
-    file.write_text(example(GUIDE, "AgentLimits"), encoding="utf-8")
+    file.write_text(example(page, word), encoding="utf-8")
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     lines = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params},
@@ -105,7 +113,7 @@ def test_the_program_of_the_guide_serves_over_stdio(tmp_path: Path) -> None:
         process.stdin.flush()
         answers = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.communicate(timeout=20)
-    assert [tool["name"] for tool in answers[1]["result"]["tools"]] == ["nothing"]
+    assert [tool["name"] for tool in answers[1]["result"]["tools"]] == tools
 
 
 def test_the_servers_of_the_readme_are_understood(tmp_path: Path) -> None:
@@ -181,7 +189,9 @@ def test_the_clients_of_the_page_about_servers_work(
         back_office.disconnect_mcp_server("time")
 
 
-@pytest.mark.parametrize("arguments", commands(README) + commands(GUIDE) + commands(SERVERS), ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", commands(README) + commands(GUIDE) + commands(SERVERS) + commands(TOOL_SEARCH), ids=" ".join
+)
 def test_a_command_of_the_pages_is_one_of_ours(arguments: list[str]) -> None:
     name, *rest = arguments
     command = program.get_command(click.Context(program), name)
@@ -211,6 +221,18 @@ def test_the_page_about_servers_lists_every_command_for_them_with_its_options_an
         assert ("--config" in own) is (name not in {"trust", "status", "completion"})
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
     assert codes == set(ExitCode) - {ExitCode.NO_AGENT}
+
+
+def test_the_page_about_searching_shows_what_a_search_answers() -> None:
+    [shown] = blocks(TOOL_SEARCH, "json")
+    tools = {"read_file": {"name": "read_file", "description": "Reads a file."}}
+    assert ToolSearch().run("tool_search_regex", {"pattern": "git|file"}, tools, {}) == json.loads(shown)
+
+
+def test_the_page_about_searching_lists_how_many_tools_clients_take() -> None:
+    rows = re.findall(r"^\| (VS Code|Windsurf|Cursor).* \| (\d+) \|$", TOOL_SEARCH.read_text("utf-8"), re.MULTILINE)
+    names = {"VS Code": "Visual Studio Code", "Windsurf": "Windsurf", "Cursor": "cursor-vscode"}
+    assert {client: int(limit) for client, limit in rows} == {key: tool_limit(name) for key, name in names.items()}
 
 
 def test_every_link_to_a_file_of_the_repository_leads_somewhere() -> None:

@@ -25,7 +25,7 @@ def wire_list(items: Iterable[BaseModel]) -> list[JSON]:
     return [wire(item) for item in items]
 
 
-async def call(client: Client, name: str, **arguments: object) -> JSON:
+async def call(client: Client, name: str, /, **arguments: object) -> JSON:
     """Call a tool; what came back, without what the eras wrap it in."""
     result = wire(await client.call_tool(name, arguments))
     return {key: value for key, value in result.items() if key not in _ENVELOPE}

@@ -9,8 +9,8 @@ import click
 from click.core import ParameterSource
 
 from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
-from gaia_bridge.model import NamingPolicy
-from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT
+from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
+from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
 
 __all__ = ["serve"]
 
@@ -52,9 +52,21 @@ _HTTP_ONLY = {
     help="How tools are named. default: agents' as they are, servers' SERVER__TOOL; gaia: mcp_SERVER_TOOL for servers;"
     " double: SOURCE__TOOL for all; bare: as they are, qualified only where two meet.",
 )
+@click.option(
+    "--tool-search",
+    type=click.Choice([policy.value for policy in ToolSearchPolicy]),
+    default=ToolSearchPolicy.AUTO.value,
+    show_default=True,
+    is_flag=False,
+    flag_value=ToolSearchPolicy.ALWAYS.value,
+    help="List two tools that find and call the others, instead of all. auto: for clients that are known to take fewer"
+    " tools than there are, such as VS Code; without a value: always.",
+)
 @log_options
 @click.pass_context
-def serve(ctx: click.Context, /, names: str, log_level: str | None, debug: bool, **options: Any) -> int:
+def serve(
+    ctx: click.Context, /, names: str, tool_search: str, log_level: str | None, debug: bool, **options: Any
+) -> int:
     """Publish agents, over HTTP or over stdio.
 
     AGENT is module:Class, file.py[:Class], a folder, or the name of an installed agent. Without any, the agents that
@@ -65,7 +77,8 @@ def serve(ctx: click.Context, /, names: str, log_level: str | None, debug: bool,
     set_up_logging(ctx, log_level, debug, default="warning" if options["stdio"] else "info")
     from gaia_bridge.cli.serving import ServeOptions, run
 
-    return run(ServeOptions(names=NamingPolicy(names), **options))
+    settings = Settings(tool_search=ToolSearchPolicy(tool_search))
+    return run(ServeOptions(names=NamingPolicy(names), settings=settings, **options))
 
 
 def _refuse_http_options(ctx: click.Context) -> None:

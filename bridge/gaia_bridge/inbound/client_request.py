@@ -27,7 +27,7 @@ from gaia_bridge.wire import (
     question_problem,
 )
 
-__all__ = ["Context", "SdkClientRequest", "connection_of", "log_level_of", "set_log_level"]
+__all__ = ["Context", "SdkClientRequest", "client_name", "connection_of", "log_level_of", "set_log_level"]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -149,6 +149,16 @@ def connection_of(ctx: Context) -> Connection:
     The SDK has no public way from a request to its connection; this is the one place that takes the private one.
     """
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+def client_name(ctx: Context) -> str:
+    """How the client introduces itself (`clientInfo.name`): in the handshake, or with each modern request."""
+    params = connection_of(ctx).client_params
+    meta: Any = (ctx.params or {}).get("_meta")
+    info: Any = meta.get(CLIENT_INFO_META_KEY) if is_object(meta) else None
+    if is_modern(ctx.protocol_version) and is_object(info):
+        return str(info.get("name"))
+    return "" if params is None else params.client_info.name
 
 
 def _channel(ctx: Context) -> Outbound:

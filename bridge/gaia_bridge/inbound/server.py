@@ -48,10 +48,11 @@ from gaia_bridge.errors import (
 from gaia_bridge.hops import HOPS_META_KEY, check_hops, marked, new_id
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
-from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of, set_log_level
+from gaia_bridge.inbound.client_request import Context, SdkClientRequest, client_name, connection_of, set_log_level
 from gaia_bridge.inbound.forwarding import Forwarding, extras, for_era, with_public_task
 from gaia_bridge.inbound.pages import Pager
 from gaia_bridge.inbound.plain import PlainResults, plainly
+from gaia_bridge.inbound.tool_search import PublishedSearch
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import Change, ServerInfo
 from gaia_bridge.results import error_result, is_input_required, jsonable, words
@@ -227,6 +228,7 @@ class Endpoint:
         self.catalog = catalog
         self._settings = settings
         self._changes = ChangeFanout(catalog, settings.subscriptions)
+        self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self.server = self._make_server(audience)
         self._introduce()
         catalog.listen(self._on_change)
@@ -250,7 +252,7 @@ class Endpoint:
     def _make_server(self, audience: str) -> EndpointServer:
         server = EndpointServer(
             "",
-            get_tool_input_schema=self.catalog.tool_schema,
+            get_tool_input_schema=self.tool_search.schema,
             on_list_tools=self._lists("tool"),
             on_list_prompts=self._lists("prompt"),
             on_list_resources=self._lists("resource"),
@@ -292,8 +294,11 @@ class Endpoint:
             await self.catalog.refresh()
             modern = SdkClientRequest(ctx, {}, None).modern
             cursor, bridge = None if params is None else params.cursor, HOPS_META_KEY in _meta(ctx)
-            definitions = self.catalog.definitions(kind, modern=modern, marked=bridge)
-            items, following = pagers[modern, bridge].page(definitions, cursor)
+            definitions = shown = self.catalog.definitions(kind, modern=modern, marked=bridge)
+            if kind == "tool":
+                shown = self.tool_search.shown(definitions, client_name(ctx), bridge=bridge)
+            pager = pagers[modern, bridge] if shown is definitions else Pager(self._settings.pages)
+            items, following = pager.page(shown, cursor)
             if bridge:
                 items = [marked(definition, self._own) for definition in items]
             return {field: items, **({} if following is None else {"nextCursor": following}), **complete}
@@ -301,9 +306,12 @@ class Endpoint:
         return _answering(plainly(method, listing))
 
     async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> JSON:
-        source, name = self.catalog.tool(params.name)
-        call = partial(source.call_tool, name, params.arguments or {})
         request = _request(ctx)
+        called = await self.tool_search.called(params.name, params.arguments or {}, modern=request.modern)
+        if called.result is not None:
+            return called.result
+        source, name = self.catalog.tool(called.name)
+        call = partial(source.call_tool, name, called.arguments)
         try:
             result = await self._play_rounds(call, request)
         except (AnswerError, ClientCapabilityError) as error:

@@ -103,6 +103,7 @@ def test_ctrl_c_ends_the_process_at_once_after_its_own_command_line_alone(argume
         (["serve", "--port", "x"], "is not a valid integer"),
         (["serve", "--port", "70000"], "0<=x<=65535"),
         (["serve", "--names", "x"], "is not one of"),
+        (["serve", "--tool-search", "agent.py"], "'agent.py' is not one of 'auto', 'always', 'never'"),
         (["agents", "--log-level", "x"], "is not one of"),
     ],
 )

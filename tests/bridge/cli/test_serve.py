@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli import main
+from gaia_bridge.cli import main, serving
+from gaia_bridge.cli.serving import ServeOptions
+from gaia_bridge.model import ToolSearchPolicy
 from tests.bridge.cli.running import write_agent
 
 
@@ -30,6 +32,31 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> 
     assert captured.out == ""
     assert "Traceback" not in captured.err
     return captured.err.strip().rpartition("\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "policy"),
+    [
+        ([], ToolSearchPolicy.AUTO),
+        (["agent.py", "--tool-search"], ToolSearchPolicy.ALWAYS),
+        (["--tool-search", "--stdio"], ToolSearchPolicy.ALWAYS),
+        (["--tool-search=always"], ToolSearchPolicy.ALWAYS),
+        (["--tool-search", "never", "agent.py"], ToolSearchPolicy.NEVER),
+        (["--tool-search", "auto"], ToolSearchPolicy.AUTO),
+    ],
+)
+def test_who_is_shown_a_search_is_said_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], policy: ToolSearchPolicy
+) -> None:
+    given: list[ServeOptions] = []
+
+    def run(options: ServeOptions) -> int:
+        given.append(options)
+        return 0
+
+    monkeypatch.setattr(serving, "run", run)
+    assert main(["serve", *options]) == 0
+    assert [options.settings.tool_search for options in given] == [policy]
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,10 @@ def status(url: str, as_json: bool) -> int:
         (one_line(item["name"]), item["kind"], "left out", "", one_line(item["reason"]))
         for item in found.get("leftOut", [])
     ]
+    rows += [
+        (one_line(item["client"]), "client", "searches", f"{item['tools']} tools", f"it takes at most {item['limit']}")
+        for item in found.get("toolSearch", {}).get("clients", [])
+    ]
     print_rows(("name", "kind", "state", "offers", "why"), rows)
     return ExitCode.OK
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.cli import main
+from gaia_bridge.jsontypes import JSON
 from tests.bridge.cli.running import running
 from tests.client_helpers import eventually
 
@@ -429,8 +431,9 @@ def test_an_address_that_is_none_is_refused_with_what_was_expected(run: Run, url
     assert "expected http://HOST:PORT" in err
 
 
-@pytest.mark.parametrize("answer", [b"<html>", b"[]", b"\xff"])
-def test_what_is_no_bridge_is_told_apart_from_one(run: Run, answer: bytes) -> None:
+def status_of(run: Run, answer: bytes) -> tuple[int, str, str]:
+    """What `status` says of something that answers so."""
+
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -443,10 +446,24 @@ def test_what_is_no_bridge_is_told_apart_from_one(run: Run, answer: bytes) -> No
     with HTTPServer(("127.0.0.1", 0), Answers) as server:
         thread = Thread(target=server.handle_request)
         thread.start()
-        code, _, err = run("status", "--url", f"127.0.0.1:{server.server_port}")
+        said = run("status", "--url", f"127.0.0.1:{server.server_port}")
         thread.join()
+    return said
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[]", b"\xff"])
+def test_what_is_no_bridge_is_told_apart_from_one(run: Run, answer: bytes) -> None:
+    code, _, err = status_of(run, answer)
     assert code == 69
     assert "no bridge answers there" in err
+
+
+def test_the_clients_that_search_because_they_take_fewer_tools_are_told(run: Run) -> None:
+    switched = {"path": "/mcp", "client": "visual studio code", "limit": 128, "tools": 2000}
+    answer: JSON = {"sources": [], "leftOut": [], "toolSearch": {"policy": "auto", "clients": [switched]}}
+    code, out, _ = status_of(run, json.dumps(answer).encode())
+    assert code == 0
+    assert re.search(r"^visual studio code +client +searches +2000 tools +it takes at most 128$", out, re.MULTILINE)
 
 
 @pytest.mark.requirement("S-36")
