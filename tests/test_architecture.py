@@ -69,6 +69,7 @@ LAYERS = {
     "gaia_bridge.cli": 6,
     "gaia_bridge.__main__": 7,
     # what an agent author imports
+    "gaia.environment": 8,
     "gaia.llm.model": 8,
     "gaia.llm": 9,
     "gaia.agents.base.tool_schema": 9,
@@ -107,6 +108,7 @@ OWNERS = {
         "gaia_bridge.outbound.*",
     ),
     "click": ("gaia_bridge.cli*", "gaia.cli"),
+    "dotenv": ("gaia.environment",),
     "filelock": ("gaia_bridge.config.writing", "gaia_bridge.outbound.oauth.store"),
     "h11": ("gaia_bridge.inbound.listener",),
     "httpx2": ("gaia_bridge.outbound.*",),
@@ -132,7 +134,12 @@ OWNERS = {
 TYPE_ONLY: dict[tuple[str, str], str] = {}
 """Imports under `TYPE_CHECKING` that may point up, as (importer, imported), each with its reason."""
 
-PROVIDED_BY = {"mcp_types": "mcp", "pydantic_core": "pydantic", "opentelemetry": "opentelemetry_api"}
+PROVIDED_BY = {
+    "dotenv": "python_dotenv",
+    "mcp_types": "mcp",
+    "pydantic_core": "pydantic",
+    "opentelemetry": "opentelemetry_api",
+}
 """Import names whose distribution is called otherwise."""
 
 MODULE_LINES = 600
