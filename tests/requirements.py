@@ -227,7 +227,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "S4-16": planned(CHAT, "A schema whose parameters are all required is closed."),
     "S4-17": planned(CHAT, "A schema with an optional parameter is not closed."),
     "S4-18": planned(CHAT, "Conversion is recursive."),
-    "S4-19": planned(CHAT, "construct_schema knows the OpenAI and Ollama forms."),
+    "S4-19": covered("construct_schema knows the OpenAI and Ollama forms."),
     "S4-20": planned(CHAT, "Overriding the property rule takes effect."),
     "S4-21": planned(CHAT, "extract_tool_info has its defaults."),
     "S4-22": planned(CHAT, "Tool results convert to text as documented."),

@@ -70,8 +70,13 @@ LAYERS = {
     "gaia_bridge.__main__": 7,
     # what an agent author imports
     "gaia.environment": 8,
+    "gaia.llm.dialects": 8,
     "gaia.llm.model": 8,
     "gaia.llm": 9,
+    "gaia.llm.openapi_schema": 8,
+    "gaia.llm.schema_merging": 8,
+    "gaia.llm.schema_walk": 8,
+    "gaia.llm.strict": 8,
     "gaia.agents.base.tool_schema": 9,
     "gaia.agents.base.tools": 10,
     "gaia.agents.base.tool_class": 10,

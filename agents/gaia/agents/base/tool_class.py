@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
+from gaia.environment import setting
+from gaia.llm.dialects import converted, declaration, provider_named
 from gaia_bridge.errors import ToolError
 from gaia_bridge.jsontypes import JSON
 
@@ -38,7 +40,7 @@ class Tool:
         self.parameters: JSON = {"type": "object", "properties": {}} if params is None else params
         self.annotations = dict(annotations or {})
 
-    def call(self, **kwargs: Any) -> Any:
+    def call(self, /, **kwargs: Any) -> Any:
         """Do the work; may be a coroutine function. A plain one runs in a thread and may block.
 
         Args:
@@ -48,6 +50,32 @@ class Tool:
             Text, or anything that JSON can carry.
         """
         raise NotImplementedError(f"{type(self).__name__} has to override call()")
+
+    def construct_schema(self, provider: str | None = None) -> JSON:
+        """The tool as a provider of language models wants it described (document 004, "Tool Registration").
+
+        Args:
+            provider: `openai` (the flat form of the Responses API), `ollama` (the nested one of chat completions,
+                which most servers speak), `anthropic` or `gemini`; if not given, the setting `PROVIDER` says so, in
+                the environment or in `.env`, else it is `openai`.
+
+        Returns:
+            The declaration. For `openai` it is strict exactly if the parameters are closed at the top and everything
+            in them is required; a schema that is closed but cannot be strict is sent open.
+
+        Raises:
+            ValueError: There is no such provider.
+        """
+        known = provider_named(provider or setting("PROVIDER") or "openai")
+        return declaration(known, self.name, self.description, self.parameters_for(known))
+
+    def parameters_for(self, provider: str) -> JSON:
+        """The parameters in a provider's dialect of JSON Schema.
+
+        Args:
+            provider: `openai`, `ollama`, `anthropic` or `gemini`.
+        """
+        return converted(self.parameters, provider, close=self.parameters.get("additionalProperties") is False)
 
     def entry(self) -> ToolEntry:
         """The tool as a registry holds it."""
