@@ -7,7 +7,8 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import suppress
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -15,6 +16,7 @@ import anyio
 
 from gaia.agents.chat.executing import ToolExecutor
 from gaia.agents.chat.lending import lent_entries
+from gaia.agents.chat.limits import CLIENT_SESSION
 from gaia.agents.chat.messages import split_instructions
 from gaia.agents.chat.narrating import Narrator
 from gaia.agents.chat.options import ChatOptions
@@ -22,14 +24,14 @@ from gaia.agents.chat.playing import Playing, Tell, discard
 from gaia.agents.chat.prompting import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
 from gaia.agents.chat.searching import ToolSearch
-from gaia.agents.chat.sessions import Sessions
+from gaia.agents.chat.sessions import AgentSession, Sessions
 from gaia.agents.chat.suspending import SuspendedTurns
 from gaia.agents.chat.turn import Turn, View
 from gaia.llm.model import ChatModel
 from gaia_bridge.background import BACKGROUND, Lease
 from gaia_bridge.chats import ChatRequest, Reply
 from gaia_bridge.context import get_request_context
-from gaia_bridge.errors import ModelError
+from gaia_bridge.errors import BridgeError, ModelError
 from gaia_bridge.runtime import AgentRunner, LoopHandle
 
 __all__ = ["ChatEngine"]
@@ -56,6 +58,7 @@ class ChatEngine:
         self._agent = agent
         self._options = options
         self._runner = AgentRunner(name, limits.threads, limits.queue)
+        self._steps = self._runner.beside(limits.step_threads, limits.queue)
         self._console_runner = AgentRunner(f"{name} console", 1, limits.console_lines)
         self._narrator = Narrator(agent.console, self._console_runner, limits)
         self._search = ToolSearch(ranked=options.ranked_search)
@@ -63,7 +66,7 @@ class ChatEngine:
         self._lock = threading.RLock()
         self._seat: _Seat | None = None
         self.sessions = Sessions(limits, options.session_timeout, options.max_sessions, options.session_file)
-        for runner in (self._runner, self._console_runner):
+        for runner in (self._runner, self._steps, self._console_runner):
             weakref.finalize(self, runner.close).atexit = False  # its threads are daemons
 
     def run(self, request: TurnRequest) -> Reply:
@@ -89,16 +92,21 @@ class ChatEngine:
         lease = self._lease()
         wanted = TurnRequest(
             request.messages,
-            request.session_id,
+            None if request.session_id is None else f"{CLIENT_SESSION}{request.session_id}",
             lent=lent_entries(request.lent_tools, LoopHandle()),
             client_tools=request.client_tools,
             options=request.options,
         )
         playing = await lease.wait(partial(self._begin, lease, wanted))
+        said: list[str] = []
         try:
             while pieces := await lease.wait(playing.next):
                 for piece in pieces:
-                    yield piece
+                    if isinstance(piece, Reply):
+                        yield replace(piece, text="".join(said))
+                    else:
+                        said.append(piece)
+                        yield piece
         finally:
             with anyio.CancelScope(shield=True):
                 await lease.wait(playing.stop)
@@ -109,8 +117,8 @@ class ChatEngine:
             seat, self._seat = self._seat, None
         if seat is not None:
             seat.leave()
-        self._runner.close()
-        self._console_runner.close()
+        for runner in (self._runner, self._steps, self._console_runner):
+            runner.close()
         self.sessions.close()
 
     async def _begin(self, lease: Lease, request: TurnRequest) -> Playing:
@@ -129,19 +137,15 @@ class ChatEngine:
 
     async def _play(self, request: TurnRequest, tell: Tell) -> Reply:
         timeout = self._options.limits.turn_timeout
-        try:
-            with anyio.fail_after(timeout):
-                await self._agent.prepare_turn()
-                try:
-                    if request.session_id is None:
-                        return await self._play_alone(request, tell)
-                    return await self._play_in_session(request, request.session_id, tell)
-                finally:
-                    await self._narrator.flush()
-        except TimeoutError as error:
-            raise ModelError(
-                f"There was no answer within {timeout:g} seconds.", "Ask for less, or raise turn_timeout."
-            ) from error
+        with anyio.move_on_after(timeout):
+            await self._agent.prepare_turn()
+            try:
+                if request.session_id is None:
+                    return await self._play_alone(request, tell)
+                return await self._play_in_session(request, request.session_id, tell)
+            finally:
+                await self._narrator.flush()
+        raise ModelError(f"There was no answer within {timeout:g} seconds.", "Ask for less, or raise turn_timeout.")
 
     async def _play_alone(self, request: TurnRequest, tell: Tell) -> Reply:
         """For a client that keeps the history, without what the agent did by itself: that is remembered here."""
@@ -170,8 +174,16 @@ class ChatEngine:
                 turn = await self._turn(request, session.system_message, instructions, session.loaded_tools, place)
                 reply, added = await turn.play(session.history, messages, tell)
                 session.history += added
-                await self._blocking(partial(self.sessions.keep, session), request.context.copy())
+                await self._keep(session)
                 return reply
+
+    async def _keep(self, session: AgentSession) -> None:
+        """Write the session down. The answer is there, and is not lost because the disk is full."""
+        try:
+            await self._blocking(partial(self.sessions.keep, session), copy_context())
+        except BridgeError as error:
+            logger.error("session %r is not kept: %s", session.session_id, error)
+            self._narrator.tell("print_warning", f"this conversation is not kept: {error}")
 
     async def _turn(
         self,
@@ -210,7 +222,7 @@ class ChatEngine:
 
     async def _blocking(self, function: Callable[[], T], context: Context) -> T:
         """Run code of the agent, or of the disk, which may block."""
-        outcome = await self._runner.run(function, context)
+        outcome = await self._steps.run(function, context)
         if outcome.error is not None:
             raise outcome.error
         return outcome.value  # type: ignore[no-any-return]  # of the function

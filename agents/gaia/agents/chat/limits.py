@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 from gaia.agents.base.console import CONFIRM_TIMEOUT
 
-__all__ = ["DEFAULT_SESSION", "ChatLimits"]
+__all__ = ["CLIENT_SESSION", "DEFAULT_SESSION", "ChatLimits"]
 
 DEFAULT_SESSION = "default"
 """The session of whoever names none (document 002)."""
+
+CLIENT_SESSION = "api:"
+"""What names of sessions begin with that clients of the OpenAI endpoint choose: none of them is the agent's own."""
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -29,6 +32,8 @@ class ChatLimits:
     """Seconds for a person to confirm a tool call; silence is no. The console itself gives up a little earlier."""
     threads: int = 16
     """Blocking tool calls of one agent at once."""
+    step_threads: int = 4
+    """Threads for what happens between tool calls, such as the prompt's hooks: tools that hang must not hold it up."""
     queue: int = 1_024
     """Tool calls that may wait for a thread: fifty conversations with several calls each."""
     parallel_tools: int = 8
