@@ -76,6 +76,8 @@ class Recorded:
     """One request that the server got."""
 
     number: int
+    client: str
+    """The same for all requests on one connection."""
     method: str
     path: str
     headers: dict[str, str]

@@ -120,6 +120,7 @@ OWNERS = {
     "jsonschema_rs": ("gaia_bridge.schema", "gaia_bridge.tool_search.patterns"),
     "mcp": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
     "mcp_types": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
+    "openai": ("gaia.llm.wire",),
     "opentelemetry": ("gaia_bridge.outbound.tracing",),
     "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.naming"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),

@@ -77,6 +77,24 @@ OPENAI_FAILURES: Mapping[str, Failure] = {
     "no_route": _openai(404, "Invalid URL ($path)", "invalid_request_error"),
 }
 
+LEMONADE_FAILURES: Mapping[str, Failure] = {
+    # lemonade-sdk/lemonade 735
+    "unknown_model": Failure(
+        404,
+        {
+            "error": {
+                "code": "model_not_found",
+                "message": "Model '$model' was not found. Available models include: $models. "
+                "Use 'lemonade list' or GET /api/v1/models?show_all=true to see all available models.",
+                "type": "model_not_found",
+            }
+        },
+    ),
+    "no_route": Failure(
+        404, {"error": {"message": "The requested endpoint does not exist", "path": "$path", "type": "not_found"}}
+    ),
+}
+
 LLAMACPP_FAILURES: Mapping[str, Failure] = {
     "unauthorized": _llamacpp(401, "Invalid API Key", "authentication_error"),
     # ggml-org/llama.cpp 15780: an error type of its own, with the figures beside the message
@@ -231,7 +249,7 @@ DIALECTS: Mapping[str, Dialect] = {
                 "downloaded": True,
                 "labels": ["tool-calling"],
             },
-            failures=LLAMACPP_FAILURES,
+            failures={**LLAMACPP_FAILURES, **LEMONADE_FAILURES},
         ),
         Dialect(
             "llamacpp",

@@ -111,6 +111,8 @@ class Exchange:
     """One request, as it is recorded."""
 
     number: int
+    client: str
+    """The connection: the port at the other end."""
     method: str
     path: str
     headers: dict[str, str]
@@ -248,7 +250,8 @@ class _Answering:
         server.counts["in flight"] += 1
         server.peak = max(server.peak, server.counts["in flight"])
         number = server.counts["requests"]
-        exchange = Exchange(number, request.method, request.url.path, dict(request.headers), body)
+        client = str(request.client.port if request.client else "")
+        exchange = Exchange(number, client, request.method, request.url.path, dict(request.headers), body)
         if server.script.get("record", True):
             server.requests.append(exchange)
         await server.count("requests")
@@ -271,7 +274,7 @@ class _Answering:
         shown = exchange.headers.get("authorization", "").removeprefix("Bearer ")
         answer = _Answer(server, exchange, send)
         if key and shown != key:
-            await answer.fail("unauthorized", key=shown[:3] + "*" * 5)
+            await answer.fail("unauthorized")
         elif (exchange.method, exchange.path) == ("GET", f"{dialect.base_path}/models"):
             await answer.whole(200, {"object": "list", "data": server.models, **dialect.list_beside})
         elif (exchange.method, exchange.path) == ("POST", f"{dialect.base_path}/chat/completions"):
@@ -400,6 +403,7 @@ class _Answer:
         failure: Failure = self._dialect.failure(name)
         known = {
             "model": str(self._body.get("model")),
+            "key": self._exchange.headers.get("authorization", "").removeprefix("Bearer "),
             "models": "\n".join(model["id"] for model in self._server.models),
             "tokens": str(prompt_tokens(self._body)),
             "limit": str(self._server.script.get("context", 4096)),
@@ -433,7 +437,11 @@ class _Answer:
             data = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
             name = f"event: {event}\n" if event else ""
             await self._send(
-                {"type": "http.response.body", "body": f"{name}data: {data}\n\n".encode(), "more_body": True}
+                {
+                    "type": "http.response.body",
+                    "body": f"{name}data: {data}\n\n".encode("utf-8", "replace"),
+                    "more_body": True,
+                }
             )
         tail = b"data: [DONE]\n\n" if done else b""
         await self._send({"type": "http.response.body", "body": tail, "more_body": not end})

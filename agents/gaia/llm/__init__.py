@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+from gaia.llm.limits import ModelLimits
 from gaia.llm.model import ChatModel
+from gaia.llm.openai_model import OpenAIModel
 from gaia_bridge.chats import Reply, ToolCall, Usage
+from gaia_bridge.errors import (
+    ContextOverflowError,
+    ModelBusyError,
+    ModelCredentialsError,
+    ModelError,
+    ModelNotFoundError,
+    ModelUnreachableError,
+)
 
-__all__ = ["ChatModel", "Reply", "ToolCall", "Usage"]
+__all__ = [
+    "ChatModel",
+    "ContextOverflowError",
+    "ModelBusyError",
+    "ModelCredentialsError",
+    "ModelError",
+    "ModelLimits",
+    "ModelNotFoundError",
+    "ModelUnreachableError",
+    "OpenAIModel",
+    "Reply",
+    "ToolCall",
+    "Usage",
+]

@@ -1,0 +1,100 @@
+"""Which server and which of its models is used, where it was not said."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import anyio
+
+from gaia.llm.failures import Report, nothing_found, several_models
+from gaia.llm.limits import ModelLimits
+from gaia.llm.servers import shown_url
+from gaia.llm.settings import Place
+from gaia.llm.wire import Wire
+from gaia_bridge.errors import ModelCredentialsError, ModelError
+from gaia_bridge.jsontypes import JSON, is_array
+
+__all__ = ["chat_models", "find_server", "only_model"]
+
+logger = logging.getLogger(__name__)
+
+_NO_CHAT_LABELS = frozenset({"audio", "embeddings", "image", "reranking", "speech", "transcription", "tts"})
+"""What Lemonade says of models that do something else."""
+_NO_CHAT_NAMES = ("dall-e", "embed", "kokoro", "moderation", "rerank", "sdxl", "stable-diffusion", "tts-", "whisper")
+"""What names of such models have in them, where the list says nothing."""
+
+
+async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wire, list[JSON]]:
+    """Ask everywhere at once; the first place counts that has a model for chats, else the first that answers.
+
+    Args:
+        places: Where to look.
+        limits: See there.
+
+    Returns:
+        The server, and the models that it lists.
+
+    Raises:
+        ModelError: None answers, or none without a key.
+    """
+    wires = [Wire(place, limits) for place in places]
+    found: dict[int, list[JSON]] = {}
+    locked: list[ModelError] = []
+
+    async def ask(number: int) -> None:
+        try:
+            found[number] = await wires[number].models(limits.probe)
+        except ModelCredentialsError as error:
+            locked.append(error)
+        except ModelError as error:
+            logger.debug("%s", error)
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            for number in range(len(wires)):
+                tasks.start_soon(ask, number)
+        if not found:
+            raise locked[0] if locked else nothing_found(places)
+        best = min(found, key=lambda number: (not chat_models(found[number]), number))
+    except BaseException:
+        await _close(wires)
+        raise
+    chosen = wires.pop(best)
+    await _close(wires)
+    server = chosen.place.server
+    title = server.title if server else "a model server"
+    logger.info("using %s at %s; set GAIA_BASE_URL for another", title, shown_url(chosen.place.url))
+    return chosen, found[best]
+
+
+async def _close(wires: Sequence[Wire]) -> None:
+    for wire in wires:
+        await wire.aclose()
+
+
+def only_model(place: Place, listed: Sequence[JSON]) -> str:
+    """The model of a server, if there is no question which.
+
+    Raises:
+        ModelNotFoundError: There is none, or more than one.
+    """
+    models = chat_models(listed)
+    if len(models) != 1:
+        raise several_models(Report(place), models)
+    logger.info("using the model %s", models[0])
+    return models[0]
+
+
+def chat_models(listed: Sequence[JSON]) -> list[str]:
+    """Names of the models that can chat, as far as the list tells."""
+    found: list[str] = []
+    for item in listed:
+        name, labels = item.get("id"), item.get("labels")
+        if not isinstance(name, str) or not name or item.get("downloaded") is False:
+            continue
+        if is_array(labels) and any(label in _NO_CHAT_LABELS for label in labels if isinstance(label, str)):
+            continue
+        if not any(part in name.lower() for part in _NO_CHAT_NAMES):
+            found.append(name)
+    return found

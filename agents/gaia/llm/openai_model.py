@@ -1,0 +1,287 @@
+"""A model of any server that speaks OpenAI's protocol: hosted, or on this machine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from gaia.llm.assembly import Assembly, repaired_arguments
+from gaia.llm.failures import Refusal, Report
+from gaia.llm.finding import chat_models, find_server, only_model
+from gaia.llm.limits import ModelLimits
+from gaia.llm.servers import shown_url
+from gaia.llm.settings import wanted
+from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire
+from gaia_bridge.chats import Reply
+from gaia_bridge.errors import ModelError, ModelNotFoundError, ModelUnreachableError
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+
+__all__ = ["OpenAIModel"]
+
+logger = logging.getLogger(__name__)
+
+_OURS = frozenset({"messages", "model", "n", "stream", "stream_options", "tools"})
+"""Options that are not for the caller to decide."""
+
+_STREAM_OPTIONS, _STREAM_WITH_TOOLS, _STREAM = "stream_options", "streams with tools", "streams"
+"""What a server may not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The model that is used."""
+
+    wire: Wire
+    model: str
+    report: Report
+
+
+class OpenAIModel:
+    """A `ChatModel` on a server. It is found when it is first used, which is always on the same event loop.
+
+    Args:
+        model: Its name; else `GAIA_MODEL`, else the only one that the server has.
+        base_url: Where the server has its API, such as `http://localhost:13305/api/v1`; else as `gaia.llm.settings`
+            says: from the environment, else the first known server that answers on this machine.
+        api_key: What the server wants to be shown; else from the environment.
+        provider: A server by its name: `lemonade`, `ollama`, `llamacpp`, `lmstudio`, `vllm` or `openai`.
+        options: For every reply, in OpenAI's words, such as `{"temperature": 0}`.
+        limits: Deadlines and sizes.
+
+    Raises:
+        ModelError: An address or a provider that there cannot be.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        provider: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        limits: ModelLimits | None = None,
+    ) -> None:
+        self._wanted = wanted(base_url, model, api_key, provider)
+        self._options = dict(options or {})
+        self._limits = limits or ModelLimits()
+        self._lacks: set[str] = set()
+        self._active = 0
+        self._forget()
+
+    @property
+    def name(self) -> str:
+        """The model's name, or where it will be looked for."""
+        if self._chosen is not None:
+            return self._chosen.model
+        place = "this machine" if self._wanted.is_guess else shown_url(self._wanted.places[0].url)
+        return self._wanted.model or f"the model of {place}"
+
+    async def stream(
+        self, messages: Sequence[JSON], tools: Sequence[JSON] = (), options: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[str | Reply]:
+        """Continue a conversation; closing the generator ends the request. See `ChatModel.stream`."""
+        self._active += 1
+        try:
+            async with aclosing(self._stream(messages, tools, options)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        finally:
+            self._active -= 1
+
+    async def _stream(
+        self, messages: Sequence[JSON], tools: Sequence[JSON], options: Mapping[str, Any] | None
+    ) -> AsyncGenerator[str | Reply]:
+        chosen = await self._choose()
+        asked = {**self._options, **(options or {})}
+        body: JSON = {
+            **{name: value for name, value in asked.items() if name not in _OURS},
+            "model": chosen.model,
+            "messages": [_sendable(message) for message in messages],
+            **({"tools": list(tools)} if tools else {}),
+        }
+        tries = _Tries(self._limits)
+        is_clean = False
+        while True:
+            has_begun = False
+            try:
+                async with aclosing(self._reply(chosen, self._with_streaming(body))) as pieces:
+                    async for piece in pieces:
+                        has_begun = True
+                        yield piece
+                return
+            except Refusal as refusal:
+                if has_begun or not (self._adapt(body, refusal) or await tries.pause(refusal)):
+                    raise await self._failure(chosen, refusal) from None
+            except BrokenBeforeAnswerError as error:
+                if not await tries.pause_after_break():
+                    raise chosen.report.unreachable(str(error)) from None
+            except ModelUnreachableError:
+                await self._look_again()
+                raise
+            except UnicodeEncodeError:
+                if is_clean:
+                    raise
+                body, is_clean = _without_surrogates(body), True
+
+    async def aclose(self) -> None:
+        """Close all connections, on the loop that they were used on. It may be used again afterwards."""
+        chosen = self._chosen
+        self._forget()
+        if chosen is not None:
+            await chosen.wire.aclose()
+
+    def _forget(self) -> None:
+        self._chosen: _Chosen | None = None
+        self._lock = anyio.Lock()
+
+    # One reply
+
+    async def _reply(self, chosen: _Chosen, body: JSON) -> AsyncGenerator[str | Reply]:
+        offered = [tool["function"]["name"] for tool in body.get("tools", ()) if is_object(tool.get("function"))]
+        assembly = Assembly(offered, most_calls=self._limits.tool_calls)
+        patience = Patience(chosen.report, self._limits)
+        is_done = False
+        async with aclosing(chosen.wire.answers(body, patience, chosen.report)) as chunks:
+            async for chunk in chunks:
+                is_done = is_done or "done" in chunk or "message" in _choice(chunk)
+                if text := assembly.feed(chunk):
+                    yield text
+                patience.has_begun = assembly.has_begun
+        yield self._complete(assembly, is_done, chosen.report)
+
+    def _complete(self, assembly: Assembly, is_done: bool, report: Report) -> Reply:
+        reply = assembly.reply()
+        if assembly.overfull:
+            raise report.oversized("tool calls in one reply", self._limits.tool_calls, "tool_calls")
+        if assembly.failed:
+            raise report.broken("it says that it failed")
+        if not (assembly.is_finished or is_done):
+            raise report.broken("the stream ended too early")
+        if reply.finish_reason == "length" and not reply.text and not reply.tool_calls:
+            raise report.nothing_said()
+        return reply
+
+    def _with_streaming(self, body: JSON) -> JSON:
+        lacks = self._lacks
+        if _STREAM in lacks or (_STREAM_WITH_TOOLS in lacks and body.get("tools")):
+            return {**body, "stream": False}
+        options = {} if _STREAM_OPTIONS in lacks else {"stream_options": {"include_usage": True}}
+        return {**body, "stream": True, **options}
+
+    def _adapt(self, body: JSON, refusal: Refusal) -> bool:
+        """Learn what the server does not know; returns whether to ask again without it."""
+        before = len(self._lacks)
+        if refusal.refuses("stream_options"):
+            self._lacks.add(_STREAM_OPTIONS)
+        elif refusal.refuses_streaming(with_tools=bool(body.get("tools"))):
+            self._lacks.add(_STREAM_WITH_TOOLS if body.get("tools") else _STREAM)
+        return len(self._lacks) > before
+
+    async def _failure(self, chosen: _Chosen, refusal: Refusal) -> ModelError:
+        error = chosen.report.failure(refusal)
+        if not isinstance(error, ModelNotFoundError):
+            return error
+        try:
+            models = chat_models(await chosen.wire.models(self._limits.models))
+        except ModelError:
+            models = []
+        await self._look_again()
+        return chosen.report.failure(refusal, models)
+
+    async def _look_again(self) -> None:
+        """What was found may no longer be there: whoever asks next looks for it anew."""
+        is_found = self._wanted.model is None or len(self._wanted.places) > 1
+        if is_found and self._active == 1:  # no other reply is under way on these connections
+            await self.aclose()
+
+    # Which server, which model
+
+    async def _choose(self) -> _Chosen:
+        async with self._lock:
+            if self._chosen is None:
+                places, listed = self._wanted.places, None
+                if len(places) == 1:
+                    wire = Wire(places[0], self._limits)
+                else:
+                    wire, listed = await find_server(places, self._limits)
+                try:
+                    model = self._wanted.model
+                    if model is None:
+                        listed = listed or await wire.models(self._limits.models)
+                        model = only_model(wire.place, listed)
+                except BaseException:
+                    await wire.aclose()
+                    raise
+                self._chosen = _Chosen(wire, model, Report(wire.place, model))
+            return self._chosen
+
+
+class _Tries:
+    """How often, and for how long, one request is sent again."""
+
+    def __init__(self, limits: ModelLimits) -> None:
+        self._limits = limits
+        self._done = 0
+        self._loading = 0.0
+
+    async def pause(self, refusal: Refusal) -> bool:
+        """Wait as long as the server wants; returns whether to ask again."""
+        limits = self._limits
+        if refusal.is_loading and self._loading < limits.load_wait:
+            self._loading += limits.load_pause
+            await anyio.sleep(limits.load_pause)
+            return True
+        if not refusal.is_busy or refusal.is_loading:
+            return False
+        return await self._pause(refusal.retry_after)
+
+    async def pause_after_break(self) -> bool:
+        """Wait a moment; returns whether to ask again."""
+        return await self._pause(None)
+
+    async def _pause(self, seconds: float | None) -> bool:
+        limits = self._limits
+        pause = limits.retry_pause * 2**self._done if seconds is None else seconds
+        if self._done >= limits.retries or pause > limits.retry_wait:
+            return False
+        self._done += 1
+        await anyio.sleep(pause)
+        return True
+
+
+def _without_surrogates(value: Any) -> Any:
+    """A JSON value with what UTF-8 cannot carry replaced; tools that decode badly produce it."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if is_object(value):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if is_array(value):
+        return [_without_surrogates(item) for item in value]
+    return value
+
+
+def _choice(chunk: JSON) -> JSON:
+    choices = chunk.get("choices")
+    choice = choices[0] if is_array(choices) and choices else None
+    return choice if is_object(choice) else {}
+
+
+def _sendable(message: JSON) -> JSON:
+    """A message as every server takes it."""
+    calls = message.get("tool_calls")
+    if not is_array(calls):
+        return message
+    mended: list[Any] = []
+    for call in calls:
+        function = call.get("function") if is_object(call) else None
+        if is_object(call) and is_object(function):
+            arguments = repaired_arguments(function.get("arguments"))
+            mended.append({**call, "function": {**function, "arguments": arguments}})
+        else:
+            mended.append(call)
+    return {**message, "tool_calls": mended}
