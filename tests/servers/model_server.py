@@ -8,6 +8,7 @@ scripts; this is what they mean. A script is one JSON object, and everything in 
     {"dialect": "openai",            who it behaves like: see `model_dialects`
      "quirks": {"indexes": "zero"},  fields of the dialect that are different
      "models": ["scripted"],         the list of models; an item may be an object. Requests for another are refused
+     "list": "{",                    this text instead of the list of models
      "api_key": "...",               what clients have to show
      "refuses": ["stream_options"],  also `streaming`, `streaming_tools`, `tools`: answered with status 400
      "context": 100000,              prompt tokens, beyond which a request is refused
@@ -276,7 +277,7 @@ class _Answering:
         if key and shown != key:
             await answer.fail("unauthorized")
         elif (exchange.method, exchange.path) == ("GET", f"{dialect.base_path}/models"):
-            await answer.whole(200, {"object": "list", "data": server.models, **dialect.list_beside})
+            await answer.models(server.script.get("list"))
         elif (exchange.method, exchange.path) == ("POST", f"{dialect.base_path}/chat/completions"):
             await self._chat(answer, exchange.body)
         else:
@@ -398,6 +399,13 @@ class _Answer:
         else:
             await self.whole(200, self._whole_answer(reply))
 
+    async def models(self, instead: str | None) -> None:
+        """The list of models, or something else."""
+        if instead is not None:
+            await self._bytes(200, instead.encode(), {"content-type": "application/json"})
+        else:
+            await self.whole(200, {"object": "list", "data": self._server.models, **self._dialect.list_beside})
+
     async def fail(self, name: str, headers: Mapping[str, str] | None = None, **values: str) -> None:
         """Say no, in the dialect's words."""
         failure: Failure = self._dialect.failure(name)
@@ -456,7 +464,7 @@ class _Answer:
         elif fault == "endless":
             await self._stream(_endless(self._chunk({"content": "and so on " * 100})), done=False)
         else:
-            await self._stream(_each(begun), done=False, end=fault == "ended_early")
+            await self._stream(_each(begun), done=reply.get("done", False), end=fault == "ended_early")
             if fault == "cut_off":
                 raise ConnectionAbortedError
 

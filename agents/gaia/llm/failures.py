@@ -220,7 +220,7 @@ class Report:
         other = f", or get it with `{get}`" if get else ""
         return ModelNotFoundError(problem, f"Set GAIA_MODEL, or the model argument, to one that it has{other}.")
 
-    def failure(self, refusal: Refusal, models: Sequence[str] = ()) -> ModelError:
+    def failure(self, refusal: Refusal, models: Sequence[str] = (), path: str = "/chat/completions") -> ModelError:
         """The error that a refusal is; the order of the questions matters."""
         said, status = self._clean(refusal.said), refusal.status
         if status not in (401, 403, 429) and _OVERFLOW.search(refusal.words):
@@ -234,7 +234,7 @@ class Report:
         if _UNKNOWN_MODEL.search(refusal.words) and (status in (0, 400, 404, 422)):
             return self.unknown_model(models, said)
         if status == 404 or 300 <= status < 400 or "Unexpected endpoint" in said:
-            return self.no_model_server(f"there is no /chat/completions (status {status})")
+            return self.no_model_server(f"there is no {path} (status {status})")
         if _NO_TOOLS.search(refusal.words):
             return self._no_tools(said)
         if status == 0 or status >= 500:

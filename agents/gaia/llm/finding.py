@@ -15,7 +15,7 @@ from gaia.llm.wire import Wire
 from gaia_bridge.errors import ModelCredentialsError, ModelError
 from gaia_bridge.jsontypes import JSON, is_array
 
-__all__ = ["chat_models", "find_server", "only_model"]
+__all__ = ["chat_models", "close_all", "find_server", "only_model"]
 
 logger = logging.getLogger(__name__)
 
@@ -58,19 +58,21 @@ async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wir
             raise locked[0] if locked else nothing_found(places)
         best = min(found, key=lambda number: (not chat_models(found[number]), number))
     except BaseException:
-        await _close(wires)
+        await close_all(wires)
         raise
     chosen = wires.pop(best)
-    await _close(wires)
+    await close_all(wires)
     server = chosen.place.server
     title = server.title if server else "a model server"
     logger.info("using %s at %s; set GAIA_BASE_URL for another", title, shown_url(chosen.place.url))
     return chosen, found[best]
 
 
-async def _close(wires: Sequence[Wire]) -> None:
-    for wire in wires:
-        await wire.aclose()
+async def close_all(wires: Sequence[Wire]) -> None:
+    """Close them, also where whoever does it is cancelled."""
+    with anyio.CancelScope(shield=True):  # nothing is sent to the server, so nothing is waited for
+        for wire in wires:
+            await wire.aclose()
 
 
 def only_model(place: Place, listed: Sequence[JSON]) -> str:

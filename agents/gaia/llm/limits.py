@@ -24,6 +24,8 @@ class ModelLimits:
     """Seconds until the first word: a local server loads the model before, and reads a long conversation."""
     between: float = 180.0
     """Seconds between two words: some servers hold a whole tool call back until it is complete."""
+    ending: float = 5.0
+    """Seconds for what follows the last word, such as usage figures; without them, the reply is complete as well."""
     total: float = 3_600.0
     """Seconds that are spent waiting for one reply; finite, so that nothing waits for ever."""
     farewell: float = 0.25

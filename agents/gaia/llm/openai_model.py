@@ -12,8 +12,9 @@ import anyio
 
 from gaia.llm.assembly import Assembly, repaired_arguments
 from gaia.llm.failures import Refusal, Report
-from gaia.llm.finding import chat_models, find_server, only_model
+from gaia.llm.finding import chat_models, close_all, find_server, only_model
 from gaia.llm.limits import ModelLimits
+from gaia.llm.retrying import Tries
 from gaia.llm.servers import shown_url
 from gaia.llm.settings import wanted
 from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 _OURS = frozenset({"messages", "model", "n", "stream", "stream_options", "tools"})
 """Options that are not for the caller to decide."""
+
+_ABOUT_TOOLS = frozenset({"parallel_tool_calls", "tool_choice"})
+"""Options that are refused where there are no tools."""
 
 _STREAM_OPTIONS, _STREAM_WITH_TOOLS, _STREAM = "stream_options", "streams with tools", "streams"
 """What a server may not know."""
@@ -99,12 +103,12 @@ class OpenAIModel:
         chosen = await self._choose()
         asked = {**self._options, **(options or {})}
         body: JSON = {
-            **{name: value for name, value in asked.items() if name not in _OURS},
+            **_options(asked, bool(tools)),
             "model": chosen.model,
             "messages": [_sendable(message) for message in messages],
             **({"tools": list(tools)} if tools else {}),
         }
-        tries = _Tries(self._limits)
+        tries = Tries(self._limits)
         is_clean = False
         while True:
             has_begun = False
@@ -151,7 +155,7 @@ class OpenAIModel:
                 is_done = is_done or "done" in chunk or "message" in _choice(chunk)
                 if text := assembly.feed(chunk):
                     yield text
-                patience.has_begun = assembly.has_begun
+                patience.has_begun, patience.has_finished = assembly.has_begun, assembly.is_finished
         yield self._complete(assembly, is_done, chosen.report)
 
     def _complete(self, assembly: Assembly, is_done: bool, report: Report) -> Reply:
@@ -215,43 +219,16 @@ class OpenAIModel:
                         listed = listed or await wire.models(self._limits.models)
                         model = only_model(wire.place, listed)
                 except BaseException:
-                    await wire.aclose()
+                    await close_all([wire])
                     raise
                 self._chosen = _Chosen(wire, model, Report(wire.place, model))
             return self._chosen
 
 
-class _Tries:
-    """How often, and for how long, one request is sent again."""
-
-    def __init__(self, limits: ModelLimits) -> None:
-        self._limits = limits
-        self._done = 0
-        self._loading = 0.0
-
-    async def pause(self, refusal: Refusal) -> bool:
-        """Wait as long as the server wants; returns whether to ask again."""
-        limits = self._limits
-        if refusal.is_loading and self._loading < limits.load_wait:
-            self._loading += limits.load_pause
-            await anyio.sleep(limits.load_pause)
-            return True
-        if not refusal.is_busy or refusal.is_loading:
-            return False
-        return await self._pause(refusal.retry_after)
-
-    async def pause_after_break(self) -> bool:
-        """Wait a moment; returns whether to ask again."""
-        return await self._pause(None)
-
-    async def _pause(self, seconds: float | None) -> bool:
-        limits = self._limits
-        pause = limits.retry_pause * 2**self._done if seconds is None else seconds
-        if self._done >= limits.retries or pause > limits.retry_wait:
-            return False
-        self._done += 1
-        await anyio.sleep(pause)
-        return True
+def _options(asked: Mapping[str, Any], with_tools: bool) -> JSON:
+    """Options as they may be sent."""
+    left_out = _OURS if with_tools else _OURS | _ABOUT_TOOLS
+    return {name: value for name, value in asked.items() if name not in left_out and value is not None}
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -31,6 +31,14 @@ _OWN_FIELDS = frozenset({"model", "messages", "stream"})
 """What the library's method wants by name; everything else is sent as it is."""
 
 
+class _NothingFollowsError(Exception):
+    """The model has said all, and nothing came after it."""
+
+
+class _BrokenAnswerError(Exception):
+    """The connection broke in the middle of an answer."""
+
+
 class BrokenBeforeAnswerError(Exception):
     """The connection broke before the server answered: the request may be sent again."""
 
@@ -46,6 +54,8 @@ class Patience:
     def __init__(self, report: Report, limits: ModelLimits) -> None:
         self.has_begun = False
         """Whether the model has begun, so that the next word has to come sooner."""
+        self.has_finished = False
+        """Whether it has said all, so that nothing needs to follow."""
         self._report = report
         self._limits = limits
         self._spent = 0.0
@@ -56,19 +66,26 @@ class Patience:
         Raises:
             ModelError: It did not come in time.
         """
-        limits = self._limits
-        setting = "between" if self.has_begun else "first"
-        allowed = limits.between if self.has_begun else limits.first - self._spent
-        if limits.total - self._spent < allowed:
-            setting, allowed = "total", limits.total - self._spent
+        setting, allowed = self._allowed()
         started = anyio.current_time()
         try:
             with anyio.fail_after(max(0.0, allowed)):
                 return await function()
         except TimeoutError:
-            raise self._report.silent(getattr(limits, setting), setting) from None
+            if self.has_finished:
+                raise _NothingFollowsError from None
+            raise self._report.silent(getattr(self._limits, setting), setting) from None
         finally:
             self._spent += anyio.current_time() - started
+
+    def _allowed(self) -> tuple[str, float]:
+        """The limit that counts now, and the seconds that it leaves."""
+        limits = self._limits
+        if self.has_finished:
+            return "ending", limits.ending
+        left = limits.total - self._spent
+        next_word = limits.between if self.has_begun else limits.first - self._spent
+        return ("total", left) if left < next_word else ("between" if self.has_begun else "first", next_word)
 
 
 class Wire:
@@ -123,9 +140,11 @@ class Wire:
         except TimeoutError:
             raise report.silent(seconds, "models") from None
         except Refusal as refusal:
-            raise report.failure(refusal) from None
+            raise report.failure(refusal, path="/models") from None
         except BrokenBeforeAnswerError as error:
             raise report.unreachable(str(error)) from None
+        except _BrokenAnswerError as error:
+            raise report.broken(str(error)) from None
         return listed
 
     async def _models(self, report: Report) -> list[JSON]:
@@ -220,6 +239,10 @@ class _Reader:
         self._size = 0
         self._ahead = b""
 
+    def has_all(self) -> None:
+        """The answer is complete: whatever happens to the connection now does it no harm."""
+        self._patience.has_finished = True
+
     async def start(self) -> bytes:
         """The first bytes that are no blanks, without taking them; nothing if there are none."""
         while not self._ahead and (chunk := await self._receive()):
@@ -236,10 +259,12 @@ class _Reader:
             return b""
         try:
             chunk = await self._patience.wait(self._next)
-        except ModelError:
-            raise
-        except Exception as error:  # of whichever HTTP library it is
-            raise self._report.broken(_sentence(error)) from None
+        except _NothingFollowsError:
+            chunk = b""
+        except _BrokenAnswerError as error:
+            if not self._patience.has_finished:
+                raise self._report.broken(str(error)) from None
+            chunk = b""
         self._size += len(chunk)
         if self._size > self._limits.reply_bytes:
             raise self._report.oversized("bytes in one reply", self._limits.reply_bytes, "reply_bytes")
@@ -267,6 +292,7 @@ async def _contents(reader: _Reader, report: Report, limits: ModelLimits) -> Asy
     while event := await _next_event(events, report):
         if event.data.startswith("[DONE]"):
             yield {"done": True}
+            reader.has_all()
             with anyio.move_on_after(limits.farewell):
                 while not reader.has_ended:
                     await reader.read()
@@ -293,9 +319,12 @@ def _checked(value: Any, report: Report) -> JSON:
 
 
 async def _bytes_of(response: Any) -> AsyncGenerator[bytes]:
-    async for chunk in response.iter_bytes():
-        if chunk:
-            yield chunk
+    try:
+        async for chunk in response.iter_bytes():
+            if chunk:
+                yield chunk
+    except Exception as error:  # of whichever HTTP library it is
+        raise _BrokenAnswerError(_sentence(error)) from None
 
 
 def _parsed(text: str) -> Any:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import pytest
 
 import gaia.llm.wire
@@ -29,7 +32,6 @@ from gaia.llm.servers import KNOWN, known_server
 from gaia.llm.settings import Place
 from gaia_bridge.jsontypes import JSON
 from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of
-from tests.helpers import PATIENCE
 from tests.model_helpers import ModelHandle, fault, say, script
 from tests.servers.model_dialects import DIALECTS
 
@@ -219,6 +221,56 @@ async def test_a_server_that_is_not_there_is_said_how_to_start() -> None:
     )
 
 
+@asynccontextmanager
+async def raw_server(*answers: bytes) -> AsyncGenerator[tuple[str, list[bytes]]]:
+    """A server that gives each connection the next of these, and closes it."""
+    left, heard = list(answers), list[bytes]()
+
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            heard.append(await stream.receive())
+            await stream.send(left.pop(0))
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        yield f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}/v1", heard
+        tasks.cancel_scope.cancel()
+
+
+EVENTS = b'data: {"choices": [{"delta": {"content": "Well."}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+
+
+async def test_a_connection_that_breaks_before_the_answer_is_made_again() -> None:
+    async with raw_server(b"", b"HTTP/1.1 200 OK\r\n\r\n" + EVENTS) as (url, heard):
+        assert (await reply_of(OpenAIModel("m", url, limits=QUICK), "Hello")).text == "Well."
+    assert len(heard) == 2
+
+
+async def test_a_server_that_hangs_up_each_time_is_not_reached() -> None:
+    async with raw_server(*[b""] * (1 + QUICK.retries)) as (url, heard):
+        error = await error_of(OpenAIModel("m", url, limits=QUICK))
+    assert type(error) is ModelUnreachableError
+    assert "Start it" in str(error)
+    assert len(heard) == 1 + QUICK.retries
+
+
+async def test_a_server_of_another_protocol_is_not_reached() -> None:
+    async with raw_server(*[b"SSH-2.0-OpenSSH_9.9\r\n"] * (1 + QUICK.retries)) as (url, _):
+        assert type(await error_of(OpenAIModel("m", url, limits=QUICK))) is ModelUnreachableError
+
+
+async def test_a_list_of_models_that_is_cut_off_is_told() -> None:
+    async with raw_server(b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"data"') as (url, _):
+        assert "stopped in the middle" in str(await error_of(OpenAIModel(None, url, limits=QUICK)))
+
+
+async def test_a_refusal_that_is_cut_off_is_tried_again() -> None:
+    cut = b"HTTP/1.1 500 Oh\r\ncontent-length: 100\r\n\r\n{"
+    async with raw_server(cut, b"HTTP/1.1 200 OK\r\n\r\n" + EVENTS) as (url, _):
+        assert (await reply_of(OpenAIModel("m", url, limits=QUICK), "Hello")).text == "Well."
+
+
 @pytest.mark.parametrize("name", [row.name for row in KNOWN])
 def test_the_guide_tells_how_each_known_server_is_started_and_reached(name: str) -> None:
     row, guide = known_server(name), GUIDE.read_text("utf-8")
@@ -232,6 +284,13 @@ def test_the_guide_tells_how_each_known_server_is_started_and_reached(name: str)
 def test_the_guide_has_the_same_words(name: str) -> None:
     text = re.sub("«.*?»", "...", CASES[name][3])
     assert text in re.sub(r"\s+", " ", GUIDE.read_text("utf-8")), text
+
+
+def test_the_example_of_the_guide_is_a_model() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["model"].name == "qwen3"
 
 
 def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,17 +436,15 @@ async def test_all_waiting_for_one_reply_has_an_end(server: ModelHandle) -> None
     assert "ModelLimits(total=...)" in str(error)
 
 
-async def test_the_time_that_the_caller_takes_does_not_count(server: ModelHandle) -> None:
-    server.play(script(say("one two three", hold="gate", hold_after=2)))
-    model = model_at(server, limits=ModelLimits(between=PATIENCE, total=PATIENCE))
-    stream = model.stream([{"role": "user", "content": "Hello"}])
-    assert await anext(stream) == "one "
-    with anyio.move_on_after(0.05):
-        await anyio.sleep_forever()
-    server.release("gate")
-    rest = [piece async for piece in stream]
-    await model.aclose()
-    assert rest[:2] == ["two ", "three"]
+@pytest.mark.parametrize("ends", [{"done": True}, {"finish": "stop"}])
+async def test_a_connection_that_breaks_after_all_was_said_does_no_harm(server: ModelHandle, ends: JSON) -> None:
+    server.play(script(fault("cut_off", text="Well.", **ends)))
+    assert (await reply_of(model_at(server), "Hello")).text == "Well."
+
+
+async def test_a_connection_that_stays_open_after_all_was_said_is_not_waited_for(server: ModelHandle) -> None:
+    server.play(script({**say("Well."), "hold": "never", "hold_after": 3}))
+    assert (await reply_of(model_at(server, limits=ModelLimits(ending=0.05)), "Hello")).text == "Well."
 
 
 async def test_an_event_has_a_bound(server: ModelHandle) -> None:
@@ -427,9 +484,16 @@ async def test_a_server_that_moved_is_not_followed(server: ModelHandle) -> None:
 
 @pytest.mark.parametrize("body", ["{", "[]", "null", "3", '{"data": 3}', "<html>", "", "[" * 100_000])
 async def test_a_list_of_models_that_is_none_is_told(server: ModelHandle, body: str) -> None:
-    server.play(script(say("never"), models=["a"], dialect="openai"))
-    model = OpenAIModel(base_url=f"{server.url}/control/nothing/v1", limits=QUICK)
-    assert isinstance(await error_of(model), ModelUnreachableError)
+    server.play(script(list=body))
+    error = await error_of(model_at(server, model=None))
+    assert isinstance(error, ModelUnreachableError)
+    assert "its /models is no list of models" in str(error)
+
+
+async def test_an_address_without_the_protocol_is_told(server: ModelHandle) -> None:
+    error = await error_of(model_at(server, model=None, base_url=f"{server.url}/wrong"))
+    assert isinstance(error, ModelUnreachableError)
+    assert "there is no /models (status 404)" in str(error)
 
 
 @pytest.mark.parametrize("body", ["{", "[]", "[" * 100_000, "null", '{"error": "no"}', ": ping\n\n", "", "data: 3\n\n"])

@@ -192,6 +192,14 @@ async def test_options_are_sent_and_the_callers_win(server: ModelHandle) -> None
     }
 
 
+async def test_options_that_are_refused_where_they_mean_nothing_are_left_out(server: ModelHandle) -> None:
+    server.play(script(say("a")))
+    model = model_at(server)
+    await collected(model, "Hello", (), {"tool_choice": "auto", "parallel_tool_calls": True, "temperature": None})
+    await model.aclose()
+    assert sorted(server.requests()[0].body) == ["messages", "model", "stream", "stream_options"]
+
+
 async def test_a_key_is_shown_and_nothing_is_shown_without_one(
     server: ModelHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
