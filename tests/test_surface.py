@@ -58,6 +58,16 @@ SURFACES = {
         "MCPTransport",
         "StdioTransport",
     ],
+    "gaia.mcp.toolset": [
+        "ALL_SERVERS",
+        "FETCH_SERVER",
+        "MCPClientManager",
+        "MCPSchemaConverter",
+        "MCPServerConfig",
+        "MCPToolWrapper",
+        "create_mcp_tools",
+        "get_enabled_mcp_servers",
+    ],
     "gaia_agents": ["CodeAgent", "ProjectAgent"],
     "gaia_bridge": [
         "AgentLike",

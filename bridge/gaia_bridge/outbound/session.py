@@ -25,12 +25,19 @@ from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client import ClientRole, Connection, Deadline, Era, Greeting, RequestTimeoutError, connect
 from gaia_bridge.outbound.relay import ASKABLE, Relay, Relays
-from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, Transport, UpstreamError
+from gaia_bridge.outbound.transport import (
+    ConnectionLostError,
+    Link,
+    Receiver,
+    SessionExpiredError,
+    Transport,
+    UpstreamError,
+)
 from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.wire import LIST_FIELDS
 
-__all__ = ["Notified", "Session"]
+__all__ = ["Notified", "Session", "SessionOverError"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +47,10 @@ Notified = Callable[[str, JSON], None]
 _CLOSED: Final = "is no longer connected"
 
 _KIND_OF_LIST: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
+
+
+class SessionOverError(RuntimeError):
+    """The server has forgotten the session and not done the work: over a new connection, it may be asked again."""
 
 
 class Session:
@@ -284,6 +295,8 @@ class Session:
             return _failure(number, error.code, error.message, error.data)
         except RequestTimeoutError as error:
             raise TimeoutError(f"{self.name} {error}") from None
+        except SessionExpiredError as error:
+            raise SessionOverError(f"{self.name} {error}") from None
         except ConnectionLostError as error:
             raise RuntimeError(f"{self.name} {error}") from None
         except UpstreamError as error:

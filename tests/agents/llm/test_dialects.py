@@ -186,7 +186,7 @@ def objects_and_values(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any],
 
 @pytest.mark.parametrize("provider", ["anthropic", "ollama", "openai"])
 @given(objects_and_values())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_the_tool_takes_is_not_shut_out(provider: str, pair: tuple[dict[str, Any], Any]) -> None:
     part, value = pair
     schema = {"type": "object", "properties": {"p": part}, "required": ["p"]}

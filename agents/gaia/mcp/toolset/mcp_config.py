@@ -1,0 +1,127 @@
+"""Which MCP servers there are, and which of them are switched on (document 004, "Configuration", "Registration")."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from gaia.environment import setting
+from gaia_bridge.jsontypes import is_array
+from gaia_bridge.names import is_source_name
+
+__all__ = ["ALL_SERVERS", "FETCH_SERVER", "TRANSPORTS", "MCPServerConfig", "get_enabled_mcp_servers"]
+
+TRANSPORTS: Final = ("stdio", "http", "sse")
+"""A child process; Streamable HTTP; the older HTTP+SSE."""
+
+_ON: Final = frozenset({"true", "1", "yes", "on"})
+"""What switches a server on, in any case of letters (C16)."""
+
+
+@dataclass
+class MCPServerConfig:
+    """How to reach one MCP server, and what to use of it.
+
+    Args:
+        name: What the server is called here; the first part of its tools' names.
+        env_var: The setting that switches it on when it is `True`, such as `MCP_FETCH`, in the environment or in
+            `.env`; a server without one is always on.
+        command: With `stdio`, the program that speaks MCP on its standard streams; started without a shell.
+        args: Its arguments.
+        transport: One of `TRANSPORTS`.
+        env: Variables for the program, over the environment of this process, which it inherits (S4-24). Values of
+            `.env` are not in there: pass on what it needs, `{"API_KEY": setting("WEATHER_API_KEY", "")}`.
+        url: With `http` and `sse`, where the server is.
+        allowed_tools: The tools that are used, by the server's own names; all if `None`, none if empty.
+        headers: With `http` and `sse`, sent with every request, such as `{"Authorization": "Bearer ..."}`.
+        timeout: Seconds for the start, and for each call.
+
+    Raises:
+        ValueError: These do not say how a server is reached; says which, and what was expected.
+    """
+
+    name: str
+    env_var: str | None = None
+    command: str | None = None
+    args: Sequence[str] | None = None
+    transport: str = "stdio"
+    env: Mapping[str, str] | None = None
+    url: str | None = None
+    allowed_tools: Sequence[str] | None = None
+    headers: Mapping[str, str] | None = None
+    timeout: float = 30
+
+    def __post_init__(self) -> None:
+        if not is_source_name(str(self.name)):
+            raise ValueError(
+                f"MCP server name {self.name!r}: expected 1 to 64 of A-Z a-z 0-9 _ . -, "
+                "and a letter or digit at the beginning"
+            )
+        self.args = self._texts("args") or []
+        self.allowed_tools = self._texts("allowed_tools")
+        self.env, self.headers = dict(self.env or {}), dict(self.headers or {})
+        if not (self.timeout > 0 and math.isfinite(self.timeout)):
+            raise self._problem(f"has timeout={self.timeout!r}; expected a number of seconds over 0")
+        if self.transport not in TRANSPORTS:
+            raise self._problem(f"has transport={self.transport!r}; expected one of {', '.join(TRANSPORTS)}")
+        if self.transport == "stdio":
+            self._check_command()
+        else:
+            self._check_url()
+
+    def is_enabled(self) -> bool:
+        """Whether the server is switched on right now."""
+        return self.env_var is None or (setting(self.env_var) or "").strip().lower() in _ON
+
+    def _check_command(self) -> None:
+        if self.command is None or not self.command.strip():
+            raise self._problem(
+                f"with transport='stdio' requires 'command', the program to start, and has {self.command!r}; "
+                "for a server on the network set transport='http' and 'url'"
+            )
+
+    def _check_url(self) -> None:
+        kind = f"with transport={self.transport!r} requires 'url' parameter"
+        if not self.url:
+            raise self._problem(f"{kind}, such as 'https://example.com/mcp', and has {self.url!r}")
+        try:
+            parts = urlsplit(self.url)
+            known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except (ValueError, AttributeError, TypeError):
+            known = False
+        if not known:  # not shown: it may have a password in it
+            raise self._problem(f"{kind}, and what it has is no address that begins with http:// or https://")
+
+    def _texts(self, field: str) -> list[str] | None:
+        """A list of the caller's, checked: one text is a list of its letters to Python."""
+        value: Any = getattr(self, field)
+        if value is None:
+            return None
+        items: Any = list(cast(Any, value)) if isinstance(value, tuple | set | frozenset) else value
+        if not is_array(items) or not all(isinstance(item, str) for item in items):
+            raise self._problem(f"has {field}={value!r}; expected a list of texts")
+        return list(items)
+
+    def _problem(self, text: str) -> ValueError:
+        return ValueError(f"MCP server '{self.name}' {text}")
+
+
+FETCH_SERVER: Final = MCPServerConfig(
+    name="fetch",
+    env_var="MCP_FETCH",
+    command="uvx",
+    args=["mcp-server-fetch"],
+    transport="stdio",
+)
+"""Reads pages of the web. Off until `MCP_FETCH` is `True`; needs `uvx`, a part of uv."""
+
+ALL_SERVERS: Final[list[MCPServerConfig]] = [FETCH_SERVER]
+"""The servers that `create_mcp_tools` knows; append those of your own."""
+
+
+def get_enabled_mcp_servers() -> list[MCPServerConfig]:
+    """The registered servers that are switched on right now, in their order."""
+    return [server for server in ALL_SERVERS if server.is_enabled()]
