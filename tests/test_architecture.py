@@ -104,6 +104,7 @@ APART = (("gaia_bridge.inbound", "gaia_bridge.outbound"),)
 
 OWNERS = {
     "asyncio": (
+        "gaia.mcp.aio.*",
         "gaia_bridge.background",
         "gaia_bridge.results",
         "gaia_bridge.runtime",

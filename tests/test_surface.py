@@ -48,6 +48,7 @@ SURFACES = {
         "MCPClientManager",
         "MCPClientMixin",
     ],
+    "gaia.mcp.aio": ["MCPClientManager", "ManagerLimits"],
     "gaia.mcp.client": [
         "AgentTransport",
         "HTTPTransport",

@@ -14,9 +14,9 @@ from gaia.mcp.client.transports.stdio import StdioTransport
 from gaia_bridge.config import parse_entry
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.jsontypes import is_object
-from gaia_bridge.model import HttpServerSpec, ServerOptions, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
 
-__all__ = ["ConfiguredServer", "check_server_config", "configured_server"]
+__all__ = ["ConfiguredServer", "check_server_config", "client_spec", "configured_server"]
 
 _WAYS: Final = ("command", "url", "agent")
 """The three ways to name a server."""
@@ -71,18 +71,34 @@ def configured_server(
                 f"Config: 'agent' is a {type(agent).__name__}; expected the methods of an MCP agent, or a name"
             )
         return ConfiguredServer(AgentTransport(name, agent, timeout, debug), _offered(ServerOptions()))
-    spec = parse_entry(name, config, folder or Path()).spec
+    spec = client_spec(name, config, folder)
     timeout = spec.options.timeout or timeout
     transport: HTTPTransport | StdioTransport
     if isinstance(spec, HttpServerSpec):
         transport = HTTPTransport.from_spec(spec, timeout, debug)
     else:
         assert isinstance(spec, StdioServerSpec)  # agents are above
-        # The specification wants the environment inherited; the bridge itself passes on much less (S0-61).
-        inherited = spec.inherit_env if "inherit_env" in config else True
-        transport = StdioTransport.from_spec(replace(spec, inherit_env=inherited), timeout, debug)
+        transport = StdioTransport.from_spec(spec, timeout, debug)
     transport.startup_timeout = spec.options.startup_timeout
     return ConfiguredServer(transport, _offered(spec.options))
+
+
+def client_spec(name: str, config: object, folder: Path | None = None) -> ServerSpec:
+    """Understand an entry as a client does: its process inherits our environment, unless the entry says otherwise.
+
+    Args:
+        name: What the server is called here.
+        config: The entry.
+        folder: Where relative paths in `${file:...}` begin; the current folder if not given.
+
+    Raises:
+        EntryError: The entry cannot be used; says why.
+    """
+    spec = parse_entry(name, config, folder or Path()).spec
+    # The specification wants the environment inherited (S0-61, S2-4); the bridge itself passes on much less.
+    if isinstance(spec, StdioServerSpec) and not (is_object(config) and "inherit_env" in config):
+        return replace(spec, inherit_env=True)
+    return spec
 
 
 def _offered(options: ServerOptions) -> Callable[[str], bool]:

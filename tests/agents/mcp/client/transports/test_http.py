@@ -3,72 +3,24 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 import pytest
-import uvicorn
-from mcp.server.sse import SseServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Mount, Route
-from starlette.types import Receive, Scope, Send
 
 from gaia.mcp.client import HTTPTransport, MCPClient
-from tests.client_helpers import PATIENCE, background_threads
+from tests.client_helpers import background_threads
+from tests.http_upstream import seen_authorizations, served_upstream
 from tests.servers.auth_server import auth_server
-from tests.servers.stdio_upstream import SERVER
-
-seen: list[str] = []
-"""The `Authorization` headers of all requests."""
-
-
-def application() -> Starlette:
-    """The server of `tests/servers/stdio_upstream.py`, at `/mcp` and at `/sse`."""
-    manager = StreamableHTTPSessionManager(SERVER)
-    sse = SseServerTransport("/messages/")
-
-    async def handle(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(Request(scope).headers.get("authorization", ""))
-        await manager.handle_request(scope, receive, send)
-
-    async def handle_sse(request: Request) -> Response:
-        async with sse.connect_sse(request.scope, request.receive, request._send) as (read, write):  # pyright: ignore[reportPrivateUsage]  # as the SDK's documentation has it
-            await SERVER.run(read, write, SERVER.create_initialization_options())
-        return Response()
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
-        async with manager.run():
-            yield
-
-    routes = [
-        Mount("/mcp", app=handle),
-        Route("/sse", endpoint=handle_sse),
-        Mount("/messages/", app=sse.handle_post_message),
-    ]
-    return Starlette(routes=routes, lifespan=lifespan)
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Where the server is."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(application(), log_level="error", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=([listening],))
-    thread.start()
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-    listening.close()
+    with served_upstream() as base:
+        yield base
 
 
 @pytest.mark.parametrize(("path", "kind"), [("/mcp/", "http"), ("/sse", "sse")])
@@ -85,11 +37,11 @@ def test_a_server_is_used_over_http(url: str, path: str, kind: str) -> None:
 
 
 def test_headers_are_sent_with_every_request(url: str) -> None:
-    seen.clear()
+    seen_authorizations.clear()
     with MCPClient("web", HTTPTransport(f"{url}/mcp/", {"Authorization": "Bearer y"})) as client:
         client.list_tools()
-    assert len(seen) >= 3
-    assert set(seen) == {"Bearer y"}
+    assert len(seen_authorizations) >= 3
+    assert set(seen_authorizations) == {"Bearer y"}
 
 
 def test_a_new_transport_has_its_arguments() -> None:

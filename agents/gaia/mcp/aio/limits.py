@@ -1,0 +1,19 @@
+"""Deadlines of the asynchronous manager, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["ManagerLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerLimits:
+    """What the servers of one manager are given."""
+
+    connect_wait: float = 10.0
+    """Seconds that `connect_to_servers` waits (document 002). A server that takes longer goes on starting."""
+    upstream: UpstreamLimits = UpstreamLimits()
+    """Everything else: deadlines of calls, restarts. An entry may say otherwise for its own server."""
