@@ -48,7 +48,7 @@ SURFACES = {
         "MCPClientManager",
         "MCPClientMixin",
     ],
-    "gaia.mcp.aio": ["MCPClientManager", "ManagerLimits"],
+    "gaia.mcp.aio": ["MCPAgent", "MCPClientManager", "ManagerLimits", "ToolAgent"],
     "gaia.mcp.client": [
         "AgentTransport",
         "HTTPTransport",

@@ -1,8 +1,9 @@
-"""MCP servers for asynchronous code (document 002): a manager of connections."""
+"""MCP servers for asynchronous code (document 002): a manager of connections, and an agent that uses their tools."""
 
 from __future__ import annotations
 
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia.mcp.aio.manager import MCPClientManager
+from gaia.mcp.aio.tool_agent import MCPAgent, ToolAgent
 
-__all__ = ["MCPClientManager", "ManagerLimits"]
+__all__ = ["MCPAgent", "MCPClientManager", "ManagerLimits", "ToolAgent"]
