@@ -20,8 +20,8 @@ from anyio.abc import TaskGroup, TaskStatus
 from starlette.types import ASGIApp
 
 from gaia_bridge.chaining import PublishedAgent, agent_named
-from gaia_bridge.contract import JSON, AgentLike, Source
-from gaia_bridge.discovery.classes import name_of_class
+from gaia_bridge.contract import JSON, Publishable, Source
+from gaia_bridge.discovery.classes import missing_methods, name_of_class
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.hops import new_id
 from gaia_bridge.inbound.access import AccessPolicy
@@ -118,11 +118,11 @@ class Bridge:
         """What is published, in the order in which it was added."""
         return self._everything.sources
 
-    async def add_agent(self, agent: AgentLike, name: str | None = None) -> str:
+    async def add_agent(self, agent: Publishable, name: str | None = None) -> str:
         """Publish an agent: its definitions are read, and clients that are connected are told.
 
         Args:
-            agent: Any object of the right shape.
+            agent: Any object of the right shape: an MCP server, a chat model, or both.
             name: The path segment and qualifier; derived from the class name if not given.
 
         Returns:
@@ -136,7 +136,7 @@ class Bridge:
         await self._add(source)
         return source.name
 
-    async def add_agents(self, agents: Mapping[str, AgentLike]) -> dict[str, BridgeError]:
+    async def add_agents(self, agents: Mapping[str, Publishable]) -> dict[str, BridgeError]:
         """Publish several agents: all read their definitions at once, and yet they are published in their order.
 
         Args:
@@ -147,7 +147,7 @@ class Bridge:
         """
         refused: dict[str, BridgeError] = {}
 
-        async def add(name: str, agent: AgentLike, turn: anyio.Event, next_turn: anyio.Event) -> None:
+        async def add(name: str, agent: Publishable, turn: anyio.Event, next_turn: anyio.Event) -> None:
             try:
                 await self._add(self._source_of(agent, name), turn)
             except BridgeError as error:
@@ -259,12 +259,13 @@ class Bridge:
                 return source
         raise PublishError(name, "no server is published under that name")
 
-    def _source_of(self, agent: AgentLike, name: str | None) -> AgentSource:
+    def _source_of(self, agent: Publishable, name: str | None) -> AgentSource:
         candidate: Any = agent
-        if isinstance(candidate, type) or not isinstance(candidate, AgentLike):
+        if isinstance(candidate, type) or missing_methods(candidate):
             raise AgentLoadError(
                 repr(candidate),
-                f"expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), got {candidate!r}",
+                "expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), or with get_model_id() "
+                f"and get_model_info(), got {candidate!r}",
             )
         return AgentSource(agent, name or name_of_class(type(agent)), self.settings.agent)
 

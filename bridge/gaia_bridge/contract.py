@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from gaia_bridge.chats import OfferedAsModel
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, Offer, SourceKind, SourceStatus
 
@@ -21,6 +22,7 @@ __all__ = [
     "GivesPrompts",
     "KnowsPublisher",
     "ListsResourceTemplates",
+    "Publishable",
     "Publisher",
     "ReadsResources",
     "Republishes",
@@ -46,6 +48,10 @@ class AgentLike(Protocol):
     def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
         """Run one tool and return its result."""
         ...
+
+
+Publishable = AgentLike | OfferedAsModel
+"""What can be published: over MCP, over the OpenAI-compatible API, or, with the methods of both, over both."""
 
 
 @runtime_checkable

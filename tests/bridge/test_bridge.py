@@ -217,6 +217,32 @@ async def test_what_is_no_agent_is_refused_with_what_was_expected(candidate: Any
         await running.bridge.add_agent(saying("x"), "one")
 
 
+class ChatModel:
+    def get_model_id(self) -> str:
+        return "gaia-chat"
+
+    def get_model_info(self) -> JSON:
+        return {}
+
+
+@pytest.mark.anyio
+async def test_a_chat_model_that_is_no_server_is_published_without_tools() -> None:
+    async with running_bridge(named={"chat": ChatModel(), "one": saying("x")}) as running:
+        assert await names(running, "agents/chat") == []
+        assert await names(running) == ["work"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", ["get_mcp_tool_definitions", "execute_mcp_tool"])
+async def test_half_a_server_is_refused_although_it_is_a_chat_model(method: str) -> None:
+    agent: Any = ChatModel()
+    setattr(agent, method, saying)
+    async with running_bridge() as running:
+        with pytest.raises(AgentLoadError, match=r"or with get_model_id\(\) and get_model_info\(\)"):
+            await running.bridge.add_agent(agent, "one")
+        assert running.bridge.sources == []
+
+
 @pytest.mark.anyio
 async def test_one_agent_may_be_published_under_two_names() -> None:
     agent = saying("same")

@@ -539,6 +539,27 @@ def test_the_methods_of_an_agent_are_those_of_the_contract() -> None:
     assert sorted(AGENT_METHODS) == sorted(members)
 
 
+def test_a_chat_model_is_an_agent_too(folder: Path) -> None:
+    write(
+        folder / "models.py",
+        """
+        class ChatAgent:
+            def get_model_id(self): return "gaia-chat"
+            def get_model_info(self): return {}
+        class BothAgent(ChatAgent):
+            def get_mcp_tool_definitions(self): return []
+            def execute_mcp_tool(self, tool_name, arguments): ...
+        class HalfAgent(ChatAgent):
+            def get_mcp_tool_definitions(self): return []
+        class NamedAgent:
+            def get_model_id(self): return "gaia-named"
+        """,
+    )
+    assert [agent.name for agent in load_agent("models.py")] == ["chat", "both"]
+    assert "it has no execute_mcp_tool" in problem_of("models.py:HalfAgent")
+    assert "it has no get_mcp_tool_definitions and no execute_mcp_tool" in problem_of("models.py:NamedAgent")
+
+
 def test_discovery_imports_nothing_of_the_surface() -> None:
     """The core works without the agent-author package, and `--help` starts fast."""
     code = "import sys, gaia_bridge.discovery; print(sorted({'gaia', 'gaia_agents', 'mcp'} & set(sys.modules)))"

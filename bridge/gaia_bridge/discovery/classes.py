@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import ModuleType
 
@@ -13,6 +13,7 @@ from gaia_bridge.names import MAX_NAME
 
 __all__ = [
     "AGENT_METHODS",
+    "MODEL_METHODS",
     "abstract_methods",
     "agent_classes",
     "agent_instances",
@@ -26,7 +27,10 @@ __all__ = [
 ]
 
 AGENT_METHODS = ("get_mcp_tool_definitions", "execute_mcp_tool")
-"""What an agent must have."""
+"""What an agent must have to be an MCP server."""
+
+MODEL_METHODS = ("get_model_id", "get_model_info")
+"""What an agent must have to be a chat model. It may have these instead of the others, or both."""
 
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_.-]+")
@@ -35,7 +39,12 @@ _SILENT = "silent_mode"
 
 def missing_methods(target: object) -> list[str]:
     """The methods that keep `target`, an object or a class, from being an agent."""
-    return [name for name in AGENT_METHODS if not callable(getattr(target, name, None))]
+    missing = _missing(target, AGENT_METHODS)
+    return [] if len(missing) == len(AGENT_METHODS) and not _missing(target, MODEL_METHODS) else missing
+
+
+def _missing(target: object, names: Iterable[str]) -> list[str]:
+    return [name for name in names if not callable(getattr(target, name, None))]
 
 
 def abstract_methods(cls: type) -> list[str]:

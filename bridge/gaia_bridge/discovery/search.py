@@ -16,9 +16,10 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from gaia_bridge.config import current_folder
-from gaia_bridge.contract import AgentLike
+from gaia_bridge.contract import Publishable
 from gaia_bridge.discovery.classes import (
     AGENT_METHODS,
+    MODEL_METHODS,
     abstract_methods,
     agent_classes,
     agent_instances,
@@ -61,7 +62,7 @@ class LoadedAgent:
     """
 
     name: str
-    agent: AgentLike
+    agent: Publishable
     reference: str
 
 
@@ -213,7 +214,7 @@ class _Search:
         agent = self.build(target)
         self.agents.append(LoadedAgent(name or name_of_class(type(agent)), agent, reference))
 
-    def build(self, target: Any) -> AgentLike:
+    def build(self, target: Any) -> Publishable:
         if inspect.isclass(target):
             agent: Any = self.build_class(target)
         elif callable(target) and self.missing(target):
@@ -221,7 +222,7 @@ class _Search:
         else:
             agent = target
         self.check_methods(agent)
-        built: AgentLike = agent
+        built: Publishable = agent
         return built
 
     def build_class(self, cls: type) -> object:
@@ -334,7 +335,8 @@ def _hint_without_classes(module: ModuleType, place: str) -> str:
         return f"{abstract.__qualname__} is abstract: it does not implement {', '.join(abstract_methods(abstract))}"
     if instances := agent_instances(module):
         return f"write {place}:{instances[0]} for the agent that it has"
-    return f"a class with the methods {' and '.join(AGENT_METHODS)} is expected"
+    expected = ", or ".join(" and ".join(methods) for methods in (AGENT_METHODS, MODEL_METHODS))
+    return f"a class with the methods {expected} is expected"
 
 
 def _hint_for_attribute(owner: object, name: str) -> str:

@@ -20,7 +20,7 @@ import anyio
 from anyio.abc import TaskStatus
 from mcp_types import METHOD_NOT_FOUND
 
-from gaia_bridge.contract import JSON, AgentLike, ChangeListener, ClientRequest, KnowsPublisher, Republishes
+from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsPublisher, Publishable, Republishes
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -61,7 +61,7 @@ class AgentSource:
         limits: What it may use of the process.
     """
 
-    def __init__(self, agent: AgentLike, name: str, limits: AgentLimits) -> None:
+    def __init__(self, agent: Publishable, name: str, limits: AgentLimits) -> None:
         self.agent: Any = agent
         self._also: Any = agent.get_mcp_republished() if isinstance(agent, Republishes) else None
         self.name = name
