@@ -110,6 +110,7 @@ OWNERS = {
         "gaia_bridge.runtime",
         "gaia_bridge.inbound.agent_call",
         "gaia_bridge.inbound.listener",
+        "gaia_bridge.inbound.openai.*",
         "gaia_bridge.inbound.stdio",
         "gaia_bridge.outbound.*",
     ),
@@ -125,12 +126,13 @@ OWNERS = {
     "opentelemetry": ("gaia_bridge.outbound.tracing",),
     "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.naming"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
-    "sse_starlette": ("gaia_bridge.inbound.listener",),
+    "sse_starlette": ("gaia_bridge.inbound.listener", "gaia_bridge.inbound.openai.app"),
     "starlette": (
         "gaia_bridge.bridge",
         "gaia_bridge.inbound.guard",
         "gaia_bridge.inbound.http*",
         "gaia_bridge.inbound.listener",
+        "gaia_bridge.inbound.openai.*",
     ),
     "uvicorn": ("gaia_bridge.inbound.listener",),
     "uvloop": (),  # anyio loads it

@@ -28,6 +28,8 @@ from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.http import HttpEndpoint, make_app
+from gaia_bridge.inbound.openai.app import chat_routes
+from gaia_bridge.inbound.openai.models import Models
 from gaia_bridge.inbound.server import Endpoint
 from gaia_bridge.inbound.stdio import ClaimedStdio, serve_stdio
 from gaia_bridge.local_agents import LOCAL_AGENTS
@@ -94,6 +96,7 @@ class Bridge:
         self._stack: AsyncExitStack
         self._tasks: TaskGroup
         self._everything: Catalog
+        self._models = Models(self.settings.chats)
         self._endpoints: dict[tuple[str, str], HttpEndpoint] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
 
@@ -117,6 +120,11 @@ class Bridge:
     def sources(self) -> list[Source]:
         """What is published, in the order in which it was added."""
         return self._everything.sources
+
+    @property
+    def models(self) -> Mapping[str, str]:
+        """The models of the OpenAI-compatible API by their ids, each with the name of its agent."""
+        return {model.id: model.source.name for model in self._models}
 
     async def add_agent(self, agent: Publishable, name: str | None = None) -> str:
         """Publish an agent: its definitions are read, and clients that are connected are told.
@@ -246,10 +254,15 @@ class Bridge:
             policy: Who may call.
         """
         report = {"/ready": self._readiness, "/status": self._status, "/tools": self._tools}
-        return make_app(lambda group, name: self._endpoints.get((group, name)), report, policy)
+        chats = chat_routes(self._models, self._everything, self.settings.chats)
+        return make_app(lambda group, name: self._endpoints.get((group, name)), report, policy, chats)
 
     def close_streams(self) -> None:
-        """End the streams that clients listen on, in good order, so that a shutdown need not wait for them."""
+        """End the streams that clients listen on, in good order, so that a shutdown need not wait for them.
+
+        Agents that are answering a chat have some seconds more (`ChatEndpointLimits.farewell`).
+        """
+        self._models.say_goodbye()
         for endpoint in self._endpoints.values():
             endpoint.endpoint.close_streams()
 
@@ -300,9 +313,12 @@ class Bridge:
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(source.run)
                     await tasks.start(self._publish, alone, _GROUPS[source.kind], source.name)
+                    model = await self._models.read(source) if isinstance(source, AgentSource) else None
                     if turn is not None:
                         await turn.wait()
                     self._everything.add(source)
+                    if model is not None:
+                        self._models.add(model)
                     published = True
                     task_status.started()
             except Exception:
@@ -325,6 +341,7 @@ class Bridge:
             return
         del self._scopes[name]
         self._everything.remove(name)
+        self._models.remove(name)
         for key in [key for key in self._endpoints if key[1] == name]:
             self._endpoints.pop(key).endpoint.close_streams()
 
@@ -347,6 +364,7 @@ class Bridge:
             "version": _INFO.version,
             "leftOut": _as_json(self.left_out()),
             "toolSearch": self._tool_search(),
+            "models": [{"id": model.id, "agent": model.source.name, "turns": model.turns} for model in self._models],
             "sources": [
                 {
                     "name": source.name,

@@ -13,6 +13,7 @@ __all__ = [
     "MAX_HOPS",
     "SIGNAL_INTERVAL",
     "AgentLimits",
+    "ChatEndpointLimits",
     "HttpLimits",
     "PageLimits",
     "Settings",
@@ -246,6 +247,36 @@ class PageLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatEndpointLimits:
+    """What one agent may be asked through the OpenAI-compatible API, and how much it may answer.
+
+    A request itself has at most `HttpLimits.body_bytes`, as on every other route.
+    """
+
+    turn_timeout: float = 600.0
+    """Seconds for one turn, with all its tool calls; as long as one tool call of an agent may take."""
+    turns: int = 16
+    """Turns of one agent at once; the next one is told to come again, because each may hold a model and a thread."""
+    messages: int = 2_000
+    """Messages of one request."""
+    tools: int = 128
+    """Entries of `tools` in one request; as many as OpenAI takes."""
+    lent_tools: int = 128
+    """Tools of the bridge that an agent is lent for one turn: no model chooses well among more."""
+    answer_length: int = 4 * MIB
+    """Characters of one answer."""
+    ping_interval: float = 15.0
+    """Seconds between two signs of life in a stream in which nothing is said, because proxies close what is silent;
+    also how long the first piece is waited for before a stream is begun without it. Until then a failure has a
+    status."""
+    session_idle: float = 1_800.0
+    """Seconds without a turn after which what servers keep for a session (`isolation: session`) is let go."""
+    farewell: float = 3.0
+    """Seconds for turns to finish at shutdown; less than `HttpLimits.shutdown_grace`, so that a stream can still say
+    why it ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All limits of one bridge."""
 
@@ -258,6 +289,7 @@ class Settings:
     """Which clients are shown two tools, that find and call the others, instead of all."""
     tool_search_bytes: int = 128 * KIB
     """One answer of a search: a model has to read it, and it is a quarter of what many can."""
+    chats: ChatEndpointLimits = ChatEndpointLimits()
     list_ttl: int = 5_000
     """Milliseconds a 2026-07-28 client may keep a list without asking again. Short, because a client need not listen
     for changes; not zero, because some list before every call."""

@@ -52,6 +52,7 @@ class _Entry:
     reference: str
     name: str | None = None
     offer: Offer | None = None
+    model: str | None = None
     error: str | None = None
 
     def to_json(self) -> JSON:
@@ -61,6 +62,7 @@ class _Entry:
             "name": self.name,
             "reference": self.reference,
             "server": _server(offer.info) if offer else None,
+            "model": self.model,
             "tools": _picked(offer.tools if offer else (), "name"),
             "prompts": _picked(offer.prompts if offer else (), "name"),
             "resources": _picked(offer.resources if offer else (), "uri", "name"),
@@ -81,6 +83,8 @@ class _Entry:
         offer, info = self.offer, self.offer.info
         origin = f", from {self.reference}" if self.reference != self.name else ""
         yield f"{click.style(self.name, bold=True)}  {one_line(f'{info.name} {info.version}')}{origin}"
+        if self.model is not None:
+            yield f"  {'model':<8}  {one_line(self.model)}"
         yield from _described("tool", "name", offer.tools)
         yield from _described("prompt", "name", offer.prompts)
         yield from _described("resource", "uri", offer.resources)
@@ -105,14 +109,16 @@ def _entries(references: Sequence[str]) -> list[_Entry]:
     return entries
 
 
-async def _offers(loaded: Sequence[LoadedAgent]) -> dict[str, tuple[Offer | None, str | None]]:
-    """What each agent offers, by its name, or why it cannot be published."""
+async def _offers(loaded: Sequence[LoadedAgent]) -> dict[str, tuple[Offer | None, str | None, str | None]]:
+    """What each agent offers and which model it is, by its name, or why it cannot be published."""
     from gaia_bridge.bridge import Bridge
 
+    offers: dict[str, tuple[Offer | None, str | None, str | None]]
     async with Bridge() as bridge:
         refused = await bridge.add_agents({item.name: item.agent for item in loaded})
-        offers: dict[str, tuple[Offer | None, str | None]] = {item.name: (item.offer, None) for item in bridge.sources}
-    return offers | {name: (None, str(error)) for name, error in refused.items()}
+        models = {name: model for model, name in bridge.models.items()}
+        offers = {item.name: (item.offer, models.get(item.name), None) for item in bridge.sources}
+    return offers | {name: (None, None, str(error)) for name, error in refused.items()}
 
 
 def _server(info: ServerInfo) -> JSON:

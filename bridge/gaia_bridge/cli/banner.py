@@ -79,23 +79,26 @@ class Access:
         return host if has_port else f"{host}:{self.port}"
 
 
-def banner(sources: Iterable[Published], access: Access) -> str:
+def banner(sources: Iterable[Published], access: Access, models: Iterable[str] = ()) -> str:
     """The whole text. Colours in it are taken out again where nobody would see them.
 
     Args:
         sources: What is published.
         access: Who may call.
+        models: The ids of the models of the OpenAI-compatible API.
     """
-    return "\n".join(_lines(list(sources), access))
+    return "\n".join(_lines(list(sources), access, [one_line(model) for model in models]))
 
 
-def _lines(sources: Sequence[Published], access: Access) -> Iterator[str]:
+def _lines(sources: Sequence[Published], access: Access, models: Sequence[str]) -> Iterator[str]:
     url = access.base_url
     yield ""
     yield f"{_bold('gaia-bridge')} {__version__}"
     yield ""
     yield f"  {_bold(f'{url}/mcp')}  everything"
     yield f"  {url}/sse  the same, for older editors"
+    if models:
+        yield f"  {url}/v1  for clients of OpenAI's API, with the model{'s' * (len(models) > 1)} {_joined(models)}"
     yield f"  working folder: {one_line(str(current_folder()), 200)}"
     for source in sources:
         yield ""

@@ -117,7 +117,7 @@ def _run_http(options: ServeOptions) -> None:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(server.run)
                 shutdown.stop = server.stop
-                click.echo(banner(bridge.sources, access), err=True)
+                click.echo(banner(bridge.sources, access, bridge.models), err=True)
 
         _run(options, content, limits.shutdown_grace, serve)
 

@@ -31,7 +31,7 @@ from gaia_bridge.errors import (
     ToolError,
 )
 from gaia_bridge.inbound.changes import ChangeQueue
-from gaia_bridge.inbound.definitions import CompiledTool, Definitions, read_definitions
+from gaia_bridge.inbound.definitions import CompiledTool, Definitions, ask_agent, read_definitions
 from gaia_bridge.inbound.performing import Performer
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import Change, ChangeKind, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
@@ -74,6 +74,19 @@ class AgentSource:
         self._reading = anyio.Lock()
         self._listeners: dict[object, ChangeListener] = {}
         self._performer = Performer(self._runner, limits)
+
+    @property
+    def runner(self) -> AgentRunner:
+        """The agent's threads and its event loop, for whoever else runs its code."""
+        return self._runner
+
+    async def ask(self, method: str) -> Any:
+        """What one more method of the agent returns, as JSON; `None` if it has no such method. Bounded.
+
+        Raises:
+            ToolError: It failed.
+        """
+        return await ask_agent(self.agent, self._reader, self._limits, method)
 
     @property
     def offer(self) -> Offer:

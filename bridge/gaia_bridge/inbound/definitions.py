@@ -26,7 +26,7 @@ from gaia_bridge.schema import SchemaError, SchemaValidator
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.wire import definition_problem, info_problem, normalised_tool
 
-__all__ = ["CompiledTool", "Definitions", "read_definitions"]
+__all__ = ["CompiledTool", "Definitions", "ask_agent", "read_definitions"]
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +94,36 @@ async def read_definitions(
         left_out=tuple(reader.left_out),
     )
     return Definitions(offer, tools, frozenset(reader.republished))
+
+
+async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method: str) -> Any:
+    """What a method of an agent returns, as JSON; `None` if there is no such method.
+
+    Args:
+        agent: The agent.
+        runner: Its threads.
+        limits: Deadlines and bounds.
+        method: The method, which takes no arguments.
+
+    Raises:
+        ToolError: It failed, or did not return in time.
+    """
+    try:
+        with anyio.fail_after(limits.definitions_timeout):
+            outcome = await runner.run(
+                partial(_called, agent, method),
+                copy_context(),
+                lambda value: jsonable(value, limits.result_bytes)[0],
+            )
+    except TimeoutError:
+        raise ToolError(f"{method}() did not return within {limits.definitions_timeout:g} s") from None
+    except BusyError:
+        raise ToolError(f"{method}() did not return yet from an earlier call") from None
+    if outcome.error is not None:
+        reference = secrets.token_hex(4)
+        logger.error("%s: %s failed, reference %s", runner.name, method, reference, exc_info=outcome.error)
+        raise ToolError(failure_text(outcome.error, f"{method}()", reference))
+    return outcome.value
 
 
 class _Reader:
@@ -181,28 +211,7 @@ class _Reader:
         return list(listed or ())
 
     async def _call(self, agent: Any, method: str) -> Any:
-        """What `method` returns, as JSON; `None` if there is no such method.
-
-        Raises:
-            ToolError: It failed, or did not return in time.
-        """
-        limits = self._limits
-        try:
-            with anyio.fail_after(limits.definitions_timeout):
-                outcome = await self._runner.run(
-                    partial(_called, agent, method),
-                    copy_context(),
-                    lambda value: jsonable(value, limits.result_bytes)[0],
-                )
-        except TimeoutError:
-            raise ToolError(f"{method}() did not return within {limits.definitions_timeout:g} s") from None
-        except BusyError:
-            raise ToolError(f"{method}() did not return yet from an earlier call") from None
-        if outcome.error is not None:
-            reference = secrets.token_hex(4)
-            logger.error("%s: %s failed, reference %s", self._runner.name, method, reference, exc_info=outcome.error)
-            raise ToolError(failure_text(outcome.error, f"{method}()", reference))
-        return outcome.value
+        return await ask_agent(agent, self._runner, self._limits, method)
 
     def _leave_out(self, kind: str, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(kind, name, reason))

@@ -13,6 +13,8 @@ Nothing of a body is read before the headers were accepted. The checks, in order
     body           at most `HttpLimits.body_bytes`, in time      413, 408   F-077, F-091
     batch          one message in a request                      400   S-4, F-075
 
+What is refused is answered as the clients of its path expect: below `/v1/` as OpenAI's API does, elsewhere as JSON-RPC.
+
 A verdict rests on `scope["path"]`, `scope["method"]` and header bytes alone, never on a URL that was put together from
 them (C-31). What is accepted is compared with a precomputed value; parsing serves only to explain a refusal.
 """
@@ -31,8 +33,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gaia_bridge.inbound.access import AccessPolicy, shown, split_authority
+from gaia_bridge.inbound.openai.errors import CHAT_PREFIX, refusal_body
 
-__all__ = ["HEALTH_PATH", "Guard", "error_body", "replaying"]
+__all__ = ["HEALTH_PATH", "Guard", "body_for", "error_body", "replaying"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +48,7 @@ INVALID_REQUEST = -32600
 JSON_BLANKS = b" \t\n\r"
 """RFC 8259 section 2."""
 
-EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate")
+EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "X-Request-Id", "X-Session-Id")
 """Response headers that a script on an allowed page may read."""
 
 WATCHED_HEADERS = frozenset(
@@ -68,6 +71,18 @@ def error_body(message: str, code: int = INVALID_REQUEST) -> bytes:
     """Return the JSON-RPC error that answers a request of which nothing but the head is known, serialised."""
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return json.dumps(error, separators=(",", ":")).encode()
+
+
+def body_for(path: str, status: int, message: str, code: int = INVALID_REQUEST) -> bytes:
+    """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC.
+
+    Args:
+        path: What was asked for.
+        status: The HTTP status.
+        message: What came, what was expected, what to do.
+        code: The JSON-RPC error code.
+    """
+    return refusal_body(status, message) if path.startswith(CHAT_PREFIX) else error_body(message, code)
 
 
 class Guard:
@@ -196,13 +211,13 @@ class Guard:
         return _Refusal(413, f"The body has more than {self._limits.body_bytes} bytes. Send less at once.")
 
     async def _forward_with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await self._read_body(receive)
+        body = await self._read_body(receive, is_rpc=not scope["path"].startswith(CHAT_PREFIX))
         if isinstance(body, _Refusal):
             await _refuse(scope, send, body)
         elif body is not None:
             await self._app(scope, replaying(body, receive), send)
 
-    async def _read_body(self, receive: Receive) -> Message | _Refusal | None:
+    async def _read_body(self, receive: Receive, *, is_rpc: bool) -> Message | _Refusal | None:
         """Return the whole body as one message, a refusal, or `None` if the client left meanwhile."""
         chunks: list[bytes] = []
         size = 0
@@ -219,7 +234,7 @@ class Guard:
                     break
                 chunks.append(chunk)
             body = b"".join((*chunks, chunk))
-            if body.lstrip(JSON_BLANKS).startswith(b"["):
+            if is_rpc and body.lstrip(JSON_BLANKS).startswith(b"["):
                 return _Refusal(400, "Batches are not supported. Send one JSON-RPC message in each request.")
             return {"type": "http.request", "body": body, "more_body": False}
         return _Refusal(
@@ -263,7 +278,7 @@ def _scan(scope: Scope) -> _Head:
 
 async def _refuse(scope: Scope, send: Send, refusal: _Refusal) -> None:
     logger.info("refused %s %s with %d: %s", scope["method"], shown(scope["path"]), refusal.status, refusal.message)
-    body = error_body(refusal.message)
+    body = body_for(scope["path"], refusal.status, refusal.message)
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

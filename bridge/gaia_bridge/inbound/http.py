@@ -2,12 +2,13 @@
 
 Routes (design section 6): `/mcp`, `/sse` and `/messages/` for everything, the same below `/agents/{name}` and
 `/servers/{name}` for one source alone, `POST /` for a single JSON-RPC call without a session, and `/health`, `/ready`,
-`/status` and `/tools` for people and monitors. The guard stands in front of all of them.
+`/status` and `/tools` for people and monitors; `gaia_bridge.inbound.openai` adds those below `/v1/`. The guard stands
+in front of all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import anyio
 from anyio.abc import TaskStatus
@@ -92,7 +93,9 @@ class HttpEndpoint:
         await self._sse.handle_post_message(scope, receive, send)
 
 
-def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy) -> ASGIApp:
+def make_app(
+    find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, further: Iterable[BaseRoute] = ()
+) -> ASGIApp:
     """Build the application.
 
     Args:
@@ -100,6 +103,7 @@ def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy) -
             agents can come and go while the application runs.
         report: What to answer on the plain GET routes, by path.
         policy: Who may call.
+        further: Routes of other APIs.
     """
 
     routes: list[BaseRoute] = []
@@ -113,7 +117,7 @@ def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy) -
     routes.append(Route("/", _Routed(find, "", HttpEndpoint.single_call), methods=["POST"]))
     routes += [Route(path, _reporting(answer), methods=["GET"]) for path, answer in report.items()]
     routes.append(Route(HEALTH_PATH, _reporting(lambda: {"status": "ok"}), methods=["GET"]))
-    return Guard(Starlette(routes=routes), policy)
+    return Guard(Starlette(routes=[*routes, *further]), policy)
 
 
 class _Routed:

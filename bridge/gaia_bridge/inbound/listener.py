@@ -34,7 +34,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from gaia_bridge.errors import BridgeError, ListenError
-from gaia_bridge.inbound.guard import error_body
+from gaia_bridge.inbound.guard import body_for
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["HttpServer", "bind"]
@@ -383,7 +383,7 @@ class _Protocol(H11Protocol):
         if unanswered and not self.transport.is_closing():
             self.cycle.disconnected = True  # what the application may still send goes nowhere
             message = "The server is shutting down, and did not wait for the end of this request."
-            self._answer(503, message, INTERNAL_ERROR)
+            self._answer(503, message, INTERNAL_ERROR, self.cycle.scope["path"])
             self.transport.close()
             # It has to be taken now: whoever does not is not waited for.
             self.loop.call_later(_LISTENING, self.transport.abort)
@@ -399,8 +399,8 @@ class _Protocol(H11Protocol):
             self._answer(400, f"{msg} Expected HTTP/1.1.")
         self.transport.close()
 
-    def _answer(self, status: int, message: str, code: int = INVALID_REQUEST) -> None:
-        body = error_body(message, code)
+    def _answer(self, status: int, message: str, code: int = INVALID_REQUEST, path: str = "") -> None:
+        body = body_for(path, status, message, code)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),

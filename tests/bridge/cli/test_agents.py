@@ -59,6 +59,7 @@ def test_an_agent_is_shown_with_all_it_offers(tmp_path: Path, capsys: pytest.Cap
             "name": "rich",
             "reference": "rich_agent.py:RichAgent",
             "server": {"name": "Rich", "version": "3.1", "title": "A rich agent", "instructions": "Be brief."},
+            "model": None,
             "tools": [{"name": "count", "description": "Count\nthings"}],
             "prompts": [{"name": "review", "description": "Review it"}],
             "resources": [{"uri": "rich://one", "name": "One"}],
@@ -66,6 +67,15 @@ def test_an_agent_is_shown_with_all_it_offers(tmp_path: Path, capsys: pytest.Cap
             "leftOut": [],
         }
     ]
+
+
+def test_an_agent_that_is_a_chat_model_is_shown_with_its_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    models = 'def get_model_id(self):\n        return "gaia-chat"\n    def get_model_info(self):\n        return {}'
+    (tmp_path / "chat_agent.py").write_text(f"class ChatAgent:\n    {models}\n", encoding="utf-8")
+    [agent] = agents_of(capsys, "chat_agent.py")
+    assert (agent["name"], agent["model"], agent["tools"]) == ("chat", "gaia-chat", [])
+    assert main(["agents", "chat_agent.py"]) == 0
+    assert "  model     gaia-chat\n" in capsys.readouterr().out
 
 
 def test_what_is_left_out_is_named_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,6 +96,7 @@ def test_a_reference_that_fails_is_an_entry_and_the_others_are_still_listed(
         "name": None,
         "reference": "missing.py",
         "server": None,
+        "model": None,
         "tools": [],
         "prompts": [],
         "resources": [],

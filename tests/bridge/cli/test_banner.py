@@ -92,6 +92,18 @@ def test_every_source_is_shown_with_its_addresses_and_all_it_offers() -> None:
     ]
 
 
+def test_the_models_are_named_where_there_are_some() -> None:
+    access = access_for("127.0.0.1")
+
+    def lines(*models: str) -> list[str]:
+        return [line for line in click.unstyle(banner([CODE], access, models)).splitlines() if "/v1" in line]
+
+    assert lines() == []
+    start = "  http://127.0.0.1:8765/v1  for clients of OpenAI's API, with the "
+    assert lines("gaia-code") == [f"{start}model gaia-code"]
+    assert lines("a", "b\x1b[2J") == [f"{start}models a, b [2J"]
+
+
 def test_a_long_list_of_names_is_cut() -> None:
     many = FixedSource(
         "many", SourceKind.AGENT, Offer(ServerInfo("m", "1"), tools=named(*(f"t{i}" for i in range(20))))

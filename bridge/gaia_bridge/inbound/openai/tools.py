@@ -1,0 +1,114 @@
+"""`tools` in a request: functions that the client runs itself, and tools of this bridge that the agent is lent."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gaia_bridge.inbound.openai.checks import array_at, invalid, object_at, string_at
+from gaia_bridge.inbound.openai.errors import ChatError
+from gaia_bridge.jsontypes import JSON, is_object
+
+__all__ = ["EVERYTHING", "Borrowing", "ToolsAsked", "read_tools"]
+
+EVERYTHING: Final = "*"
+"""The label that stands for all agents and servers of the bridge."""
+
+_FUNCTION_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MAX_NAMES: Final = 1_000
+_REFUSED: Final = {
+    "server_url": "the bridge connects to no address that a request names. Add the server to its configuration under"
+    " a name, and write that name as server_label",
+    "connector_id": "the bridge has no connectors. Write the name of one of its agents or servers as server_label",
+    "authorization": "the bridge logs in to its servers itself, as its configuration says",
+    "headers": "the bridge sends its servers what its configuration says",
+}
+"""What OpenAI's own hosted-MCP tool has and this one has not: a request must not make the bridge call a stranger
+(S-22: server-side request forgery), or call with other people's credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowing:
+    """Tools of this bridge that a request wants the agent to have."""
+
+    param: str
+    """Where the request says so."""
+    label: str
+    """The name of an agent or server, or `EVERYTHING`."""
+    names: frozenset[str] | None
+    """Which of its tools; `None` for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsAsked:
+    """The tools of a request."""
+
+    client: tuple[JSON, ...] = ()
+    """Run by the client, in OpenAI's shape."""
+    borrowings: tuple[Borrowing, ...] = ()
+    """Run by the bridge."""
+
+
+def read_tools(value: Any, limit: int) -> ToolsAsked:
+    """Understand the field `tools`.
+
+    Args:
+        value: The field.
+        limit: How many entries there may be.
+
+    Raises:
+        ChatError: An entry is not understood, not allowed, or there twice.
+    """
+    if value is None:
+        return ToolsAsked()
+    functions: dict[str, JSON] = {}
+    borrowings: list[Borrowing] = []
+    for number, item in enumerate(array_at("tools", value, limit, "a list of tools")):
+        at = f"tools[{number}]"
+        fields = object_at(at, item, "an object with type")
+        match fields.get("type"):
+            case "function":
+                name, function = _function(at, fields)
+                if name in functions:
+                    raise invalid(f"{at}.function.name", name, "a name that no other tool has")
+                functions[name] = function
+            case "mcp":
+                borrowings.append(_borrowing(at, fields))
+            case other:
+                raise invalid(f"{at}.type", other, "function (run by the client) or mcp (run by the bridge)")
+    return ToolsAsked(tuple(functions.values()), tuple(borrowings))
+
+
+def _function(at: str, fields: JSON) -> tuple[str, JSON]:
+    function = object_at(f"{at}.function", fields.get("function"), "an object with name and parameters")
+    name = function.get("name")
+    if not isinstance(name, str) or not _FUNCTION_NAME.fullmatch(name):
+        raise invalid(f"{at}.function.name", name, "1 to 64 characters of A-Z a-z 0-9 _ -")
+    if (description := function.get("description")) is not None and not isinstance(description, str):
+        raise invalid(f"{at}.function.description", description, "a text")
+    if (parameters := function.get("parameters")) is not None and not is_object(parameters):
+        raise invalid(f"{at}.function.parameters", parameters, "a JSON Schema of an object")
+    return name, fields
+
+
+def _borrowing(at: str, fields: JSON) -> Borrowing:
+    for name, reason in _REFUSED.items():
+        if fields.get(name) is not None:
+            raise ChatError(400, f"{at}.{name} is not allowed: {reason}.", "unsupported_parameter", f"{at}.{name}")
+    if (approval := fields.get("require_approval")) not in (None, "never"):
+        expected = "'never', or nothing: there is nobody to approve a call within this API"
+        raise invalid(f"{at}.require_approval", approval, expected)
+    label = string_at(f"{at}.server_label", fields.get("server_label"), "the name of an agent or server of this bridge")
+    return Borrowing(at, label, _allowed(f"{at}.allowed_tools", fields.get("allowed_tools")))
+
+
+def _allowed(at: str, value: Any) -> frozenset[str] | None:
+    """OpenAI's tool takes a list of names, or an object with that list."""
+    if value is None:
+        return None
+    expected = "a list of names"
+    names = value.get("tool_names") if is_object(value) else value
+    return frozenset(
+        string_at(f"{at}[{number}]", item) for number, item in enumerate(array_at(at, names, _MAX_NAMES, expected))
+    )
