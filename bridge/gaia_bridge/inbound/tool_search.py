@@ -224,7 +224,7 @@ def _plain(arguments: object) -> object:
     """The arguments of a tool as they are meant: some models leave out what is empty, some write JSON into JSON."""
     if isinstance(arguments, str):
         try:
-            return from_json(arguments)
+            return from_json(arguments, allow_inf_nan=False)
         except ValueError:
             return arguments
     return {} if arguments is None else arguments

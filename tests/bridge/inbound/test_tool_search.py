@@ -309,6 +309,8 @@ async def test_arguments_are_understood_as_models_write_them(mode: str, given: J
         ({"name": "add", "n": 1}, "There is no place for n beside the arguments"),
         ({"name": "add", "arguments": [1]}, "The arguments are no object"),
         ({"name": "add", "arguments": "{n: 1"}, "The arguments are no object"),
+        ({"name": "add", "arguments": '{"n": NaN}'}, "The arguments are no object"),
+        ({"name": "add", "arguments": "[" * 100_000}, "The arguments are no object"),
         ({"name": "zebra"}, "Unknown tool: zebra"),
         ({"name": "call_tool", "arguments": {"name": "add"}}, "Unknown tool: call_tool"),
         ({"name": "add", "arguments": {"n": "one"}}, "at /n"),
