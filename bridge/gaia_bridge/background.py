@@ -96,6 +96,11 @@ class Lease:
         """Whether the loop is there: it is not after a fork, nor at the very end of the process."""
         return self._thread.is_alive()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the calling code runs on the loop's own thread, which must not wait for itself."""
+        return self._thread.is_current()
+
     def run(
         self,
         function: Callable[[], Coroutine[Any, Any, T]],
@@ -118,7 +123,7 @@ class Lease:
             TimeoutError: It did not end in time.
             RuntimeError: This is the loop's own thread, which would wait for itself; or the loop has ended.
         """
-        if self._thread.is_current():
+        if self.is_current:
             raise RuntimeError("this blocks, and was called on the background loop, which it would wait for")
         future = self.start(function)
         try:
@@ -140,8 +145,21 @@ class Lease:
         return self._thread.start_task(function)
 
     async def wait(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the loop, and wait for it on another; cancelling the waiting cancels it."""
-        return await asyncio.wrap_future(self.start(function))
+        """Run a coroutine on the loop, and wait for it on another; cancelling the waiting cancels it.
+
+        Raises:
+            RuntimeError: The loop has ended.
+        """
+        future = asyncio.wrap_future(self.start(function))
+        try:
+            await asyncio.wait([future])  # which tells the end of the loop from a cancellation of this task
+        except asyncio.CancelledError:
+            if not future.cancel() and not future.cancelled():
+                future.exception()  # nobody will ask for it
+            raise
+        if future.cancelled():
+            raise RuntimeError(_GONE)
+        return future.result()
 
     def release(self) -> None:
         """Give the lease back; the last one ends the thread, and returns when it is gone. Twice is harmless."""
@@ -165,8 +183,8 @@ def _result(future: Future[T], timeout: float | None, check: Callable[[], object
         try:
             return future.result(max(0.0, min(remaining, SIGNAL_INTERVAL)))
         except TimeoutError:
-            if future.done():
-                raise  # the coroutine's own
+            if future.done():  # just now, or the error is the coroutine's own
+                return future.result()
         if check is not None:
             check()
         remaining = deadline - time.monotonic()

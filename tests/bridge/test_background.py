@@ -7,15 +7,20 @@ import os
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 
+import anyio.to_thread
 import pytest
 
-from gaia_bridge.background import BackgroundLoop
+from gaia_bridge.background import (
+    BackgroundLoop,
+    _result,  # pyright: ignore[reportPrivateUsage]  # a moment that no test of the whole can hit
+)
 from tests.client_helpers import PATIENCE
+from tests.helpers import wait_in_thread
 
 
 def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -98,6 +103,72 @@ def test_work_that_takes_too_long_is_cancelled() -> None:
         with pytest.raises(TimeoutError, match=r"no result within 0\.01 s"):
             lease.run(endless, timeout=0.01)
         assert cancelled.wait(PATIENCE)
+
+
+def test_a_result_that_comes_at_the_very_moment_is_not_late() -> None:
+    class JustInTime(Future[str]):
+        def result(self, timeout: float | None = None) -> str:
+            if timeout is None:
+                return super().result()
+            self.set_result("just in time")
+            raise TimeoutError
+
+    assert _result(JustInTime(), None, None) == "just in time"
+
+
+def test_a_check_ends_the_waiting_and_the_work() -> None:
+    cancelled = threading.Event()
+
+    async def endless() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            cancelled.set()
+
+    def check() -> None:
+        raise LookupError("nobody waits")
+
+    with BackgroundLoop().acquire() as lease:
+        with pytest.raises(LookupError, match="nobody waits"):
+            lease.run(endless, check=check)
+        assert cancelled.wait(PATIENCE)
+
+
+@pytest.mark.anyio
+async def test_another_loop_can_wait_and_cancelling_the_waiting_cancels_the_work() -> None:
+    started, cancelled = threading.Event(), threading.Event()
+
+    async def endless() -> None:
+        try:
+            started.set()
+            await asyncio.sleep(60)
+        finally:
+            cancelled.set()
+
+    with BackgroundLoop().acquire() as lease:
+        assert await lease.wait(here) is not threading.current_thread()
+        waiting = asyncio.create_task(lease.wait(endless))
+        await wait_in_thread(started.wait)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await wait_in_thread(cancelled.wait)
+
+
+@pytest.mark.anyio
+async def test_the_end_of_the_loop_is_an_error_and_no_cancellation_for_whoever_waits_on_another() -> None:
+    started = threading.Event()
+
+    async def endless() -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    lease = BackgroundLoop().acquire()
+    waiting = asyncio.create_task(lease.wait(endless))
+    await wait_in_thread(started.wait)
+    await anyio.to_thread.run_sync(lease.release)
+    with pytest.raises(RuntimeError, match="has ended .* connect again"):
+        await waiting
 
 
 CTRL_C = """
