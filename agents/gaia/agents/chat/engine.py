@@ -62,7 +62,7 @@ class ChatEngine:
         self._console_runner = AgentRunner(f"{name} console", 1, limits.console_lines)
         self._narrator = Narrator(agent.console, self._console_runner, limits)
         self._search = ToolSearch(ranked=options.ranked_search)
-        self._suspended = SuspendedTurns(limits.suspended)
+        self._suspended = SuspendedTurns(limits.suspended, limits.suspended_bytes)
         self._lock = threading.RLock()
         self._seat: _Seat | None = None
         self.sessions = Sessions(limits, options.session_timeout, options.max_sessions, options.session_file)

@@ -51,6 +51,8 @@ class ChatLimits:
     name_chars: int = 256
     """Of a session's name: it may come from a client, and is kept and listed."""
     suspended: int = 256
-    """Turns that wait for a client to run its own tools, for clients without a session; of more, the latest."""
+    """Turns that wait for a client to run its own tools, for clients without a session; of more, those used last."""
+    suspended_bytes: int = 64 * MIB
+    """Of all those together: each may have read a few large files."""
     sweep_interval: float = 60.0
     """Seconds between two looks for stale sessions, which are made when a session is created."""

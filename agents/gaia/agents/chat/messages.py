@@ -8,15 +8,30 @@ from typing import Any
 
 from gaia_bridge.chats import Reply, ToolCall
 from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.results import valid_text
 
-__all__ = ["answered", "as_call", "assistant_message", "call_ids", "split_instructions", "user_message"]
+__all__ = [
+    "answered",
+    "assistant_message",
+    "call_ids",
+    "decoded",
+    "sendable",
+    "split_instructions",
+    "tool_message",
+    "user_message",
+]
 
 _INSTRUCTING = ("system", "developer")
 
 
 def user_message(prompt: str) -> JSON:
     """What a person says."""
-    return {"role": "user", "content": prompt}
+    return {"role": "user", "content": valid_text(prompt)}
+
+
+def tool_message(call: ToolCall, content: str) -> JSON:
+    """What came of a call."""
+    return {"role": "tool", "tool_call_id": valid_text(call.id), "content": content}
 
 
 def assistant_message(reply: Reply, calls: Iterable[ToolCall]) -> JSON:
@@ -25,23 +40,44 @@ def assistant_message(reply: Reply, calls: Iterable[ToolCall]) -> JSON:
     Servers that parse the arguments of earlier calls fail with those that are no JSON object: these are left out here,
     and quoted where the model is told what was wrong with them.
     """
-    message: JSON = {"role": "assistant", "content": reply.text}
+    message: JSON = {"role": "assistant", "content": valid_text(reply.text)}
     wanted = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _object_text(call.arguments)}}
+        {
+            "id": valid_text(call.id),
+            "type": "function",
+            "function": {"name": valid_text(call.name), "arguments": _object_text(call.arguments)},
+        }
         for call in calls
     ]
     return {**message, "tool_calls": wanted} if wanted else message
 
 
-def as_call(item: Any) -> str | None:
-    """The id of one item of `tool_calls`."""
-    return item.get("id") if is_object(item) and isinstance(item.get("id"), str) else None
+def sendable(message: Any) -> Any:
+    """The same with every half of a character replaced: JSON in UTF-8, which a model's server is sent, has none.
+
+    One that is kept in a history would make every later turn fail.
+    """
+    if isinstance(message, str):
+        return valid_text(message)
+    if is_array(message):
+        return [sendable(item) for item in message]
+    return {valid_text(str(key)): sendable(item) for key, item in message.items()} if is_object(message) else message
+
+
+def decoded(text: str) -> Any:
+    """Decode JSON that a model wrote, strictly: `NaN` is no JSON, and servers refuse to be told it.
+
+    Raises:
+        ValueError: It is no JSON.
+        RecursionError: It is nested too deeply.
+    """
+    return json.loads(text, parse_constant=_refuse)
 
 
 def call_ids(message: JSON) -> tuple[str, ...]:
     """The ids of the calls that an assistant's message holds."""
     calls = message.get("tool_calls")
-    return tuple(name for item in calls if (name := as_call(item)) is not None) if is_array(calls) else ()
+    return tuple(item["id"] for item in calls if _is_call(item)) if is_array(calls) else ()
 
 
 def split_instructions(messages: Iterable[JSON]) -> tuple[list[str], list[JSON]]:
@@ -61,24 +97,38 @@ def split_instructions(messages: Iterable[JSON]) -> tuple[list[str], list[JSON]]
 
 
 def answered(messages: Sequence[JSON]) -> list[JSON]:
-    """The same, with an answer to every tool call: a client may have gone on without running its own tools."""
+    """The same, with exactly one answer to every tool call, as servers insist on.
+
+    A client may have gone on without running its own tools, may answer twice, or when nobody waits any more.
+    """
     found: list[JSON] = []
     waiting: dict[str, None] = {}
     for message in messages:
         if message.get("role") == "tool":
-            waiting.pop(str(message.get("tool_call_id")), None)
+            name = str(message.get("tool_call_id"))
+            if name in waiting:
+                del waiting[name]
+                found.append(message)
         else:
             found += _given_up(waiting)
             waiting = dict.fromkeys(call_ids(message))
-        found.append(message)
+            found.append(message)
     return found + _given_up(waiting)
 
 
 def _object_text(arguments: str) -> str:
     try:
-        return arguments if is_object(json.loads(arguments)) else "{}"
+        return valid_text(arguments) if is_object(decoded(arguments)) else "{}"
     except (ValueError, RecursionError):
         return "{}"
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON value")
+
+
+def _is_call(item: Any) -> bool:
+    return is_object(item) and isinstance(item.get("id"), str)
 
 
 def _given_up(waiting: dict[str, None]) -> list[JSON]:
