@@ -58,7 +58,7 @@ class OpenAIModel:
         limits: Deadlines and sizes.
 
     Raises:
-        ModelError: An address or a provider that there cannot be.
+        ModelError: An argument is an address or a provider that there cannot be.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class OpenAIModel:
         options: Mapping[str, Any] | None = None,
         limits: ModelLimits | None = None,
     ) -> None:
-        self._wanted = wanted(base_url, model, api_key, provider)
+        self._arguments = (base_url, model, api_key, provider)
+        self._wanted = wanted(*self._arguments, look_up=_nothing)  # the environment counts when it is used
         self._options = dict(options or {})
         self._limits = limits or ModelLimits()
         self._lacks: set[str] = set()
@@ -82,8 +83,12 @@ class OpenAIModel:
         """The model's name, or where it will be looked for."""
         if self._chosen is not None:
             return self._chosen.model
-        place = "this machine" if self._wanted.is_guess else shown_url(self._wanted.places[0].url)
-        return self._wanted.model or f"the model of {place}"
+        try:
+            found = wanted(*self._arguments)
+        except ModelError:
+            found = self._wanted
+        place = "this machine" if found.is_guess else shown_url(found.places[0].url)
+        return found.model or f"the model of {place}"
 
     async def stream(
         self, messages: Sequence[JSON], tools: Sequence[JSON] = (), options: Mapping[str, Any] | None = None
@@ -208,6 +213,7 @@ class OpenAIModel:
     async def _choose(self) -> _Chosen:
         async with self._lock:
             if self._chosen is None:
+                self._wanted = wanted(*self._arguments)
                 places, listed = self._wanted.places, None
                 if len(places) == 1:
                     wire = Wire(places[0], self._limits)
@@ -223,6 +229,10 @@ class OpenAIModel:
                     raise
                 self._chosen = _Chosen(wire, model, Report(wire.place, model))
             return self._chosen
+
+
+def _nothing(name: str) -> None:
+    """An environment in which nothing is set."""
 
 
 def _options(asked: Mapping[str, Any], with_tools: bool) -> JSON:

@@ -110,7 +110,7 @@ class Wire:
         self._http = openai.DefaultAsyncHttpxClient(
             timeout=timeout,
             follow_redirects=False,  # a redirected POST is a GET; whoever moved can be told the new address
-            verify=place.url.startswith("https:"),  # certificates take long to load; without TLS there are none
+            verify=not (is_local and place.url.startswith("http:")),  # loading certificates takes long
             trust_env=not is_local,  # no proxy is on the way to this machine
             event_hooks={"response": [self._refuse]},
         )
@@ -220,6 +220,8 @@ class Wire:
         except self._library.APITimeoutError as error:
             raise report.unreachable(_reason(error) or "no connection in time") from None
         except self._library.APIConnectionError as error:
+            if isinstance(error.__cause__, Refusal):
+                raise error.__cause__ from None  # version 2 of the library takes it for a broken connection
             if type(error.__cause__).__name__ == "ConnectError":
                 raise report.unreachable(_reason(error)) from None
             raise BrokenBeforeAnswerError(_reason(error)) from None

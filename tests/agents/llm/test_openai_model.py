@@ -15,7 +15,7 @@ from gaia.llm import ModelError, ModelLimits, ModelNotFoundError, OpenAIModel, R
 from gaia.llm.model import ChatModel
 from gaia.llm.servers import KNOWN, KnownServer
 from gaia_bridge.jsontypes import JSON
-from tests.agents.llm.talking import ADD, collected, error_of, model_at, reply_of, user
+from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of, user
 from tests.helpers import PATIENCE
 from tests.model_helpers import ModelHandle, call, calls, fault, rule, say, script, scripted_model
 from tests.servers.model_dialects import DIALECTS
@@ -282,6 +282,28 @@ async def test_many_chats_at_once_get_their_own_answers(server: ModelHandle) -> 
 
 
 # Which server, which model
+
+
+async def test_the_environment_counts_when_the_model_is_used(
+    server: ModelHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROVIDER", "nobody")
+    model = OpenAIModel(limits=QUICK)  # an agent that never chats is built all the same
+    assert model.name == "the model of this machine"
+    with pytest.raises(ModelError, match="'nobody' is no provider"):
+        await collected(model, "Hello")
+    server.play(script(say("a")))
+    monkeypatch.setenv("GAIA_BASE_URL", server.base_url)
+    monkeypatch.setenv("GAIA_MODEL", "scripted")
+    assert model.name == "scripted"
+    assert (await reply_of(model, "Hello")).text == "a"
+
+
+def test_arguments_count_at_once() -> None:
+    with pytest.raises(ModelError, match="'nobody' is no provider"):
+        OpenAIModel(provider="nobody")
+    with pytest.raises(ModelError, match="is no address"):
+        OpenAIModel(base_url="ftp://host")
 
 
 async def test_the_only_model_is_used(server: ModelHandle) -> None:
