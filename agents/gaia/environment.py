@@ -22,7 +22,7 @@ from typing import Final
 
 from dotenv.parser import parse_stream
 
-__all__ = ["FILE_NAME", "MAX_BYTES", "setting"]
+__all__ = ["FILE_NAME", "MAX_BYTES", "file_setting", "setting"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,15 @@ def setting(name: str, default: str | None = None) -> str | None:
     if value is None:
         value = _file_values().get(name)
     return default if value is None else value
+
+
+def file_setting(name: str) -> str | None:
+    """Look up a setting in `.env` alone: whoever wrote that file need not be whoever started the process.
+
+    Args:
+        name: Of the variable.
+    """
+    return _file_values().get(name)
 
 
 @dataclass(frozen=True, slots=True)

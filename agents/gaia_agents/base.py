@@ -6,7 +6,7 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gaia_bridge import __version__
 from gaia_bridge.context import RequestContext, get_request_context
@@ -44,7 +44,8 @@ class ShippedAgent(MCPAgent, AnnouncesChanges):
 
     def __init__(self) -> None:
         parameters = inspect.signature(super().__init__).parameters
-        super().__init__(**{name: value for name, value in _OFFLINE.items() if name in parameters})
+        offline: dict[str, Any] = {name: value for name, value in _OFFLINE.items() if name in parameters}
+        super().__init__(**offline)
 
     @property
     @abstractmethod

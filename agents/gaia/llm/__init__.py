@@ -1,19 +1,21 @@
-"""Language models for agents: one client for every server that speaks OpenAI's protocol."""
+"""Language models for agents: one client for every server that speaks OpenAI's protocol. Loaded when it is used."""
 
 from __future__ import annotations
 
-from gaia.llm.limits import ModelLimits
-from gaia.llm.model import ChatModel
-from gaia.llm.openai_model import OpenAIModel
-from gaia_bridge.chats import Reply, ToolCall, Usage
-from gaia_bridge.errors import (
-    ContextOverflowError,
-    ModelBusyError,
-    ModelCredentialsError,
-    ModelError,
-    ModelNotFoundError,
-    ModelUnreachableError,
-)
+TYPE_CHECKING = False  # see gaia_bridge
+if TYPE_CHECKING:
+    from gaia.llm.limits import ModelLimits
+    from gaia.llm.model import ChatModel
+    from gaia.llm.openai_model import OpenAIModel
+    from gaia_bridge.chats import Reply, ToolCall, Usage
+    from gaia_bridge.errors import (
+        ContextOverflowError,
+        ModelBusyError,
+        ModelCredentialsError,
+        ModelError,
+        ModelNotFoundError,
+        ModelUnreachableError,
+    )
 
 __all__ = [
     "ChatModel",
@@ -29,3 +31,15 @@ __all__ = [
     "ToolCall",
     "Usage",
 ]
+
+_PLACES = ("gaia_bridge.errors", "gaia_bridge.chats", "gaia.llm.limits", "gaia.llm.model", "gaia.llm.openai_model")
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    for place in _PLACES if name in __all__ else ():  # the client is last
+        module = import_module(place)
+        if name in module.__all__:
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -71,7 +71,9 @@ class OpenAIModel:
         limits: ModelLimits | None = None,
     ) -> None:
         self._arguments = (base_url, model, api_key, provider)
-        self._wanted = wanted(*self._arguments, look_up=_nothing)  # the environment counts when it is used
+        self._wanted = wanted(
+            *self._arguments, look_up=_nothing, in_file=_nothing
+        )  # the environment counts when it is used
         self._options = dict(options or {})
         self._limits = limits or ModelLimits()
         self._lacks: set[str] = set()

@@ -1,4 +1,4 @@
-"""Which model of which server is meant: from arguments, else from the environment.
+"""Which model of which server is meant: from arguments, else from the environment, else from `.env`.
 
 The first of these that is set decides on the server:
 
@@ -11,17 +11,26 @@ The first of these that is set decides on the server:
 The model is the argument `model` or `GAIA_MODEL`, else the only one that the server has. The key is the argument
 `api_key` or `GAIA_API_KEY`, else the one that belongs to the server, such as `OPENAI_API_KEY`: it is sent to OpenAI and
 to `OPENAI_BASE_URL`, and to nobody else.
+
+What the environment does not have may be in `.env` (`gaia.environment`). An address in it decides only where the
+process names no server at all, and is sent keys of that file only.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
+from gaia.environment import file_setting
 from gaia.llm.servers import KNOWN, KnownServer, Lookup, complete_url, known_server, server_at
 from gaia_bridge.errors import ModelCredentialsError
 
 __all__ = ["Place", "Wanted", "from_environment", "wanted"]
+
+
+_ADDRESSES: Final = ("GAIA_BASE_URL", "OPENAI_BASE_URL", "LEMONADE_BASE_URL")
+_PROVIDERS: Final = ("GAIA_PROVIDER", "PROVIDER")
 
 
 def from_environment(name: str) -> str | None:
@@ -55,8 +64,9 @@ def wanted(
     api_key: str | None = None,
     provider: str | None = None,
     look_up: Lookup = from_environment,
+    in_file: Lookup = file_setting,
 ) -> Wanted:
-    """Put arguments and environment together.
+    """Put arguments, the environment, and `.env` behind it, together.
 
     Args:
         base_url: Where the server has its API.
@@ -64,18 +74,20 @@ def wanted(
         api_key: What the server wants to be shown.
         provider: A row of `gaia.llm.servers`.
         look_up: Reads the environment.
+        in_file: Reads `.env`.
 
     Raises:
         ModelError: An address that is none, or an unknown provider.
         ModelCredentialsError: A key that is none.
     """
-    key = _key(api_key or look_up("GAIA_API_KEY"))
+    source = _source(look_up, in_file, named=bool(base_url or provider))
+    key = _key(api_key or source.key("GAIA_API_KEY"))
     server = known_server(provider) if provider else None
-    url = base_url or (None if server else look_up("GAIA_BASE_URL"))
-    if not url and not server and (name := look_up("GAIA_PROVIDER") or look_up("PROVIDER")):
+    url = base_url or (None if server else source.address("GAIA_BASE_URL"))
+    if not url and not server and (name := source.address("GAIA_PROVIDER") or source.address("PROVIDER")):
         server = known_server(name)
     if not url and not server:
-        url = look_up("OPENAI_BASE_URL") or look_up("LEMONADE_BASE_URL")
+        url = source.address("OPENAI_BASE_URL") or source.address("LEMONADE_BASE_URL")
     if url:
         url = complete_url(url)
         server = server or server_at(url, look_up)
@@ -83,8 +95,30 @@ def wanted(
     else:
         rows = (server,) if server else tuple(row for row in KNOWN if row.is_local)
         found = [(row, place) for row in rows for place in row.places(look_up)]
-    places = tuple(Place(place, row, key or _own_key(row, look_up)) for row, place in found)
-    return Wanted(places, model or look_up("GAIA_MODEL"), is_guess=not url and server is None)
+    places = tuple(Place(place, row, key or _own_key(row, source.key)) for row, place in found)
+    model = model or look_up("GAIA_MODEL") or in_file("GAIA_MODEL")
+    return Wanted(places, model, is_guess=not url and server is None)
+
+
+class _Source(NamedTuple):
+    """Where settings come from."""
+
+    address: Lookup
+    key: Lookup
+
+
+def _source(look_up: Lookup, in_file: Lookup, *, named: bool) -> _Source:
+    """Let `.env` name the server where nobody else does, and never send it a key that is not its own.
+
+    The file may lie in a folder of somebody else's. An address in it must not be told the keys of this user.
+    """
+
+    def either(name: str) -> str | None:
+        return look_up(name) or in_file(name)
+
+    if named or any(map(look_up, _ADDRESSES)) or any(map(look_up, _PROVIDERS)):
+        return _Source(look_up, either)
+    return _Source(in_file, in_file if any(map(in_file, _ADDRESSES)) else either)
 
 
 def _own_key(server: KnownServer | None, look_up: Lookup) -> str:

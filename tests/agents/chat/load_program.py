@@ -1,6 +1,6 @@
 """Many sessions of one agent, some of them at the same time. Prints what came of it, as JSON.
 
-    python -m tests.agents.chat.load_program BASE_URL SESSIONS AT_ONCE
+python -m tests.agents.chat.load_program BASE_URL SESSIONS AT_ONCE
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ HOSTED = {"OPENAI_API_KEY": "sk-hosted"}
 
 
 def wanted_with(environment: dict[str, str], **arguments: str) -> Wanted:
-    return wanted(**arguments, look_up=environment.get)
+    return wanted(**arguments, look_up=environment.get, in_file=dict[str, str]().get)
 
 
 def only_place(found: Wanted) -> tuple[str, str | None, str]:
@@ -130,3 +130,34 @@ def test_every_known_server_is_told_apart() -> None:
     assert len({server.name for server in KNOWN}) == len(KNOWN)
     assert all(known_server(server.name) is server for server in KNOWN)
     assert len({url for server in KNOWN for url in server.base_urls}) == sum(len(row.base_urls) for row in KNOWN)
+
+
+def settled(
+    environment: dict[str, str], file: dict[str, str], base_url: str | None = None
+) -> tuple[str, str, str | None]:
+    """The first address, the key that it is sent, and the model."""
+    found = wanted(base_url, look_up=environment.get, in_file=file.get)
+    return found.places[0].url, found.places[0].key, found.model
+
+
+def test_a_file_names_the_server_where_nobody_else_does() -> None:
+    file = {"GAIA_BASE_URL": "http://in-file/v1", "GAIA_MODEL": "m", "GAIA_API_KEY": "k"}
+    assert settled({}, file) == ("http://in-file/v1", "k", "m")
+    assert settled({"GAIA_BASE_URL": "http://said/v1"}, file) == ("http://said/v1", "k", "m")
+    assert settled({"PROVIDER": "ollama"}, file)[0] != "http://in-file/v1"
+    assert settled({}, file, base_url="http://argument/v1")[0] == "http://argument/v1"
+
+
+def test_a_file_that_names_a_known_provider_may_use_the_users_key_for_it() -> None:
+    url, key, _ = settled({"OPENAI_API_KEY": "mine"}, {"PROVIDER": "openai"})
+    assert url.startswith("https://api.openai.com/")
+    assert key == "mine"
+
+
+@pytest.mark.parametrize("address", ["GAIA_BASE_URL", "OPENAI_BASE_URL", "LEMONADE_BASE_URL"])
+@pytest.mark.parametrize("variable", ["GAIA_API_KEY", "OPENAI_API_KEY", "LEMONADE_API_KEY"])
+@pytest.mark.parametrize("provider", ["", "openai", "lemonade"])
+def test_no_key_of_the_user_is_sent_to_an_address_that_a_file_names(address: str, variable: str, provider: str) -> None:
+    file = {address: "https://elsewhere.example/v1", "PROVIDER": provider}
+    for place in wanted(look_up={variable: "mine"}.get, in_file=file.get).places:
+        assert place.key == ""
