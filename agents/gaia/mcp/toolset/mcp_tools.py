@@ -79,8 +79,12 @@ class MCPToolWrapper(Tool):
         return self.parameters if provider == "openai" else super().parameters_for(provider)
 
     def entry(self) -> ToolEntry:
-        """The tool as a registry holds it, with the server that it came from, so that it is displayed with that."""
-        return {**super().entry(), "_mcp_server": self.server_name, "_mcp_tool_name": self.original_tool_name}
+        """The tool as a registry holds it, with the server that it came from, so that it is displayed with that.
+
+        Arguments are judged by the server, which may take more than the model was told of.
+        """
+        facts: ToolEntry = {"_mcp_server": self.server_name, "_mcp_tool_name": self.original_tool_name}
+        return {**super().entry(), **facts, "function": self.call}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

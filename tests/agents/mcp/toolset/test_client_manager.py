@@ -18,7 +18,7 @@ import pytest
 
 from gaia.mcp.client import MCPTransport
 from gaia.mcp.toolset import MCPClientManager, MCPSchemaConverter
-from tests.client_helpers import FakeTransport, background_threads, eventually, raw_server, sdk_server
+from tests.client_helpers import FakeTransport, eventually, raw_server, sdk_server
 from tests.servers.http_upstream import served
 
 ROOT = Path(__file__).parents[4]
@@ -95,7 +95,6 @@ def test_a_start_that_fails_says_why_and_the_next_is_a_new_one(
         assert manager.get_discovered_tools("demo") == []
     with pytest.raises(RuntimeError, match=r"MCP server 'demo' is not started; .* \(started: none\)"):
         manager.call_tool("demo", "add", {})
-    eventually(lambda: not background_threads())
     start(manager)
     assert call(manager, "add", a=1) == "1"
 
@@ -223,13 +222,14 @@ def test_a_failure_says_what_the_server_said(manager: MCPClientManager) -> None:
 
 
 def test_a_stopped_server_is_forgotten(manager: MCPClientManager) -> None:
-    start(manager)
-    manager.stop_client("demo")
-    manager.stop_client("demo")
-    assert manager.get_discovered_tools("demo") == []
-    with pytest.raises(RuntimeError, match="'demo' is not started"):
-        manager.call_tool("demo", "add", {"a": 1})
-    eventually(lambda: not background_threads())
+    start(manager, "raw", raw_server())
+    pid = pid_of(manager)
+    manager.stop_client("raw")
+    manager.stop_client("raw")
+    assert manager.get_discovered_tools("raw") == []
+    with pytest.raises(RuntimeError, match="'raw' is not started"):
+        manager.call_tool("raw", "pid", {})
+    eventually(lambda: not psutil.pid_exists(pid))
 
 
 def test_tools_that_a_server_changed_are_listed_again(

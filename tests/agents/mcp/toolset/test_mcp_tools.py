@@ -263,3 +263,9 @@ def test_a_registry_knows_which_server_a_tool_is_from(demo: MCPServerConfig) -> 
     assert (entry["name"], entry["_mcp_server"], entry["_mcp_tool_name"]) == ("demo__add", "demo", "add")
     assert entry["function"](a=2) == "2"
     assert entry["annotations"]["readOnlyHint"] is True
+
+
+def test_the_server_judges_the_arguments_that_an_agent_gives(demo: MCPServerConfig) -> None:
+    tools = named(create_mcp_tools())
+    assert '"undeclared": 1' in tools["demo__echo"].entry()["function"](undeclared=1)
+    assert tools["demo__add"].entry()["function"]().startswith("Error: ")
