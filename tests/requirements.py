@@ -234,7 +234,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "S4-23": covered("The HTTP transport connects."),
     "S4-24": covered("The environment is merged over the process's own."),
     "S4-25": covered("The toolset's names import together."),
-    "S4-26": planned(CHAT, "An agent takes tools and streams text while it calls them."),
+    "S4-26": covered("An agent takes tools and streams text while it calls them."),
     "S4-27": covered("Calls from different loops do not disturb each other."),
     # The protocol.
     "P-1": covered("notifications/initialized goes before any other request."),

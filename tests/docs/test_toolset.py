@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gaia.mcp.toolset import ALL_SERVERS, MCPClientManager, get_enabled_mcp_servers
+from tests.model_helpers import call, say, scripted_model
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "toolset.md"
@@ -78,6 +79,30 @@ def test_the_example_of_a_home_registers_the_tools_that_are_no_danger() -> None:
     tool = example["WeatherTool"]()
     assert tool.construct_schema("openai")["strict"] is True
     assert tool.call(city="Paris") == "It is sunny in Paris."
+
+
+@pytest.mark.requirement("S4-26")
+@pytest.mark.parametrize(
+    ("file", "agent_class", "tool", "arguments", "answer"),
+    [
+        ("search_agent.py", "SearchAgent", "fetch__add", {"a": 1, "b": 2}, "3"),
+        ("home_agent.py", "HomeAgent", "get_weather", {"city": "Paris"}, "It is sunny in Paris."),
+    ],
+)
+def test_the_agents_of_the_examples_stream_text_while_they_call_their_tools(
+    monkeypatch: pytest.MonkeyPatch, file: str, agent_class: str, tool: str, arguments: dict[str, Any], answer: str
+) -> None:
+    with scripted_model(call(tool, arguments), say("Found: $result")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        agent = runpy.run_path(str(EXAMPLES / file))[agent_class]()
+        try:
+            chunks = list(agent.stream("Go"))
+        finally:
+            agent.close()
+        assert all(isinstance(chunk, str) for chunk in chunks)
+        assert "".join(chunks).endswith(f"Found: {answer}")
+        assert tool in server.requests()[0].tool_names
 
 
 def test_every_link_of_the_page_leads_somewhere() -> None:
