@@ -18,6 +18,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.text import valid_text
 from gaia_bridge.wire import CONTENT_TYPES, result_problem
 
 __all__ = [
@@ -30,7 +31,6 @@ __all__ = [
     "prompt_result",
     "resource_result",
     "tool_result",
-    "valid_text",
     "words",
 ]
 
@@ -189,11 +189,6 @@ def words(error: BaseException) -> str:
         return valid_text(str(error))[:_MAX_FAILURE]
     except BaseException:  # noqa: B036 - it is the agent's code
         return ""
-
-
-def valid_text(value: str) -> str:
-    """`value` with lone surrogates replaced, which JSON in UTF-8 cannot carry (F-105)."""
-    return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _from_mapping(value: JSON, text: str) -> JSON:

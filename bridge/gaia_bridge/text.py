@@ -5,7 +5,7 @@ Header values are shown by `inbound.access.shown` instead: they are bytes, and n
 
 from __future__ import annotations
 
-__all__ = ["MAX_SHOWN", "one_line", "printable"]
+__all__ = ["MAX_SHOWN", "one_line", "printable", "valid_text"]
 
 MAX_SHOWN = 1_000
 """Characters of one text that a log needs."""
@@ -33,3 +33,8 @@ def one_line(text: str, limit: int = 500) -> str:
     """
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def valid_text(value: str) -> str:
+    """`value` with lone surrogates replaced, which JSON in UTF-8 cannot carry (F-105)."""
+    return value.encode("utf-8", "replace").decode("utf-8")

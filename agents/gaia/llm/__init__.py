@@ -18,19 +18,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "ChatModel",
-    "ContextOverflowError",
-    "ModelBusyError",
-    "ModelCredentialsError",
-    "ModelError",
-    "ModelLimits",
-    "ModelNotFoundError",
-    "ModelUnreachableError",
-    "OpenAIModel",
-    "Reply",
-    "ToolCall",
-    "Usage",
-]
+    "ChatModel", "ContextOverflowError", "ModelBusyError", "ModelCredentialsError", "ModelError", "ModelLimits",
+    "ModelNotFoundError", "ModelUnreachableError", "OpenAIModel", "Reply", "ToolCall", "Usage",
+]  # fmt: skip
 
 _PLACES = ("gaia_bridge.errors", "gaia_bridge.chats", "gaia.llm.limits", "gaia.llm.model", "gaia.llm.openai_model")
 

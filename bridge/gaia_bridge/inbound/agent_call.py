@@ -19,9 +19,10 @@ import anyio
 from gaia_bridge.contract import JSON, ClientRequest
 from gaia_bridge.conversing import Question
 from gaia_bridge.errors import RequestCancelledError, ToolError
-from gaia_bridge.results import jsonable, valid_text
+from gaia_bridge.results import jsonable
 from gaia_bridge.runtime import Job, LoopHandle, Outcome
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text import valid_text
 from gaia_bridge.wire import question_problem
 
 __all__ = ["AgentCall"]

@@ -42,10 +42,10 @@ from gaia_bridge.results import (
     prompt_result,
     resource_result,
     tool_result,
-    valid_text,
 )
 from gaia_bridge.runtime import AgentRunner, LoopHandle
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.text import valid_text
 
 __all__ = ["AgentSource"]
 

@@ -251,9 +251,14 @@ ARGUMENTS = st.dictionaries(NAMES, st.text(max_size=8) | st.integers(), min_size
 )
 
 
+def no_name_begins_with_another_twice(names: list[str]) -> bool:
+    """Where one does, nobody can tell a name that is sent again from its second half."""
+    return not any(longer.startswith(name + name) for name in names for longer in names)
+
+
 @st.composite
 def replies(draw: st.DrawFn) -> Reply:
-    names = draw(st.lists(NAMES, max_size=4))
+    names = draw(st.lists(NAMES, max_size=4).filter(no_name_begins_with_another_twice))
     calls = tuple(ToolCall(f"id{number}", name, draw(ARGUMENTS)) for number, name in enumerate(names))
     return Reply(draw(st.text(max_size=20)), calls, "tool_calls" if calls else "stop", Usage(3, 4))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gaia_bridge.chats import Reply, ToolCall
 from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.results import valid_text
+from gaia_bridge.text import valid_text
 
 __all__ = [
     "answered",

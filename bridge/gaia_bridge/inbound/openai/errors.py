@@ -29,7 +29,8 @@ from gaia_bridge.errors import (
     SessionLimitError,
 )
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.results import valid_text, words
+from gaia_bridge.results import words
+from gaia_bridge.text import valid_text
 
 __all__ = ["CHAT_PREFIX", "NEVER_AGAIN", "ChatError", "as_chat_error", "refusal_body"]
 

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from gaia_bridge.chats import Reply, ToolCall, Usage
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.results import valid_text
+from gaia_bridge.text import valid_text
 
 __all__ = ["DONE", "Shapes"]
 

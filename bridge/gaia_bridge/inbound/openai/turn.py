@@ -24,9 +24,10 @@ from gaia_bridge.errors import BusyError
 from gaia_bridge.inbound.openai.errors import NEVER_AGAIN, ChatError, as_chat_error
 from gaia_bridge.inbound.openai.messages import last_question
 from gaia_bridge.jsontypes import is_object
-from gaia_bridge.results import jsonable, valid_text
+from gaia_bridge.results import jsonable
 from gaia_bridge.runtime import AgentRunner, Job, LoopHandle, Outcome
 from gaia_bridge.settings import ChatEndpointLimits
+from gaia_bridge.text import valid_text
 
 __all__ = ["ANSWER_METHODS", "Turn", "can_answer"]
 
