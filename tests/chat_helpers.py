@@ -7,10 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gaia.agents.base import Agent
 from gaia.llm import Reply, ToolCall, Usage
+from gaia_bridge.chats import ChatRequest
 from gaia_bridge.jsontypes import JSON
 
-__all__ = ["Asked", "FakeModel", "call", "calls", "say"]
+__all__ = ["Answer", "Asked", "FakeModel", "call", "calls", "made", "replied", "say"]
 
 Answer = Reply | Exception | Callable[["Asked"], Reply]
 """What the model does next: says something, fails, or makes it up from what it was asked."""
@@ -99,6 +101,25 @@ class FakeModel:
     async def aclose(self) -> None:
         """Count it."""
         self.closed += 1
+
+
+def made(*answers: Answer, **options: Any) -> tuple[Agent, FakeModel]:
+    """A silent agent, and the model that plays these answers to it."""
+    model = FakeModel(*answers)
+    return Agent(silent_mode=True, model=model, **options), model
+
+
+async def replied(agent: Agent, text: str = "go", **request: Any) -> tuple[Reply, str]:
+    """Ask as the bridge does: the reply, and the text that was streamed before it."""
+    streamed, replies = "", list[Reply]()
+    messages = request.pop("messages", [{"role": "user", "content": text}])
+    async for piece in agent.answer_chat(ChatRequest(messages, **request)):
+        if isinstance(piece, Reply):
+            replies.append(piece)
+        else:
+            streamed += piece
+    [reply] = replies
+    return reply, streamed
 
 
 def _decoded(text: str) -> Any:

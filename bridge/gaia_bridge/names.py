@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gaia_bridge.model import NamingPolicy, SourceKind
 
-__all__ = ["MAX_NAME", "SourceName", "assign_names", "fitting_name", "is_source_name", "qualified_name"]
+__all__ = ["MAX_NAME", "SourceName", "assign_names", "fitting_names", "is_source_name", "qualified_name"]
 
 MAX_NAME = 64
 """Characters of a qualified name."""
@@ -44,9 +44,16 @@ def qualified_name(item: SourceName, policy: NamingPolicy) -> str:
     return _fit(f"{item.source}__{item.name}", item)
 
 
-def fitting_name(name: str) -> str:
-    """The name as model providers accept it: unchanged if it fits, else with a hash at its end."""
-    return _fit(name, SourceName("", SourceKind.AGENT, name))
+def fitting_names(names: Iterable[str]) -> dict[str, str]:
+    """Each name as model providers accept it: unchanged if it fits, else with a hash at its end; no two the same."""
+    every = tuple(dict.fromkeys(names))
+    found = {name: _fit(name, SourceName("", SourceKind.AGENT, name)) for name in every}
+    taken = {name for name in every if found[name] == name}
+    for name in every:
+        while found[name] != name and found[name] in taken:
+            found[name] = _with_hash(found[name], SourceName("", SourceKind.AGENT, name))
+        taken.add(found[name])
+    return found
 
 
 def assign_names(items: Iterable[SourceName], policy: NamingPolicy) -> tuple[dict[str, SourceName], list[SourceName]]:
@@ -85,7 +92,7 @@ def _is_qualified(item: SourceName, policy: NamingPolicy) -> bool:
 
 def _fit(name: str, item: SourceName) -> str:
     safe = _UNSAFE.sub("_", name)
-    return safe if safe == name and len(safe) <= MAX_NAME else _with_hash(safe, item)
+    return safe if safe == name and 0 < len(safe) <= MAX_NAME else _with_hash(safe, item)
 
 
 def _with_hash(name: str, item: SourceName) -> str:

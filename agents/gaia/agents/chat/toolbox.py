@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from gaia.agents.base.tools import ToolEntry, matching_tools, tool_summary
 from gaia_bridge.jsontypes import JSON, is_object
-from gaia_bridge.names import fitting_name
+from gaia_bridge.names import fitting_names
 
 __all__ = ["Toolbox", "function_schema"]
 
@@ -27,13 +27,18 @@ class Toolbox:
 
     def __init__(self, entries: Mapping[str, ToolEntry]) -> None:
         self.entries = entries
-        self._keys: dict[str, str] = {}
-        for key in entries:
-            self._keys.setdefault(fitting_name(key), key)
+        self._names = fitting_names(entries)
+        self._keys = {name: key for key, name in self._names.items()}
 
-    def schemas(self, offered: Mapping[str, ToolEntry]) -> list[JSON]:
-        """Describe some of the tools, or others, in OpenAI's shape, in the order given."""
-        return [function_schema(entry, fitting_name(key)) for key, entry in offered.items()]
+    def schemas(self, offered: Mapping[str, ToolEntry], taken: Container[str] = ()) -> list[JSON]:
+        """Describe some of the tools, or others, in OpenAI's shape, in the order given.
+
+        Args:
+            offered: What to describe; names that are not among the tools are used as they are.
+            taken: Names that somebody else has: those are left out, as servers refuse two of the same name.
+        """
+        named = {self._names.get(key, key): entry for key, entry in offered.items()}
+        return [function_schema(entry, name) for name, entry in named.items() if name not in taken]
 
     def find(self, name: str) -> str | None:
         """The key of the tool that a model means; `None` if there is none, or several could be meant (S3-19)."""
@@ -45,7 +50,7 @@ class Toolbox:
     def similar(self, name: str) -> list[str]:
         """Names to suggest instead of one that leads to no tool."""
         candidates = matching_tools(self.entries, name) or difflib.get_close_matches(name, self.entries, _SIMILAR, 0.5)
-        return [fitting_name(key) for key in candidates[:_SIMILAR]]
+        return [self._names[key] for key in candidates[:_SIMILAR]]
 
 
 def function_schema(entry: ToolEntry, name: str | None = None) -> JSON:

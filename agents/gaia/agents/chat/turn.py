@@ -23,8 +23,11 @@ from gaia_bridge.jsontypes import JSON, is_object
 
 __all__ = ["Turn", "View"]
 
-_FINAL = "tool_choice"
-"""An option that makes no sense where no tools are offered, and is refused by servers."""
+_ON_TOOLS = ("parallel_tool_calls", "tool_choice")
+"""Options that servers refuse where no tools are offered."""
+
+_FREE = ("auto", "none")
+"""Choices of tools that do not force the model to call one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,14 @@ class Turn:
         Raises:
             ModelError: The model gave no usable answer.
         """
-        added, usage = list(new), Usage()
+        added, usage, told = list(new), Usage(), _Paragraphs(tell)
         for step in range(1, self.max_steps + 1):
             self.narrator.tell("print_step_header", step, self.max_steps)
             view = await self.look()
             toolbox = Toolbox(view.tools)
             messages = [*_system(view), *answered([*history, *added])]
-            reply = await self._ask(messages, self._offered(view, toolbox), self.options, tell)
+            options = self.options if step == 1 else _unforced(self.options)
+            reply = await self._ask(messages, self._offered(view, toolbox), options, told)
             usage += reply.usage
             theirs, ours = self._divided(reply.tool_calls)
             if ours and reply.text.strip():
@@ -88,35 +92,36 @@ class Turn:
             if theirs:
                 return replace(reply, tool_calls=theirs, finish_reason="tool_calls", usage=usage), added
             if not ours:
-                return replace(reply, tool_calls=(), usage=usage), added
-        return await self._conclude(history, added, usage, tell)
+                return _last(reply, usage), added
+        return await self._conclude(history, added, usage, told)
 
     async def _conclude(
-        self, history: Sequence[JSON], added: list[JSON], usage: Usage, tell: Callable[[str], Awaitable[None]]
+        self, history: Sequence[JSON], added: list[JSON], usage: Usage, told: _Paragraphs
     ) -> tuple[Reply, list[JSON]]:
         """Have a model that does not come to an end say what it knows."""
         self.narrator.tell("print_warning", f"{self.max_steps} steps were not enough; the model is asked to conclude")
         view = await self.look()
         messages = [*_system(view), *answered([*history, *added]), user_message(ENOUGH_STEPS)]
-        options = {key: value for key, value in self.options.items() if key != _FINAL}
-        reply = await self._ask(messages, [], options, tell)
-        reply = replace(reply, tool_calls=(), usage=usage + reply.usage)
-        return reply, [*added, assistant_message(reply, ())]
+        reply = await self._ask(messages, [], self.options, told)
+        return _last(reply, usage + reply.usage), [*added, assistant_message(reply, ())]
 
     async def _ask(
         self,
         messages: list[JSON],
         tools: list[JSON],
         options: Mapping[str, Any],
-        tell: Callable[[str], Awaitable[None]],
+        told: _Paragraphs,
     ) -> Reply:
         reply: Reply | None = None
+        told.begin()
+        if not tools:
+            options = {key: value for key, value in options.items() if key not in _ON_TOOLS}
         async with aclosing(self.model.stream(messages, tools, options)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Reply):
                     reply = piece
                 elif piece:
-                    await tell(piece)
+                    await told.tell(piece)
         if reply is None:
             raise ModelError(f"The model {self.model.name} stopped without an answer.", "Try again.")
         if reply.finish_reason == "length":
@@ -125,7 +130,7 @@ class Turn:
 
     def _offered(self, view: View, toolbox: Toolbox) -> list[JSON]:
         offered = self.search.offered(view.tools, self.loaded) if view.searched else view.tools
-        return [*toolbox.schemas(offered), *self.client_tools]
+        return [*toolbox.schemas(offered, self._client_names()), *self.client_tools]
 
     def _searching(self, view: View) -> Callable[[str, JSON], JSON | None]:
         def handle(name: str, arguments: JSON) -> JSON | None:
@@ -137,9 +142,44 @@ class Turn:
 
     def _divided(self, calls: Sequence[ToolCall]) -> tuple[tuple[ToolCall, ...], tuple[ToolCall, ...]]:
         """Calls of the client's own tools, under ids that nobody else has, and all others."""
-        names = {_name(tool) for tool in self.client_tools}
+        names = self._client_names()
         theirs = [replace(call, id=f"call_{secrets.token_hex(12)}") for call in calls if call.name in names]
         return tuple(theirs), tuple(call for call in calls if call.name not in names)
+
+    def _client_names(self) -> frozenset[str]:
+        return frozenset(_name(tool) for tool in self.client_tools)
+
+
+class _Paragraphs:
+    """Tells what the model says in several answers, with an empty line between two of them."""
+
+    def __init__(self, tell: Callable[[str], Awaitable[None]]) -> None:
+        self._tell = tell
+        self._has_told = self._is_first = False
+
+    def begin(self) -> None:
+        """The next piece begins another answer."""
+        self._is_first = self._has_told
+
+    async def tell(self, piece: str) -> None:
+        """Tell a piece of an answer."""
+        if self._is_first:
+            await self._tell("\n\n")
+        self._has_told, self._is_first = True, False
+        await self._tell(piece)
+
+
+def _last(reply: Reply, usage: Usage) -> Reply:
+    """An answer that leaves nothing to be done, whatever the model still wanted."""
+    reason = "stop" if reply.finish_reason == "tool_calls" else reply.finish_reason
+    return replace(reply, tool_calls=(), finish_reason=reason, usage=usage)
+
+
+def _unforced(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without the order to call a tool: it is for one answer, and would never let the turn come to an end."""
+    if options.get("tool_choice", "auto") in _FREE:
+        return options
+    return {key: value for key, value in options.items() if key != "tool_choice"}
 
 
 def _system(view: View) -> list[JSON]:
