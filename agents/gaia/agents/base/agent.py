@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from pathlib import Path
@@ -125,6 +126,7 @@ class Agent:
         self.tool_registry = ToolRegistry(type(self).__name__)
         self.console = self._create_console()
         self._engine: ChatEngine | None = None
+        self._is_closed = False
         self._making_engine = threading.Lock()
         if kwargs and getattr(super().__init__, "__objclass__", None) is object:
             unknown = ", ".join(sorted(kwargs))
@@ -192,9 +194,14 @@ class Agent:
         return self._chat.answer(request)
 
     def close(self) -> None:
-        """End what conversations hold: connections to the model, threads, the session file. Optional."""
-        if self._engine is not None:
-            self._engine.close()
+        """End conversations, and what they hold: connections to the model, threads, the session file.
+
+        Optional: an agent that is forgotten does so by itself. Afterwards there are no conversations any more.
+        """
+        with self._making_engine:
+            self._is_closed, engine = True, self._engine
+        if engine is not None:
+            engine.close()
 
     # Sessions
 
@@ -241,10 +248,11 @@ class Agent:
             ValueError: There is no such session.
         """
         session = self._chat.sessions.take(session_id, create=False)
-        return [{"role": "system", "content": self._composed(session.system_message)}, *session.history]
+        system: JSON = {"role": "system", "content": self._composed(session.system_message)}
+        return [system, *copy.deepcopy(session.history)]
 
     def clear_session_history(self, session_id: str, keep_system: bool = True) -> None:
-        """Begin a conversation anew.
+        """Begin a conversation anew. What is being said in it at this moment is not remembered.
 
         Args:
             session_id: Which.
@@ -253,11 +261,7 @@ class Agent:
         Raises:
             ValueError: There is no such session.
         """
-        session = self._chat.sessions.take(session_id, create=False)
-        session.clear()
-        if not keep_system:
-            session.system_message = None
-        self._chat.sessions.keep(session)
+        self._chat.sessions.clear(session_id, keep_system=keep_system)
 
     # The system prompt
 
@@ -271,7 +275,7 @@ class Agent:
         self._own_prompt = None
 
     def _composed(self, system_message: str | None) -> str:
-        options, tools = self._chat_options, self.tool_registry.snapshot()
+        options, tools = self._chat_options, self._model_tools()
         own = self._read_own_prompt() if system_message is None else system_message
         return compose(own, tools, searched=is_deferred(len(tools), options.tool_threshold, options.deferred_tools))
 
@@ -284,6 +288,8 @@ class Agent:
     def _chat(self) -> ChatEngine:
         """Made when it is first used: an agent that only serves others does without what it takes to converse."""
         with self._making_engine:
+            if self._is_closed:
+                raise RuntimeError(f"this {type(self).__name__} was closed; make a new one to converse with")
             if self._engine is None:
                 from gaia.agents.chat.engine import ChatEngine
 

@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import suppress
-from contextvars import Context, ContextVar, copy_context
-from dataclasses import replace
+from contextvars import Context, ContextVar
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 
 from gaia.agents.chat.executing import ToolExecutor
 from gaia.agents.chat.lending import lent_entries
 from gaia.agents.chat.limits import CLIENT_SESSION
-from gaia.agents.chat.messages import split_instructions
+from gaia.agents.chat.messages import sendable, split_instructions
 from gaia.agents.chat.narrating import Narrator
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.playing import Playing, Tell, discard
 from gaia.agents.chat.prompting import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
 from gaia.agents.chat.searching import ToolSearch
+from gaia.agents.chat.seating import Seat
 from gaia.agents.chat.sessions import AgentSession, Sessions
 from gaia.agents.chat.suspending import SuspendedTurns
 from gaia.agents.chat.turn import Turn, View
-from gaia.llm.model import ChatModel
-from gaia_bridge.background import BACKGROUND, Lease
 from gaia_bridge.chats import ChatRequest, Reply
 from gaia_bridge.context import get_request_context
 from gaia_bridge.errors import BridgeError, ModelError
-from gaia_bridge.runtime import AgentRunner, LoopHandle
+from gaia_bridge.results import words
+from gaia_bridge.runtime import LoopHandle
 
 __all__ = ["ChatEngine"]
 
@@ -40,8 +41,35 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_ANSWERING: Final[ContextVar[tuple[object, ...]]] = ContextVar("gaia_answering", default=())
+CLOSED: Final = "this agent was closed; make a new one to converse with"
+"""Said to whoever goes on using it."""
+
+
+@dataclass(eq=False)
+class _Place:
+    """A session in which a turn is played."""
+
+    engine: ChatEngine
+    session_id: str
+    is_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Seated:
+    """What an engine plays turns with."""
+
+    seat: Seat
+    narrator: Narrator
+    forgotten: weakref.finalize[..., Any]
+    """Leaves the seat when nobody knows the engine any more."""
+
+
+_ANSWERING: Final[ContextVar[tuple[_Place, ...]]] = ContextVar("gaia_answering", default=())
 """The sessions that the current code works for: a tool must not wait for the turn that waits for it."""
+
+_ENGINES: Final = weakref.WeakSet["ChatEngine"]()
+_INHERITED: Final[list[Seat]] = []
+"""After a fork, those of the parent: kept, so that nobody puts away what is not ours."""
 
 
 class ChatEngine:
@@ -56,51 +84,50 @@ class ChatEngine:
     def __init__(self, agent: AgentHooks, name: str, options: ChatOptions) -> None:
         limits = options.limits
         self._agent = agent
+        self._name = name
         self._options = options
-        self._runner = AgentRunner(name, limits.threads, limits.queue)
-        self._steps = self._runner.beside(limits.step_threads, limits.queue)
-        self._console_runner = AgentRunner(f"{name} console", 1, limits.console_lines)
-        self._narrator = Narrator(agent.console, self._console_runner, limits)
         self._search = ToolSearch(ranked=options.ranked_search)
         self._suspended = SuspendedTurns(limits.suspended, limits.suspended_bytes)
         self._lock = threading.RLock()
-        self._seat: _Seat | None = None
+        self._seated: _Seated | None = None
+        self._is_closed = False
         self.sessions = Sessions(limits, options.session_timeout, options.max_sessions, options.session_file)
-        for runner in (self._runner, self._steps, self._console_runner):
-            weakref.finalize(self, runner.close).atexit = False  # its threads are daemons
+        _ENGINES.add(self)
 
     def run(self, request: TurnRequest) -> Reply:
         """Play a turn and wait for it. If it works for a request to a published agent, it ends with that."""
-        return self._lease().run(partial(self._play, request, discard), check=_cancellation_check())
+        seat, narrator = self._seat()
+        return seat.lease.run(partial(self._play, seat, narrator, request, discard), check=_cancellation_check())
 
     async def chat(self, request: TurnRequest) -> Reply:
         """Play a turn and wait for it on any event loop."""
-        return await self._lease().wait(partial(self._play, request, discard))
+        seat, narrator = self._seat()
+        return await seat.lease.wait(partial(self._play, seat, narrator, request, discard))
 
     def stream(self, request: TurnRequest) -> Generator[str]:
         """Play a turn, and yield the text as it comes. Whoever stops reading ends the turn."""
-        lease, check = self._lease(), _cancellation_check()
-        playing = lease.run(partial(self._begin, lease, request))
+        seat, playing = self._playing(request)
+        check = _cancellation_check()
         try:
-            while pieces := lease.run(playing.next, check=check):
+            while pieces := seat.lease.run(playing.next, check=check):
                 yield from (piece for piece in pieces if isinstance(piece, str))
         finally:
-            lease.run(playing.stop)
+            playing.end()
 
     async def answer(self, request: ChatRequest) -> AsyncGenerator[str | Reply]:
         """Play a turn for a client of the bridge; see `gaia_bridge.chats.AnswersChats`."""
-        lease = self._lease()
-        wanted = TurnRequest(
-            request.messages,
-            None if request.session_id is None else f"{CLIENT_SESSION}{request.session_id}",
-            lent=lent_entries(request.lent_tools, LoopHandle()),
-            client_tools=request.client_tools,
-            options=request.options,
+        seat, playing = self._playing(
+            TurnRequest(
+                request.messages,
+                None if request.session_id is None else f"{CLIENT_SESSION}{request.session_id}",
+                lent=lent_entries(request.lent_tools, LoopHandle()),
+                client_tools=request.client_tools,
+                options=request.options,
+            )
         )
-        playing = await lease.wait(partial(self._begin, lease, wanted))
         said: list[str] = []
         try:
-            while pieces := await lease.wait(playing.next):
+            while pieces := await seat.lease.wait(playing.next):
                 for piece in pieces:
                     if isinstance(piece, Reply):
                         yield replace(piece, text="".join(said))
@@ -108,94 +135,117 @@ class ChatEngine:
                         said.append(piece)
                         yield piece
         finally:
-            with anyio.CancelScope(shield=True):
-                await lease.wait(playing.stop)
+            with anyio.CancelScope(shield=True), suppress(RuntimeError):  # the loop has ended, and the turn with it
+                await seat.lease.wait(playing.stop)
 
     def close(self) -> None:
-        """Let go of the model's connections, of threads and of the session file. What is left is usable no more."""
+        """End what is played, and let go of the model's connections, of threads and of the session file."""
         with self._lock:
-            seat, self._seat = self._seat, None
-        if seat is not None:
-            seat.leave()
-        for runner in (self._runner, self._steps, self._console_runner):
-            runner.close()
+            self._is_closed = True
+            seated, self._seated = self._seated, None
+        if seated is not None:
+            seated.forgotten.detach()
+            seated.seat.leave()
         self.sessions.close()
 
-    async def _begin(self, lease: Lease, request: TurnRequest) -> Playing:
-        return Playing(lease, partial(self._play, request), self._options.limits.pieces)
+    def begin_anew_after_fork(self) -> None:
+        """In a child: neither the threads nor the connections of the parent are here."""
+        self._lock = threading.RLock()
+        if self._seated is not None:
+            self._seated.forgotten.detach()
+            _INHERITED.append(self._seated.seat)
+            self._seated = None
+        self.sessions.begin_anew_after_fork()
 
-    def _lease(self) -> Lease:
-        return self._seated().lease
-
-    def _seated(self) -> _Seat:
-        """The place on the background loop; a new one where there is none, as after a fork."""
+    def _seat(self) -> tuple[Seat, Narrator]:
         with self._lock:
-            if self._seat is None or not self._seat.lease.is_alive:
-                self._seat = _Seat(self._options)
-                weakref.finalize(self, self._seat.leave_later).atexit = False
-            return self._seat
+            if self._is_closed:
+                raise RuntimeError(CLOSED)
+            if self._seated is None or not self._seated.seat.lease.is_alive:
+                seat = Seat(self._name, self._options)
+                narrator = Narrator(self._agent.console, seat.console, self._options.limits)
+                self._seated = _Seated(seat, narrator, weakref.finalize(self, seat.leave_later))
+                self._seated.forgotten.atexit = False
+            return self._seated.seat, self._seated.narrator
 
-    async def _play(self, request: TurnRequest, tell: Tell) -> Reply:
+    def _playing(self, request: TurnRequest) -> tuple[Seat, Playing]:
+        seat, narrator = self._seat()
+        play = partial(self._play, seat, narrator, request)
+        return seat, Playing(seat.lease, play, self._options.limits.pieces)
+
+    async def _play(self, seat: Seat, narrator: Narrator, request: TurnRequest, tell: Tell) -> Reply:
         timeout = self._options.limits.turn_timeout
-        with anyio.move_on_after(timeout):
-            await self._agent.prepare_turn()
-            try:
-                if request.session_id is None:
-                    return await self._play_alone(request, tell)
-                return await self._play_in_session(request, request.session_id, tell)
-            finally:
-                await self._narrator.flush()
+        try:
+            with seat.playing(timeout):
+                await self._agent.prepare_turn()
+                try:
+                    if request.session_id is None:
+                        return await self._play_alone(seat, narrator, request, tell)
+                    return await self._play_in_session(seat, narrator, request, request.session_id, tell)
+                finally:
+                    await narrator.flush()
+        except (SystemExit, KeyboardInterrupt) as error:  # of the agent's own code; it would end the loop of everybody
+            raise _own_failure(error) from error
+        if seat.is_left:
+            raise RuntimeError(CLOSED)
         raise ModelError(f"There was no answer within {timeout:g} seconds.", "Ask for less, or raise turn_timeout.")
 
-    async def _play_alone(self, request: TurnRequest, tell: Tell) -> Reply:
+    async def _play_alone(self, seat: Seat, narrator: Narrator, request: TurnRequest, tell: Tell) -> Reply:
         """For a client that keeps the history, without what the agent did by itself: that is remembered here."""
-        instructions, messages = split_instructions(self._suspended.restored(request.messages))
-        turn = await self._turn(request, None, instructions, {}, ())
+        instructions, messages = split_instructions(self._suspended.restored(map(sendable, request.messages)))
+        turn = await self._turn(seat, narrator, request, None, instructions, {})
         reply, added = await turn.play((), messages, tell)
         if reply.tool_calls:
             self._suspended.remember([call.id for call in reply.tool_calls], added[len(messages) :])
         return reply
 
-    async def _play_in_session(self, request: TurnRequest, session_id: str, tell: Tell) -> Reply:
-        place = (id(self), session_id)
+    async def _play_in_session(
+        self, seat: Seat, narrator: Narrator, request: TurnRequest, session_id: str, tell: Tell
+    ) -> Reply:
         answering = request.context.run(_ANSWERING.get)
-        if place in answering:
+        if any(it.engine is self and it.session_id == session_id and not it.is_over for it in answering):
             raise ValueError(
                 f"session {session_id!r} is waiting for this very tool; a tool that asks its own agent needs another "
                 "session_id"
             )
-        session = await self._blocking(
-            partial(self.sessions.take, session_id, create=request.create_if_missing), request.context.copy()
-        )
-        instructions, messages = split_instructions(request.messages)
-        with self.sessions.using(session):
+        session = await self._entered(seat, request, session_id)
+        place = _Place(self, session_id)
+        request.context.run(_ANSWERING.set, (*answering, place))
+        instructions, messages = split_instructions(map(sendable, request.messages))
+        try:
             async with session.turn:
                 self.sessions.check_size(session)
-                turn = await self._turn(request, session.system_message, instructions, session.loaded_tools, place)
-                reply, added = await turn.play(session.history, messages, tell)
-                session.history += added
-                await self._keep(session)
+                history, loaded = session.history, dict(session.loaded_tools)
+                turn = await self._turn(seat, narrator, request, session.system_message, instructions, loaded)
+                reply, added = await turn.play(history, messages, tell)
+                try:
+                    remember = partial(self.sessions.add, session, history, added, loaded)
+                    await _blocking(seat, remember, request.context.copy())
+                except BridgeError as error:  # the answer is there, and is not lost because the disk is full
+                    logger.error("session %r is not kept: %s", session_id, error)
+                    narrator.tell("print_warning", f"this conversation is not kept: {error}")
                 return reply
+        finally:
+            place.is_over = True
+            self.sessions.leave(session)
 
-    async def _keep(self, session: AgentSession) -> None:
-        """Write the session down. The answer is there, and is not lost because the disk is full."""
-        try:
-            await self._blocking(partial(self.sessions.keep, session), copy_context())
-        except BridgeError as error:
-            logger.error("session %r is not kept: %s", session.session_id, error)
-            self._narrator.tell("print_warning", f"this conversation is not kept: {error}")
+    async def _entered(self, seat: Seat, request: TurnRequest, session_id: str) -> AgentSession:
+        take = partial(self.sessions.take, session_id, create=request.create_if_missing)
+        while True:  # until it was not ended or forgotten in that very moment
+            session = await _blocking(seat, take, request.context.copy())
+            if self.sessions.enter(session):
+                return session
 
     async def _turn(
         self,
+        seat: Seat,
+        narrator: Narrator,
         request: TurnRequest,
         system_message: str | None,
         instructions: Sequence[str],
         loaded: dict[str, None],
-        place: tuple[object, ...],
     ) -> Turn:
         options, context = self._options, request.context
-        if place:
-            context.run(lambda: _ANSWERING.set((*_ANSWERING.get(), place)))
 
         def see() -> View:
             tools = {**request.lent, **self._agent.model_tools()}
@@ -204,15 +254,14 @@ class ChatEngine:
             return View(compose(own, tools, searched=searched, more=instructions), tools, searched)
 
         async def look() -> View:
-            return await self._blocking(see, context.copy())
+            return await _blocking(seat, see, context.copy())
 
         confirm = self._agent.confirm_tool if options.confirm_destructive else None
-        executor = ToolExecutor(self._runner, self._narrator, confirm, options.limits, context.copy)
         return Turn(
-            model=await self._blocking(self._seated().model, context.copy()),
+            model=await _blocking(seat, seat.model, context.copy()),
             look=look,
-            executor=executor,
-            narrator=self._narrator,
+            executor=ToolExecutor(seat.tools, narrator, confirm, options.limits, context.copy),
+            narrator=narrator,
             search=self._search,
             loaded=loaded,
             max_steps=request.max_steps or options.max_steps or options.limits.max_steps,
@@ -220,63 +269,28 @@ class ChatEngine:
             options=request.options,
         )
 
-    async def _blocking(self, function: Callable[[], T], context: Context) -> T:
-        """Run code of the agent, or of the disk, which may block."""
-        outcome = await self._steps.run(function, context)
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.value  # type: ignore[no-any-return]  # of the function
+
+async def _blocking(seat: Seat, function: Callable[[], T], context: Context) -> T:
+    """Run code of the agent, or of the disk, which may block."""
+    outcome = await seat.own.run(function, context)
+    if isinstance(outcome.error, Exception):
+        raise outcome.error
+    if outcome.error is not None:
+        raise _own_failure(outcome.error) from outcome.error
+    return outcome.value  # type: ignore[no-any-return]  # of the function
 
 
-class _Seat:
-    """A lease on the background loop, and the model whose connections live there."""
-
-    def __init__(self, options: ChatOptions) -> None:
-        self.lease = BACKGROUND.acquire()
-        self._options = options
-        self._lock = threading.Lock()
-        self._model: ChatModel | None = None
-
-    def model(self) -> ChatModel:
-        """The model, made when it is first needed, which takes a moment: a library is loaded."""
-        with self._lock:
-            if self._model is None:
-                self._model = _made_model(self._options)
-            return self._model
-
-    def leave(self) -> None:
-        """Close the model's connections, and give back the lease."""
-        model = self._model
-        try:
-            if model is not None and self.lease.is_alive:
-                self.lease.run(model.aclose)
-        finally:
-            self.lease.release()
-
-    def leave_later(self) -> None:
-        """The same, without waiting: whoever forgets an agent does not expect to."""
-        model, lease = self._model, self.lease
-
-        async def leave() -> None:
-            try:
-                if model is not None:
-                    await model.aclose()
-            finally:
-                lease.release()
-
-        try:
-            lease.start(leave)
-        except RuntimeError:
-            lease.release()
+def _own_failure(error: BaseException) -> RuntimeError:
+    return RuntimeError(f"the agent's own code ended the turn: {type(error).__name__}: {words(error)}")
 
 
-def _made_model(options: ChatOptions) -> ChatModel:
-    model = options.model
-    if model is None or isinstance(model, str):
-        from gaia.llm import OpenAIModel
+def _begin_anew_after_fork() -> None:
+    for engine in tuple(_ENGINES):
+        engine.begin_anew_after_fork()
 
-        return OpenAIModel(model, base_url=options.base_url, api_key=options.api_key)
-    return model
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew_after_fork)
 
 
 def _cancellation_check() -> Callable[[], object] | None:

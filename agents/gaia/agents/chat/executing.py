@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from pydantic import ValidationError
 
 from gaia.agents.base.tools import ToolEntry
 from gaia.agents.chat.limits import ChatLimits
+from gaia.agents.chat.messages import decoded, tool_message
 from gaia.agents.chat.narrating import Narrator
-from gaia.agents.chat.rendering import as_text
+from gaia.agents.chat.rendering import as_text, cut
 from gaia.agents.chat.toolbox import Toolbox
 from gaia_bridge.chats import ToolCall
 from gaia_bridge.errors import BridgeError
@@ -27,6 +29,9 @@ from gaia_bridge.runtime import AgentRunner
 __all__ = ["ToolCallError", "ToolExecutor", "needs_confirmation", "parsed_arguments"]
 
 logger = logging.getLogger(__name__)
+
+_PROBLEMS = 10
+"""Of the arguments of one call that the model is told."""
 
 Confirm = Callable[[str, dict[str, Any]], bool]
 """Asks a person whether a tool may be used, given its key and arguments."""
@@ -75,7 +80,7 @@ class ToolExecutor:
         async def run(index: int, call: ToolCall) -> None:
             async with places:
                 content = await self._answer(index, call, toolbox, handled, used)
-            results[index] = {"role": "tool", "tool_call_id": call.id, "content": content}
+            results[index] = tool_message(call, content)
 
         async with anyio.create_task_group() as tasks:
             for index, call in enumerate(calls):
@@ -99,7 +104,14 @@ class ToolExecutor:
             used(key)
             return await self._run(key, toolbox.entries[key], arguments)
         except ToolCallError as problem:
-            return _failure(str(problem))
+            return self._failure(str(problem))
+        except Exception as error:  # an entry that somebody wrote by hand, and that is none
+            logger.exception("tool %r cannot be run", call.name)
+            return self._failure(f"{call.name} cannot be run: {_told(error)}")
+
+    def _failure(self, problem: str) -> str:
+        """What the model is told. As JSON, a text can be up to six times as long."""
+        return json.dumps({"status": "error", "error": cut(problem, self.limits.result_bytes // 6)}, ensure_ascii=False)
 
     async def _run(self, key: str, entry: ToolEntry, arguments: JSON) -> str:
         confirm = self.confirm
@@ -110,38 +122,36 @@ class ToolExecutor:
                     "Do not try again; say what you wanted to do."
                 )
         self.narrator.tell("print_tool_usage", key)
-        problem: str | None = None
         try:
-            return await self._call(key, entry, arguments)
+            content = await self._call(key, entry, arguments)
         except ToolCallError as error:
-            problem = str(error)
+            self.narrator.tell("print_tool_complete", key, str(error))
             raise
-        finally:
-            self.narrator.tell("print_tool_complete", key, problem)
+        self.narrator.tell("print_tool_complete", key, None)
+        return content
 
     async def _call(self, key: str, entry: ToolEntry, arguments: JSON) -> str:
         timeout = float(entry.get("timeout") or self.limits.tool_timeout)
+        has_begun = threading.Event()
+
+        def call() -> Any:
+            has_begun.set()
+            return entry["function"](**arguments)
+
         with anyio.move_on_after(timeout):
             try:
-                outcome = await self.runner.run(
-                    partial(entry["function"], **arguments),
-                    self.context(),
-                    partial(as_text, limit=self.limits.result_bytes),
-                )
+                outcome = await self.runner.run(call, self.context(), partial(as_text, limit=self.limits.result_bytes))
             except BridgeError as error:  # the agent is busy
                 raise ToolCallError(str(error)) from None
             if outcome.error is not None:
-                raise ToolCallError(self._explained(key, entry, outcome.error))
+                logger.info("tool %s failed", key, exc_info=outcome.error)
+                raise ToolCallError(_explained(entry, outcome.error))
             return str(outcome.value)
-        raise ToolCallError(f"{key} did not finish within {timeout:g} s; what it has begun may still be going on")
-
-    def _explained(self, key: str, entry: ToolEntry, error: BaseException) -> str:
-        logger.info("tool %s failed", key, exc_info=error)
-        if isinstance(error, ValidationError):
-            return f"the arguments do not fit:\n{_problems(error)}\nExpected arguments: {_schema_text(entry)}"
-        if isinstance(error, TypeError):
-            return f"{words(error)}\nExpected arguments: {_schema_text(entry)}"
-        return words(error)
+        if has_begun.is_set():
+            raise ToolCallError(f"{key} did not finish within {timeout:g} s; what it has begun may still be going on")
+        raise ToolCallError(
+            f"{key} was not run: within {timeout:g} s, no other tool came to an end to make room for it"
+        )
 
 
 def needs_confirmation(entry: Mapping[str, Any]) -> bool:
@@ -163,9 +173,9 @@ def parsed_arguments(call: ToolCall, toolbox: Toolbox | None = None) -> JSON:
     value: Any = {}
     problem = ""
     try:
-        value = json.loads(call.arguments) if call.arguments.strip() else {}
+        value = decoded(call.arguments) if call.arguments.strip() else {}
         if isinstance(value, str):
-            value = json.loads(value)
+            value = decoded(value)
     except (ValueError, RecursionError) as error:
         problem = f"are not JSON ({error})"
     if is_object(value) and not problem:
@@ -178,11 +188,33 @@ def parsed_arguments(call: ToolCall, toolbox: Toolbox | None = None) -> JSON:
     )
 
 
+def _explained(entry: ToolEntry, error: BaseException) -> str:
+    if isinstance(error, ValidationError) and _is_of_arguments(error, entry):
+        return f"the arguments do not fit:\n{_problems(error)}\nExpected arguments: {_schema_text(entry)}"
+    if isinstance(error, TypeError):
+        return f"{_told(error)}\nExpected arguments: {_schema_text(entry)}"
+    return _told(error)
+
+
+def _told(error: BaseException) -> str:
+    """What an error says: its text alone, where that was written to be read, and else with its kind."""
+    text = words(error)
+    if text and isinstance(error, BridgeError | ValueError) and not isinstance(error, UnicodeError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_of_arguments(error: ValidationError, entry: ToolEntry) -> bool:
+    """Whether the tool was not even begun, and has not found something wrong itself, in what it read."""
+    function = entry["function"]
+    return error.title in (getattr(function, "__name__", None), getattr(function, "__qualname__", None))
+
+
 def _problems(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False)
-    return "\n".join(
-        f"- {'.'.join(map(str, item['loc']))}: {item['msg']}; got {item['input']!r:.100}" for item in found
-    )
+    lines = [f"- {'.'.join(map(str, item['loc']))}: {item['msg']}; got {item['input']!r:.100}" for item in found]
+    more = [f"- and {len(lines) - _PROBLEMS:,} more"] if len(lines) > _PROBLEMS else []
+    return "\n".join(lines[:_PROBLEMS] + more)
 
 
 def _schema_text(entry: ToolEntry) -> str:
@@ -193,7 +225,3 @@ def _unknown(name: str, toolbox: Toolbox) -> str:
     similar = toolbox.similar(name)
     hint = f"Did you mean {', '.join(similar)}?" if similar else "Use only the tools that you were given."
     return f"there is no tool {name!r:.100}. {hint}"
-
-
-def _failure(problem: str) -> str:
-    return json.dumps({"status": "error", "error": problem}, ensure_ascii=False)

@@ -24,7 +24,7 @@ async def discard(text: str) -> None:
 
 
 class Playing:
-    """One turn. All of it is used on the background loop.
+    """One turn, which begins when it is first read. Its coroutines run on the background loop.
 
     Args:
         lease: The right to run on that loop.
@@ -33,12 +33,10 @@ class Playing:
     """
 
     def __init__(self, lease: Lease, play: Play, pieces: int) -> None:
+        self._lease = lease
         self._play = play
-        self._send, self._receive = anyio.create_memory_object_stream[str | Reply](pieces)
-        self._scope = anyio.CancelScope()
-        self._over = anyio.Event()
-        self._error: Exception | None = None
-        lease.start(self._run)
+        self._pieces = pieces
+        self._running: _Running | None = None
 
     async def next(self) -> list[str | Reply]:
         """Wait for more: pieces of text, and at last the reply. Empty when that was it.
@@ -46,28 +44,58 @@ class Playing:
         Raises:
             Exception: What the turn ended with.
         """
+        if self._running is None:
+            self._running = _Running(self._pieces)
+            self._lease.start(self._run)
+        running = self._running
         pieces: list[str | Reply] = []
         with suppress(anyio.EndOfStream, anyio.WouldBlock):
-            pieces.append(await self._receive.receive())
+            pieces.append(await running.receive.receive())
             while True:
-                pieces.append(self._receive.receive_nowait())
+                pieces.append(running.receive.receive_nowait())
         if not pieces:
-            await self._over.wait()
-            if self._error is not None:
-                raise self._error
+            await running.over.wait()
+            if running.error is not None:
+                raise running.error
         return pieces
 
     async def stop(self) -> None:
         """End the turn, if it is not over, and wait until it is."""
-        self._scope.cancel()
-        await self._over.wait()
-        self._receive.close()
+        await self._cancel()
+        if self._running is not None:
+            await self._running.over.wait()
+            self._running.receive.close()
+
+    def end(self) -> None:
+        """As `stop`, from anywhere else: also where nobody can wait, as in garbage collection on the loop itself."""
+        with suppress(RuntimeError):  # the loop has ended, and the turn with it
+            self._lease.start(self._cancel)  # cannot be called off, as the waiting can be
+            if self._lease.is_current:
+                self._lease.start(self.stop)
+            else:
+                self._lease.run(self.stop)
+
+    async def _cancel(self) -> None:
+        if self._running is not None:
+            self._running.scope.cancel()
 
     async def _run(self) -> None:
+        running = self._running
+        assert running is not None
         try:
-            with self._scope, self._send:
-                await self._send.send(await self._play(self._send.send))
+            with running.scope, running.send:
+                await running.send.send(await self._play(running.send.send))
         except Exception as error:  # raised where it is read
-            self._error = error
+            running.error = error
         finally:
-            self._over.set()
+            running.over.set()
+
+
+class _Running:
+    """What a turn needs that has begun; made on the loop."""
+
+    def __init__(self, pieces: int) -> None:
+        self.send, self.receive = anyio.create_memory_object_stream[str | Reply](pieces)
+        self.scope = anyio.CancelScope()
+        self.over = anyio.Event()
+        self.error: Exception | None = None

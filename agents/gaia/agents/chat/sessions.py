@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +23,10 @@ __all__ = ["AgentSession", "Sessions"]
 logger = logging.getLogger(__name__)
 
 SessionCallback = Callable[[str], object]
+
+
+_INHERITED: list[SessionStore] = []
+"""After a fork, those of the parent: SQLite wants them neither used nor closed."""
 
 
 def _now() -> datetime:
@@ -50,24 +53,10 @@ class AgentSession:
     """Turns that are played or wait for their turn: such a session is not stale."""
     size: int = field(default=0, repr=False)
     """Bytes of the history, as JSON."""
-    measured: int = field(default=0, repr=False)
-    """Messages that `size` counts."""
 
     def touch(self) -> None:
         """Somebody was here."""
         self.last_activity = _now()
-
-    def measure(self) -> int:
-        """Count what is new in the history."""
-        self.size += sum(len(json.dumps(message, default=str)) for message in self.history[self.measured :])
-        self.measured = len(self.history)
-        return self.size
-
-    def clear(self) -> None:
-        """Begin anew."""
-        self.history.clear()
-        self.loaded_tools.clear()
-        self.size = self.measured = 0
 
 
 class Sessions:
@@ -88,9 +77,12 @@ class Sessions:
         self._timeout = timedelta(seconds=timeout)
         self._maximum = maximum
         self._file = file
-        self._lock = threading.RLock()
-        self._opened: SessionStore | None = None
         self._sessions: dict[str, AgentSession] = {}
+        self._memory = threading.RLock()
+        """Never held for long: the background loop waits for it."""
+        self._changing = threading.RLock()
+        """Held while sessions come and go, which may take as long as the disk does; taken before `_memory`."""
+        self._opened: SessionStore | None = None
         self._created: SessionCallback | None = None
         self._destroyed: SessionCallback | None = None
         self._swept = _now()
@@ -109,19 +101,22 @@ class Sessions:
             SessionLimitError: There are as many as there may be, and none is stale.
         """
         self._check_name(session_id)
-        with self._lock:
+        with self._changing:
             session = self._find(session_id)
             is_new = session is None
             if session is None:
-                session = self._admit(AgentSession(session_id))
+                session = AgentSession(session_id)
+            gone = [] if self._present(session_id) else self._make_room()
             if system_message is not None:
                 session.system_message = system_message
             if metadata is not None:
                 session.metadata = dict(metadata)
             if is_new or system_message is not None or metadata is not None:
-                self.keep(session)
+                self._save(session)
+            self._admit(session)
+        self._tell(self._destroyed, gone)
         if is_new:
-            self._tell(self._created, session_id)
+            self._tell(self._created, [session_id])
         return session
 
     def take(self, session_id: str, *, create: bool) -> AgentSession:
@@ -135,29 +130,87 @@ class Sessions:
             ValueError: It is not there, and shall not be made; or that is no name.
             SessionLimitError: As for `create`.
         """
+        self._check_name(session_id)
+        session = self._present(session_id)
+        if session is not None:
+            return session
         if create:
             return self.create(session_id)
-        self._check_name(session_id)
-        with self._lock:
+        with self._changing:
             session = self._find(session_id)
-        if session is None:
-            raise ValueError(f"Session {session_id} does not exist; create_session() makes it")
+            if session is None:
+                raise ValueError(f"Session {session_id} does not exist; create_session() makes it")
+            gone = [] if self._present(session_id) else self._make_room()
+            self._admit(session)
+        self._tell(self._destroyed, gone)
         return session
+
+    def enter(self, session: AgentSession) -> bool:
+        """A turn is to be played: the session is not stale until `leave`. Never waits for the disk.
+
+        Returns:
+            Whether the session is still there; if not, it has to be taken again.
+        """
+        with self._memory:
+            if self._sessions.get(session.session_id) is not session:
+                return False
+            session.busy += 1
+            session.touch()
+            return True
+
+    def leave(self, session: AgentSession) -> None:
+        """The turn is over."""
+        with self._memory:
+            session.busy -= 1
+            session.touch()
+
+    def add(
+        self, session: AgentSession, history: list[JSON], messages: list[JSON], loaded_tools: dict[str, None]
+    ) -> None:
+        """Remember a turn. One that is not there any more, or has begun anew meanwhile, remembers nothing of it.
+
+        Args:
+            session: Whose turn it was.
+            history: Its history when the turn began.
+            messages: What the turn adds to that.
+            loaded_tools: All tools that are loaded now.
+        """
+        size = _size(messages)
+        with self._changing:
+            with self._memory:
+                if session.history is not history:
+                    return
+                history += messages
+                session.loaded_tools = loaded_tools
+                session.size += size
+            if self._sessions.get(session.session_id) is session:
+                self._save(session)
+
+    def clear(self, session_id: str, *, keep_system: bool) -> None:
+        """Begin a session anew; a turn that is being played goes on, and is forgotten.
+
+        Raises:
+            ValueError: There is no such session.
+        """
+        with self._changing:
+            session = self.take(session_id, create=False)
+            with self._memory:
+                session.history, session.loaded_tools, session.size = [], {}, 0
+                if not keep_system:
+                    session.system_message = None
+            self._save(session)
 
     def destroy(self, session_id: str) -> bool:
         """End a session; whether there was one (S2-26). A turn that is being played goes on, and is forgotten."""
-        with self._lock:
-            known = self._sessions.pop(session_id, None) is not None
-            if (store := self._store()) is not None:
-                known = store.delete(session_id) or known
-        if known:
-            self._tell(self._destroyed, session_id)
+        known = self._end(session_id)
+        self._tell(self._destroyed, [session_id] if known else [])
         return known
 
     def summaries(self) -> list[dict[str, Any]]:
         """What there is, the oldest first (S2-27)."""
-        with self._lock:
-            found = {name: _summary(session, len(session.history)) for name, session in self._sessions.items()}
+        with self._changing:
+            with self._memory:
+                found = {name: _summary(session, len(session.history)) for name, session in self._sessions.items()}
             if (store := self._store()) is not None:
                 for item in store.list():
                     found.setdefault(item.session_id, _summary(item, item.message_count))
@@ -165,48 +218,18 @@ class Sessions:
 
     def clean_up(self) -> int:
         """End the sessions that are stale; how many were (S2-28)."""
-        with self._lock:
-            names = dict.fromkeys(self._stale())
+        with self._changing:
+            gone = self._end_stale()
             if (store := self._store()) is not None:
                 before = _now() - self._timeout
-                names |= dict.fromkeys(
+                gone += [
                     item.session_id
                     for item in store.list()
                     if item.last_activity < before and item.session_id not in self._sessions
-                )
-        return sum(self.destroy(name) for name in names)
-
-    @contextmanager
-    def using(self, session: AgentSession) -> Generator[None]:
-        """Somebody waits for an answer: the session is not stale meanwhile."""
-        with self._lock:
-            session.busy += 1
-            session.touch()
-        try:
-            yield
-        finally:
-            with self._lock:
-                session.busy -= 1
-                session.touch()
-
-    def keep(self, session: AgentSession) -> None:
-        """Remember the session as it is now; nothing to do for one that was destroyed, or without a file."""
-        with self._lock:
-            session.measure()
-            store = self._store()
-            if store is None or self._sessions.get(session.session_id) is not session:
-                return
-            store.save(
-                StoredSession(
-                    session.session_id,
-                    session.created_at,
-                    session.last_activity,
-                    list(session.history),
-                    list(session.loaded_tools),
-                    dict(session.metadata),
-                    session.system_message,
-                )
-            )
+                    if self._end(item.session_id)
+                ]
+        self._tell(self._destroyed, gone)
+        return len(gone)
 
     def check_size(self, session: AgentSession) -> None:
         """Refuse to go on with a history that no model can read any more.
@@ -223,13 +246,22 @@ class Sessions:
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._lock:
+        with self._changing:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
 
+    def begin_anew_after_fork(self) -> None:
+        """In a child: turns of the parent are not played here, and its connection to the file is not ours."""
+        self._memory, self._changing = threading.RLock(), threading.RLock()
+        if self._opened is not None:
+            _INHERITED.append(self._opened)
+            self._opened = None
+        for session in self._sessions.values():
+            session.turn, session.busy = anyio.Lock(), 0
+
     def __len__(self) -> int:
-        with self._lock:
+        with self._memory:
             return len(self._sessions)
 
     def _store(self) -> SessionStore | None:
@@ -237,64 +269,116 @@ class Sessions:
             self._opened = SessionStore(self._file)
         return self._opened
 
+    def _present(self, session_id: str) -> AgentSession | None:
+        with self._memory:
+            session = self._sessions.get(session_id)
+            if session is not None:
+                session.touch()
+            return session
+
     def _find(self, session_id: str) -> AgentSession | None:
-        session = self._sessions.get(session_id)
+        """The session, if need be as the file has it."""
+        session = self._present(session_id)
         if session is not None or (store := self._store()) is None:
             return session
         stored = store.load(session_id)
         if stored is None:
             return None
-        return self._admit(
-            AgentSession(
-                session_id,
-                stored.system_message,
-                stored.metadata,
-                stored.created_at,
-                stored.last_activity,
-                stored.messages,
-                dict.fromkeys(stored.loaded_tools),
-            )
+        return AgentSession(
+            session_id,
+            stored.system_message,
+            stored.metadata,
+            stored.created_at,
+            _now(),
+            stored.messages,
+            dict.fromkeys(stored.loaded_tools),
+            size=_size(stored.messages),
         )
 
-    def _admit(self, session: AgentSession) -> AgentSession:
-        """Take a session into memory, where there is room, or room can be made."""
-        is_full = len(self._sessions) >= self._maximum
-        if is_full or _now() - self._swept >= timedelta(seconds=self._limits.sweep_interval):
+    def _save(self, session: AgentSession) -> None:
+        if (store := self._store()) is None:
+            return
+        with self._memory:
+            state = StoredSession(
+                session.session_id,
+                session.created_at,
+                session.last_activity,
+                list(session.history),
+                list(session.loaded_tools),
+                dict(session.metadata),
+                session.system_message,
+            )
+        store.save(state)
+
+    def _admit(self, session: AgentSession) -> None:
+        with self._memory:
+            self._sessions[session.session_id] = session
+
+    def _make_room(self) -> list[str]:
+        """See to it that one more session can be taken into memory.
+
+        Returns:
+            The names of those that were ended for it.
+        """
+        gone: list[str] = []
+        is_due = _now() - self._swept >= timedelta(seconds=self._limits.sweep_interval)
+        if is_due or len(self) >= self._maximum:
             self._swept = _now()
             if self._file is None:
-                for name in self._stale():
-                    self.destroy(name)
+                gone = self._end_stale()
             else:
-                self._make_room()
-        if len(self._sessions) >= self._maximum:
+                self._forget_idle()
+        if len(self) >= self._maximum:
+            self._tell(self._destroyed, gone)
             raise SessionLimitError(self._maximum)
-        self._sessions[session.session_id] = session
-        session.measure()
-        return session
+        return gone
 
-    def _make_room(self) -> None:
+    def _forget_idle(self) -> None:
         """Forget the sessions that are in the file and were not used for longest."""
-        idle = sorted((found for found in self._sessions.values() if not found.busy), key=lambda it: it.last_activity)
-        for session in idle[: max(0, len(self._sessions) + 1 - self._maximum)]:
-            del self._sessions[session.session_id]
+        with self._memory:
+            idle = sorted((it for it in self._sessions.values() if not it.busy), key=lambda it: it.last_activity)
+            for session in idle[: max(0, len(self._sessions) + 1 - self._maximum)]:
+                del self._sessions[session.session_id]
 
-    def _stale(self) -> list[str]:
-        before = _now() - self._timeout
-        return [name for name, found in self._sessions.items() if not found.busy and found.last_activity < before]
+    def _end_stale(self) -> list[str]:
+        with self._memory:
+            names = [name for name, session in self._sessions.items() if self._is_stale(session)]
+        return [name for name in names if self._end(name, if_stale=True)]
+
+    def _is_stale(self, session: AgentSession) -> bool:
+        return not session.busy and session.last_activity < _now() - self._timeout
+
+    def _end(self, session_id: str, *, if_stale: bool = False) -> bool:
+        with self._changing:
+            with self._memory:
+                session = self._sessions.get(session_id)
+                if if_stale and session is not None and not self._is_stale(session):
+                    return False  # somebody has come back
+                known = self._sessions.pop(session_id, None) is not None
+            if (store := self._store()) is not None:
+                known = store.delete(session_id) or known
+        return known
 
     def _check_name(self, session_id: object) -> None:
-        if not isinstance(session_id, str) or not session_id or len(session_id) > self._limits.name_chars:
-            raise ValueError(
-                f"a session's name is text of 1 to {self._limits.name_chars} characters; got {session_id!r:.100}"
-            )
+        if isinstance(session_id, str) and 0 < len(session_id) <= self._limits.name_chars and session_id.isprintable():
+            return
+        raise ValueError(
+            f"a session's name is text of 1 to {self._limits.name_chars} printable characters; got {session_id!r:.100}"
+        )
 
-    def _tell(self, callback: SessionCallback | None, session_id: str) -> None:
+    def _tell(self, callback: SessionCallback | None, session_ids: list[str]) -> None:
+        """Never under a lock: it is somebody else's code."""
         if callback is None:
             return
-        try:
-            callback(session_id)
-        except Exception:  # somebody else's code; the session is there all the same
-            logger.exception("session %r: a callback failed", session_id)
+        for session_id in session_ids:
+            try:
+                callback(session_id)
+            except Exception:  # the session is there, or is not, all the same
+                logger.exception("session %r: a callback failed", session_id)
+
+
+def _size(messages: list[JSON]) -> int:
+    return sum(len(json.dumps(message, default=str)) for message in messages)
 
 
 def _summary(session: AgentSession | SessionSummary, messages: int) -> dict[str, Any]:

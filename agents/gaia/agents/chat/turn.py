@@ -84,8 +84,6 @@ class Turn:
             reply = await self._ask(messages, self._offered(view, toolbox), options, told)
             usage += reply.usage
             theirs, ours = self._divided(reply.tool_calls)
-            if ours and reply.text.strip():
-                await tell("\n\n")  # the next step's text begins a paragraph
             added.append(assistant_message(reply, (*ours, *theirs)))
             note_used = partial(self.search.load, entries=view.tools, loaded=self.loaded)  # S2-22
             added += await self.executor.run(ours, toolbox, self._searching(view), note_used)
