@@ -105,7 +105,8 @@ class Sessions:
             session = self._find(session_id)
             is_new = session is None
             if session is None:
-                session = AgentSession(session_id)
+                now = _now()
+                session = AgentSession(session_id, created_at=now, last_activity=now)
             gone = [] if self._present(session_id) else self._make_room()
             if system_message is not None:
                 session.system_message = system_message
