@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import TextIO
 
 import pytest
 
@@ -150,3 +153,95 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="module 'gaia' has no attribute 'LoudConsole'"):
         gaia.LoudConsole  # noqa: B018  # reading it is the test
+
+
+class Person:
+    """Somebody at a terminal, who answers when the question is asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.keys, terminal = os.openpty()
+        self.terminal: TextIO = os.fdopen(terminal, encoding="utf-8")
+        monkeypatch.setattr(sys, "stdin", self.terminal)
+
+    def types(self, text: str) -> None:
+        os.write(self.keys, text.encode())
+
+
+class Answering(AgentConsole):
+    """A console at which somebody answers as soon as the question is there."""
+
+    def __init__(self, person: Person, answer: str) -> None:
+        self.person = person
+        self.answer = answer
+        self.shown: list[str] = []
+
+    def _print(self, text: str, style: str) -> None:
+        self.shown.append(text)
+        if text.startswith("Run it?"):
+            self.person.types(self.answer)
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
+    """Somebody is there."""
+    if not hasattr(os, "openpty"):
+        pytest.skip("there are no terminals of this kind on this system")
+    somebody = Person(monkeypatch)
+    yield somebody
+    somebody.terminal.close()
+    os.close(somebody.keys)
+
+
+@pytest.mark.parametrize(
+    ("answer", "confirmed"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("yesterday\n", False)]
+)
+def test_a_person_is_asked_whether_a_tool_may_run(person: Person, answer: str, confirmed: bool) -> None:
+    console = Answering(person, answer)
+    assert console.confirm_tool_execution("wipe", {"path": "/"}) is confirmed
+    assert console.shown[0] == 'wipe may destroy something. Arguments: {"path": "/"}'
+
+
+def test_what_was_typed_before_the_question_is_no_answer(person: Person) -> None:
+    person.types("y\n")
+    assert Answering(person, "n\n").confirm_tool_execution("wipe", {}) is False
+
+
+def test_the_end_of_input_is_no(person: Person) -> None:
+    assert Answering(person, "\x04").confirm_tool_execution("wipe", {}) is False
+
+
+def test_no_answer_in_time_is_no(person: Person) -> None:
+    console = Answering(person, "")
+    assert console.confirm_tool_execution("wipe", {}, timeout=0.01) is False
+    assert console.shown[-1] == "Warning: no answer within 0.01 s: wipe is not run"
+
+
+@pytest.mark.parametrize("stdin", [None, io.StringIO("y\n"), "closed"])
+def test_without_a_terminal_nobody_can_be_asked(
+    stdin: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if stdin == "closed":
+        stdin = io.StringIO()
+        stdin.close()
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert AgentConsole().confirm_tool_execution("wipe", {}) is False
+    assert "there is no terminal to ask at: it is not run" in capsys.readouterr().err
+    assert SilentConsole().confirm_tool_execution("wipe", {}) is False
+
+
+def test_arguments_cannot_hide_behind_their_length_or_control_characters(person: Person) -> None:
+    console = Answering(person, "n\n")
+    console.confirm_tool_execution("wipe", {"a": "x\x1b[2J\n" + "y" * 5_000, "path": "/"})
+    [shown] = [text for text in console.shown if "Arguments" in text]
+    assert shown.endswith(" (of 5,034 characters, 2,000 are shown)")
+    assert "\n" not in shown
+
+
+def test_steps_and_ends_of_tools_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    console = AgentConsole()
+    console.print_step_header(2, 20)
+    console.print_tool_complete(register_acer_tool())
+    console.print_tool_complete("wipe", "not\nallowed")
+    assert capsys.readouterr().err == (
+        "Step 2/20\n  Done: launch_experience_zone (acer)\n  Failed: wipe: not allowed\n"
+    )

@@ -203,6 +203,8 @@ class MCPClientMixin:
         for tool in client.list_tools():
             entry = tool.to_gaia_format(client.name)
             entry["inputSchema"] = tool.input_schema
+            if tool.annotations:
+                entry["annotations"] = tool.annotations
             entry["function"] = self._tool_function(client, tool)
             self._mcp_tools.add(client, entry, registry)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
 from gaia.agents.base.tool_class import Tool
-from gaia.agents.base.tools import ToolEntry, ToolRegistry, tool_entry
+from gaia.agents.base.tools import ToolEntry, ToolRegistry, given_entry
 from gaia.agents.chat.limits import DEFAULT_SESSION, ChatLimits
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.prompting import compose, is_deferred
@@ -59,7 +59,7 @@ class Agent:
         model: The model's name, or anything of the shape of `gaia.llm.ChatModel`.
         base_url: Where the model's server is; by default as the environment says, else a local server.
         api_key: What it wants to see; by default as the environment says.
-        tools: More tools: `Tool` objects, or functions as for `tool`.
+        tools: More tools: `Tool` objects, and functions, decorated with `tool` or not.
         system_prompt: Who the agent is, where `_get_system_prompt` is not overridden.
         agent_type: What kind of agent it is, for whoever wants to tell several apart.
         max_steps: Answers of the model in one turn; then it is asked to come to an end.
@@ -339,5 +339,5 @@ def _entry_of(tool: object) -> ToolEntry:
     if isinstance(tool, Tool):
         return tool.entry()
     if callable(tool):
-        return tool_entry(tool)
+        return given_entry(tool)
     raise TypeError(f"{tool!r} is no tool; expected a Tool, or a function with type hints and a docstring")

@@ -7,6 +7,7 @@ import re
 import select
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,10 +17,13 @@ from gaia_bridge.text import one_line
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
-__all__ = ["CONFIRM_TIMEOUT", "AgentConsole", "Console", "SilentConsole"]
+__all__ = ["CONFIRM_TIMEOUT", "AgentConsole", "Console", "SilentConsole", "shown_arguments"]
 
 CONFIRM_TIMEOUT: Final = 300.0
 """Seconds for a person to confirm a tool call; silence is no."""
+
+_SHOWN: Final = 2_000
+"""Characters of a call's arguments that a person is asked to judge; if there are more, that is said."""
 
 _PHRASES = {
     "index_document": "Adding a document to the index...",
@@ -100,14 +104,14 @@ class AgentConsole:
             timeout: Seconds after which silence is no.
         """
         display_name = " ".join(get_tool_display_name(tool_name).split())
-        shown = one_line(json.dumps(dict(arguments), ensure_ascii=False, default=str))
-        if sys.stdin is None or not sys.stdin.isatty():
+        if not _is_terminal():
             self.print_warning(
                 f"{display_name} may destroy something, and there is no terminal to ask at: it is not run. "
                 "Agent(confirm_destructive=False) runs such tools without asking."
             )
             return False
-        self._print(f"{display_name} may destroy something. Arguments: {shown}", "bold yellow")
+        _forget_what_was_typed()
+        self._print(f"{display_name} may destroy something. Arguments: {shown_arguments(arguments)}", "bold yellow")
         self._print("Run it? Type y for yes; anything else is no.", "bold yellow")
         if not select.select([sys.stdin], [], [], timeout)[0]:
             self.print_warning(f"no answer within {timeout:g} s: {display_name} is not run")
@@ -144,6 +148,29 @@ class AgentConsole:
                 self.quiet = True
 
         return Stderr(stderr=True)
+
+
+def shown_arguments(arguments: Mapping[str, Any]) -> str:
+    """What a tool would be called with, in one line, for a person to judge."""
+    text = json.dumps(dict(arguments), ensure_ascii=False, default=str)
+    more = f" (of {len(text):,} characters, {_SHOWN:,} are shown)" if len(text) > _SHOWN else ""
+    return one_line(text, _SHOWN) + more
+
+
+def _is_terminal() -> bool:
+    try:
+        return sys.stdin.isatty()
+    except (AttributeError, ValueError):  # there is none, or it was closed
+        return False
+
+
+def _forget_what_was_typed() -> None:
+    """What was typed before the question is no answer to it."""
+    with suppress(ImportError):  # on Windows
+        import termios
+
+        with suppress(OSError, ValueError, termios.error):
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 class SilentConsole:

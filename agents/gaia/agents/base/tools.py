@@ -40,6 +40,7 @@ __all__ = [
     "describe_tools",
     "get_tool_display_label",
     "get_tool_display_name",
+    "given_entry",
     "matching_tools",
     "tool",
     "tool_entry",
@@ -265,6 +266,20 @@ def tool_entry(
         "function": validate_call(function),
         "atomic": atomic,
     }
+
+
+def given_entry(function: Callable[..., Any]) -> ToolEntry:
+    """Describe a function that an agent is given: as `tool` did if it was decorated, else by itself.
+
+    What a decorator said, such as that the tool is destructive, is not lost.
+
+    Raises:
+        TypeError: As for `tool_entry`.
+    """
+    for entry in _TOOL_REGISTRY.copy().values():
+        if getattr(entry.get("function"), "raw_function", None) == function:
+            return {key: value for key, value in entry.items() if key != "_owner"}
+    return tool_entry(function)
 
 
 def tool_summary(entry: ToolEntry) -> str:

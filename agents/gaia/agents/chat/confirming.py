@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from gaia.agents.base.console import shown_arguments
 from gaia.agents.base.tools import get_tool_display_name
-from gaia_bridge.context import get_request_context
+from gaia_bridge.context import RequestContext, get_request_context
+from gaia_bridge.errors import ClientCapabilityError, RequestError
 from gaia_bridge.text import one_line
 
-__all__ = ["ask_to_confirm"]
+__all__ = ["ask_to_confirm", "client_can_be_asked"]
+
+logger = logging.getLogger(__name__)
 
 _FORM: Final = {"run": {"type": "boolean", "title": "Run it"}}
+
+
+def client_can_be_asked() -> bool:
+    """Whether the calling code works for a client that can ask its user."""
+    request = _request()
+    return request is not None and request.has_capability("elicitation")
 
 
 def ask_to_confirm(console: object, tool_name: str, arguments: Mapping[str, Any]) -> bool:
@@ -26,12 +36,23 @@ def ask_to_confirm(console: object, tool_name: str, arguments: Mapping[str, Any]
         tool_name: The tool's key in the registry.
         arguments: What it would be called with.
     """
-    with suppress(LookupError):  # no client is waiting for this
-        request = get_request_context()
-        if request.has_capability("elicitation"):
-            shown = one_line(json.dumps(dict(arguments), ensure_ascii=False, default=str))
-            name = one_line(get_tool_display_name(tool_name))
-            answer = request.elicit(f"{name} may destroy something. Run it with {shown}?", _FORM)
+    request = _request()
+    if request is not None and request.has_capability("elicitation"):
+        name = one_line(get_tool_display_name(tool_name))
+        question = f"{name} may destroy something. Run it with {shown_arguments(arguments)}?"
+        try:
+            answer = request.elicit(question, _FORM)
             return answer.accepted and answer.content.get("run") is True
+        except ClientCapabilityError:
+            pass  # it can show links only
+        except RequestError as error:
+            logger.info("%s is not confirmed: %s", name, error)
+            return False
     ask = getattr(console, "confirm_tool_execution", None)
     return ask is not None and ask(tool_name, arguments) is True
+
+
+def _request() -> RequestContext | None:
+    with suppress(LookupError):  # no client is waiting for this
+        return get_request_context()
+    return None

@@ -163,7 +163,7 @@ class ChatEngine:
                 raise RuntimeError(CLOSED)
             if self._seated is None or not self._seated.seat.lease.is_alive:
                 seat = Seat(self._name, self._options)
-                narrator = Narrator(self._agent.console, seat.console, self._options.limits)
+                narrator = Narrator(self._agent.console, seat.console, seat.asking, self._options.limits)
                 self._seated = _Seated(seat, narrator, weakref.finalize(self, seat.leave_later))
                 self._seated.forgotten.atexit = False
             return self._seated.seat, self._seated.narrator

@@ -15,6 +15,7 @@ import anyio
 from pydantic import ValidationError
 
 from gaia.agents.base.tools import ToolEntry
+from gaia.agents.chat.confirming import client_can_be_asked
 from gaia.agents.chat.limits import ChatLimits
 from gaia.agents.chat.messages import decoded, tool_message
 from gaia.agents.chat.narrating import Narrator
@@ -116,7 +117,9 @@ class ToolExecutor:
     async def _run(self, key: str, entry: ToolEntry, arguments: JSON) -> str:
         confirm = self.confirm
         if confirm is not None and needs_confirmation(entry):
-            if not await self.narrator.confirm(partial(confirm, key, dict(arguments)), self.context()):
+            context = self.context()
+            is_client = context.run(client_can_be_asked)
+            if not await self.narrator.confirm(partial(confirm, key, dict(arguments)), context, is_client=is_client):
                 raise ToolCallError(
                     f"{key} was not run: it may destroy something, and the user did not confirm it. "
                     "Do not try again; say what you wanted to do."

@@ -48,6 +48,8 @@ class ChatLimits:
     """Of one session's messages, as JSON: more than any model can read, and a thousand sessions must fit in memory."""
     console_lines: int = 256
     """Lines that wait for a slow terminal; more are not shown."""
+    console_patience: float = 2.0
+    """Seconds that the end of a turn waits for a slow terminal."""
     name_chars: int = 256
     """Of a session's name: it may come from a client, and is kept and listed."""
     suspended: int = 256

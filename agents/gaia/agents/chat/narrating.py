@@ -20,9 +20,6 @@ __all__ = ["Narrator"]
 
 logger = logging.getLogger(__name__)
 
-_FLUSH = 2.0
-"""Seconds that the end of a turn waits for a slow terminal, so that an answer is printed below what led to it."""
-
 
 class Narrator:
     """One console, and the one thread that it is used in.
@@ -30,40 +27,63 @@ class Narrator:
     Args:
         console: Gives that of the agent. What it cannot say is not said: somebody else's may know fewer words.
         runner: Its thread.
+        asking: Threads for questions that are put to clients instead: they do not wait for each other.
         limits: How long a question may stay open.
     """
 
-    def __init__(self, console: Callable[[], Any], runner: AgentRunner, limits: ChatLimits) -> None:
+    def __init__(
+        self, console: Callable[[], Any], runner: AgentRunner, asking: AgentRunner, limits: ChatLimits
+    ) -> None:
         self._console = console
         self._runner = runner
+        self._asking = asking
         self._limits = limits
+        self._hangs = False
 
     def tell(self, method: str, *arguments: Any) -> None:
         """Have the console print something, soon."""
         console = self._console()
-        function = None if isinstance(console, SilentConsole) else getattr(console, method, None)
-        if function is not None:
-            with suppress(BusyError):  # a terminal that does not keep up misses lines
-                self._runner.start(partial(function, *arguments), copy_context(), _log_failure)
+        if isinstance(console, SilentConsole):
+            return
+        with suppress(BusyError):  # a terminal that does not keep up misses lines
+            self._runner.start(partial(_say, console, method, arguments), copy_context(), _log_failure)
 
-    async def confirm(self, ask: Callable[[], bool], context: Context) -> bool:
+    async def confirm(self, ask: Callable[[], bool], context: Context, *, is_client: bool = False) -> bool:
         """Ask a person, after everything that was told before. No answer in time is no.
 
         Args:
             ask: Asks; may block.
             context: The context variables that it sees.
+            is_client: Whether a client's user is asked, and not the one at the console.
         """
         with anyio.move_on_after(self._limits.confirm_timeout), suppress(BusyError):
-            outcome = await self._runner.run(ask, context)
+            outcome = await (self._asking if is_client else self._runner).run(ask, context)
             _log_failure(outcome)
             return outcome.value is True
         return False
 
     async def flush(self) -> None:
-        """Wait until everything is printed; bounded."""
-        if not isinstance(self._console(), SilentConsole):
-            with anyio.move_on_after(_FLUSH), suppress(BusyError):
-                await self._runner.run(lambda: None, copy_context())
+        """Wait until everything is printed, so that an answer stands below what led to it.
+
+        Not for long; and not again for a console that hangs, until it has come back.
+        """
+        if self._hangs or isinstance(self._console(), SilentConsole):
+            return
+        with anyio.move_on_after(self._limits.console_patience) as patience, suppress(BusyError):
+            await self._runner.run(lambda: None, copy_context())
+        if patience.cancelled_caught:
+            self._hangs = True
+            with suppress(BusyError):
+                self._runner.start(self._has_come_back, copy_context(), _log_failure)
+
+    def _has_come_back(self) -> None:
+        self._hangs = False
+
+
+def _say(console: object, method: str, arguments: tuple[Any, ...]) -> None:
+    function = getattr(console, method, None)
+    if function is not None:
+        function(*arguments)
 
 
 def _log_failure(outcome: Outcome) -> None:

@@ -39,6 +39,8 @@ class Seat:
         """Runs whatever else of the agent may block: tools that hang do not hold it up."""
         self.console = AgentRunner(f"{name} console", 1, limits.console_lines)
         """Runs the console."""
+        self.asking = AgentRunner(f"{name} asking", limits.threads, limits.queue)
+        """Waits for the answers of clients."""
         self.is_left = False
         """Whether it is to be used no more."""
 
@@ -99,7 +101,7 @@ class Seat:
             await self._model.aclose()
 
     def _give_back(self) -> None:
-        for runner in (self.tools, self.own, self.console):
+        for runner in (self.tools, self.own, self.console, self.asking):
             runner.close()  # its threads are daemons
         self.lease.release()
 

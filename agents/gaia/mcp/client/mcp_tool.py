@@ -34,6 +34,12 @@ class MCPTool:
     definition: JSON = field(default_factory=dict[str, Any], compare=False, repr=False)
     """All that the server says of it, as it came."""
 
+    @property
+    def annotations(self) -> JSON:
+        """The server's hints on what the tool does, such as `{"destructiveHint": True}`; empty if there are none."""
+        hints = self.definition.get("annotations")
+        return hints if is_object(hints) else {}
+
     @classmethod
     def from_definition(cls, definition: object) -> MCPTool:
         """Read one item of a `tools/list` result.
