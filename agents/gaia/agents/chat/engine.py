@@ -135,8 +135,8 @@ class ChatEngine:
                         said.append(piece)
                         yield piece
         finally:
-            with anyio.CancelScope(shield=True), suppress(RuntimeError):  # the loop has ended, and the turn with it
-                await seat.lease.wait(playing.stop)
+            with anyio.CancelScope(shield=True):
+                await playing.aend()
 
     def close(self) -> None:
         """End what is played, and let go of the model's connections, of threads and of the session file."""

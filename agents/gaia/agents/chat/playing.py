@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 
 import anyio
 
@@ -59,21 +59,37 @@ class Playing:
                 raise running.error
         return pieces
 
-    async def stop(self) -> None:
-        """End the turn, if it is not over, and wait until it is."""
+    def end(self) -> None:
+        """End the turn, if it is not over, and wait until it is.
+
+        Usable anywhere but in coroutines, also where nobody can wait, as in garbage collection on the loop itself.
+        """
+        with self._loop_may_be_gone():
+            self._lease.start(self._cancel)  # cannot be called off, as the waiting can be
+            if self._lease.is_current:
+                self._lease.start(self._stop)
+            else:
+                self._lease.run(self._stop)
+
+    async def aend(self) -> None:
+        """`end` for coroutines, on any event loop."""
+        with self._loop_may_be_gone():
+            self._lease.start(self._cancel)
+            await self._lease.wait(self._stop)
+
+    @contextmanager
+    def _loop_may_be_gone(self) -> Generator[None]:
+        try:
+            yield
+        except RuntimeError:  # it has ended, and the turn with it
+            if self._running is not None:
+                self._running.receive.close()
+
+    async def _stop(self) -> None:
         await self._cancel()
         if self._running is not None:
             await self._running.over.wait()
             self._running.receive.close()
-
-    def end(self) -> None:
-        """As `stop`, from anywhere else: also where nobody can wait, as in garbage collection on the loop itself."""
-        with suppress(RuntimeError):  # the loop has ended, and the turn with it
-            self._lease.start(self._cancel)  # cannot be called off, as the waiting can be
-            if self._lease.is_current:
-                self._lease.start(self.stop)
-            else:
-                self._lease.run(self.stop)
 
     async def _cancel(self) -> None:
         if self._running is not None:
