@@ -193,8 +193,8 @@ class MCPClientMixin:
     def _register_mcp_tools(self, client: MCPClient) -> None:
         """Hook: register the tools of a client, also when the server says that they changed.
 
-        An override may write entries into `_TOOL_REGISTRY`, with `_mcp_server` in them; they are taken away with the
-        server like all others.
+        An override may register entries with `self.tool_registry.register`, or write them into `_TOOL_REGISTRY`, where
+        all agents have them; with `_mcp_server` in them, they are taken away with the server like all others.
 
         Args:
             client: The client, connected.

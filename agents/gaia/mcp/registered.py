@@ -36,12 +36,12 @@ class RegisteredTools:
             client: Whose tools they are.
             server: What its server is called here.
             registry: The agent's registry.
-            hook: Registers with `add`, or writes into `_TOOL_REGISTRY` by hand.
+            hook: Registers with `add`, or by hand: in `registry`, or by writing into `_TOOL_REGISTRY`.
         """
         with self._lock:
             before = self._entries.pop(client, [])
             self._entries[client] = []
-            written_before = _written_by_hand(server)
+            known = _entries_of(server, registry)
             current = self._entries[client]
             try:
                 hook()
@@ -49,9 +49,8 @@ class RegisteredTools:
                 current += before  # what it had is still there, and goes with the client
                 raise
             finally:
-                found = _written_by_hand(server)
-                current += [entry for key, entry in found.items() if written_before.get(key) is not entry]
-            _remove([entry for entry in before if not any(entry is other for other in current)], registry)
+                current += _others(_entries_of(server, registry), [*known, *current])
+            _remove(_others(before, current), registry)
 
     def refresh(self, client: object, server: str, registry: ToolRegistry, hook: Callable[[], None]) -> bool:
         """As `register`, but only if the client has not been removed meanwhile; returns whether it was done."""
@@ -91,13 +90,17 @@ def _identity(entry: ToolEntry) -> SourceName:
     return SourceName(str(server), SourceKind.SERVER, str(tool_name))
 
 
-def _written_by_hand(server: str) -> dict[str, ToolEntry]:
-    """Entries of a server in the shared registry that belong to no agent: the specification's own way to register."""
-    return {
-        key: entry
-        for key, entry in _TOOL_REGISTRY.copy().items()
-        if entry.get("_mcp_server") == server and "_owner" not in entry
-    }
+def _entries_of(server: str, registry: ToolRegistry) -> list[ToolEntry]:
+    """Entries of a server: the agent's own, and the shared ones, which is the specification's way to register."""
+    shared = [entry for entry in _TOOL_REGISTRY.copy().values() if "_owner" not in entry]
+    own = [entry for entry in registry.snapshot().values() if "_owner" in entry]
+    return [entry for entry in (*shared, *own) if entry.get("_mcp_server") == server]
+
+
+def _others(entries: list[ToolEntry], known: list[ToolEntry]) -> list[ToolEntry]:
+    """Those that are none of the known objects."""
+    identities = {id(entry) for entry in known}
+    return [entry for entry in entries if id(entry) not in identities]
 
 
 def _remove(entries: list[dict[str, Any]], registry: ToolRegistry) -> None:

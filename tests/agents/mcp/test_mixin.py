@@ -293,6 +293,29 @@ def test_the_specifications_custom_wrapper_works_and_is_cleaned_up() -> None:
     assert "mcp_fs_read_file" not in _TOOL_REGISTRY
 
 
+@pytest.mark.requirement("S0-20", "S3-20")
+def test_a_custom_wrapper_that_is_registered_with_its_agent_alone_is_cleaned_up_too(
+    transports: dict[str, FakeTransport],
+) -> None:
+    class CustomAgent(Agent, MCPClientMixin):
+        def _register_mcp_tools(self, client: MCPClient) -> None:
+            for tool in client.list_tools():
+                self.tool_registry.register(tool.to_gaia_format(client.name))
+
+    agent, other = CustomAgent(silent_mode=True), CustomAgent(silent_mode=True)
+    for each in (agent, other):
+        each.connect_mcp_server("fs", {"command": "fs"})
+    client = agent.get_mcp_client("fs")
+    assert client is not None
+    client.transport = transports["fs"] = FakeTransport(READ)
+    assert client.connect()
+    agent._register_client(client)  # pyright: ignore[reportPrivateUsage]  # as when the server changed its tools
+    assert own_tools(agent) == ["mcp_fs_read_file"]
+    agent.disconnect_mcp_server("fs")
+    assert own_tools(agent) == []
+    assert own_tools(other) == ["mcp_fs_read_file", "mcp_fs_write-file"]
+
+
 @pytest.mark.requirement("S0-20")
 def test_an_entry_written_by_hand_without_the_tools_name_keeps_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"name": "mcp_fs_read_file", "_mcp_server": "fs"}
