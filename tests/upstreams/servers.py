@@ -18,7 +18,18 @@ from tests.conformance import runner
 from tests.helpers import comes_true
 from tests.installing import MCP1, node_modules, python_with, required
 
-__all__ = ["EVERYTHING", "SERVERS", "SMALL", "Fixtures", "entry_of", "everything_servers", "started"]
+__all__ = [
+    "EVERYTHING",
+    "PYTHON",
+    "SERVERS",
+    "SMALL",
+    "Fixtures",
+    "entry_of",
+    "everything_servers",
+    "node",
+    "script",
+    "started",
+]
 
 HERE: Final = Path(__file__).resolve().parent
 
@@ -65,14 +76,14 @@ def started(place: Path) -> Generator[Fixtures]:
         python, python1 = python_with(*PYTHON), python_with(MCP1)
     folder = _repository(place / "project")
     with everything_servers() as everything:
-        node = _node()
+        program = node()
         memory = {"MEMORY_FILE_PATH": str(place / "memory.jsonl")}
         specs: list[ServerSpec] = [
             StdioServerSpec("time", python, ("-m", "mcp_server_time", "--local-timezone", "UTC")),
             StdioServerSpec("fetch", python, ("-m", "mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips")),
             StdioServerSpec("git", python, ("-m", "mcp_server_git", "--repository", str(folder))),
-            StdioServerSpec("filesystem", node, (_script("server-filesystem"), str(folder))),
-            StdioServerSpec("memory", node, (_script("server-memory"),), memory),
+            StdioServerSpec("filesystem", program, (script("server-filesystem"), str(folder))),
+            StdioServerSpec("memory", program, (script("server-memory"),), memory),
             *everything.values(),
             *(
                 StdioServerSpec(name, python1 if name == "mcp1" else python, (str(HERE / "small_server.py"), framework))
@@ -86,7 +97,7 @@ def started(place: Path) -> Generator[Fixtures]:
 def everything_servers() -> Generator[Mapping[str, ServerSpec]]:
     """Those in `EVERYTHING`, by their names; those that speak HTTP run until the end."""
     with required("MCP servers written in TypeScript"):
-        command = [_node(), _script("server-everything")]
+        command = [node(), script("server-everything")]
     with _listening([*command, "sse"]) as sse, _listening([*command, "streamableHttp"]) as http:
         specs: list[ServerSpec] = [
             StdioServerSpec("everything", command[0], (command[1], "stdio")),
@@ -96,12 +107,14 @@ def everything_servers() -> Generator[Mapping[str, ServerSpec]]:
         yield {spec.name: spec for spec in specs}
 
 
-def _node() -> str:
+def node() -> str:
+    """The program that runs servers written in TypeScript."""
     runner.install_packages(runner.HERE)
     return runner.node_binary(runner.HERE)
 
 
-def _script(package: str) -> str:
+def script(package: str) -> str:
+    """The file to run for one of the packages that are pinned here."""
     return str(node_modules(HERE) / "@modelcontextprotocol" / package / "dist" / "index.js")
 
 

@@ -1,5 +1,10 @@
-"""Tools of its own beside those of two servers: `MCP_FETCH=True MCP_ZIGBEE=True python home_agent.py`."""
-# ruff: noqa: T201 - the examples print
+"""An agent that has a tool of its own beside those of two MCP servers, of one of them only what is no danger.
+
+    MCP_FETCH=True MCP_ZIGBEE=True python docs/examples/toolset/home_agent.py
+
+It needs a model server (docs/models.md), `uvx`, a part of uv, which fetches the MCP servers when they are first used,
+and devices. Without `MCP_ZIGBEE=True` it does without the devices.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
-"""Which servers are switched on, and what tools they bring: `MCP_FETCH=True python list_tools.py`."""
-# ruff: noqa: T201 - the examples print
+"""Which servers of the toolset are switched on, and what tools they bring: to see what is wrong.
+
+    MCP_FETCH=True python docs/examples/toolset/list_tools.py
+
+It needs `uvx`, a part of uv, which fetches the MCP server when it is first used; and no model.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
-"""A rule of one's own for how the schemas of tools are written, for a model that stumbles over `minItems`."""
-# ruff: noqa: T201 - the examples print
+"""A rule of one's own for how the schemas of tools are written, for a model that stumbles over `minItems`.
+
+    MCP_FETCH=True python docs/examples/toolset/own_converter.py
+
+It needs `uvx`, a part of uv, which fetches the MCP server when it is first used; and no model.
+"""
 
 from __future__ import annotations
 

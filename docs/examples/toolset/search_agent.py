@@ -1,5 +1,9 @@
-"""An agent that reads pages of the web: `MCP_FETCH=True python search_agent.py`."""
-# ruff: noqa: T201 - the examples print
+"""An agent that reads pages of the web.
+
+    MCP_FETCH=True python docs/examples/toolset/search_agent.py
+
+It needs a model server (docs/models.md), and `uvx`, a part of uv, which fetches the MCP server when it is first used.
+"""
 
 from __future__ import annotations
 
