@@ -18,7 +18,7 @@ from openai import AsyncOpenAI
 
 from tests.bridge.cli.running import running
 from tests.example_helpers import EXAMPLES, Reader, write_runners
-from tests.model_helpers import ModelHandle, call, calls, say, script, scripted_model
+from tests.model_helpers import ModelHandle, call, calls, rule, say, script, scripted_model
 from tests.process.driving import initialized, url_of
 
 PAGE = EXAMPLES / "README.md"
@@ -222,6 +222,70 @@ async def test_one_agent_serves_mcp_clients_and_chat_clients(
     first = model.requests()[0]
     assert first.system.startswith("You are an autonomous coding agent.") and first.tool_names == ["analyze-code"]
     assert results(model, 1) == [analysed]
+
+
+# Document 002
+
+
+@pytest.mark.requirement("S2-1", "S2-9", "S2-10", "S2-13", "S2-14")
+def test_the_asynchronous_manager_is_used_with_a_file_and_without(reader: Reader) -> None:
+    servers = {"time": {"command": "uvx", "args": ["mcp-server-time"]}}
+    (reader.here / "mcp.json").write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    connected, first, second, failed, *time = reader.run("runtime/manager.py").printed
+    assert connected == "Connected to: time"
+    assert first == "- get_current_time (time): Get current time in a specific timezone"
+    assert second.startswith("- convert_time (time): ")
+    assert failed.startswith("{'success': False, 'error': ") and "timezone" in failed
+    assert json.loads("".join(time))["timezone"] == "Europe/Lisbon"
+    inline = reader.run("runtime/inline_config.py").output
+    assert re.findall(r'"timezone": "(.*?)"', inline) == ["Europe/Lisbon", "Asia/Tokyo"]
+
+
+@pytest.mark.requirement("S2-16", "S2-17", "S2-24")
+def test_a_chat_agent_has_tools_of_its_own_and_of_servers(reader: Reader, model: ModelHandle) -> None:
+    asked = calls(("birthday_of", {"name": "Ada"}), ("get_current_time", {"timezone": "UTC"}))
+    model.play(script(asked, say("She is old.")))
+    ran = reader.run("runtime/chat_agent.py")
+    assert ran.printed == ["She is old."] and "Tool: get_current_time (time)" in ran.errors
+    first, second = model.requests()
+    assert first.tool_names == ["birthday_of", "get_current_time", "convert_time"]
+    birthday, now = (message["content"] for message in second.messages if message["role"] == "tool")
+    assert birthday == "1815-12-10" and json.loads(json.loads(now)["content"])["timezone"] == "UTC"
+
+
+@pytest.mark.requirement("S2-18", "S2-21", "S2-22")
+def test_many_tools_are_searched_for_and_used_in_the_same_turn(reader: Reader, model: ModelHandle) -> None:
+    milk = reader.files / "milk.txt"
+    milk.touch()
+    model.play(
+        script(
+            call("tool_search_regex", pattern="^get_.*(time|info)$"),
+            call("get_current_time", timezone="UTC"),
+            calls(("get_file_info", {"path": str(milk)}), ("list_directory", {"path": str(reader.files)})),
+            say("It is fresh."),
+        )
+    )
+    assert reader.run("runtime/deferred_tools.py").printed == ["It is fresh.", "The agent has 16 tools"]
+    found = ["tool_search_regex", "get_file_info", "get_current_time"]
+    offered = [request.tool_names for request in model.requests()]
+    assert offered == [found[:1], found, found, [*found, "list_directory"]]
+    *_, info, listing = (message["content"] for message in model.requests()[-1].messages)
+    assert "modified" in info and "milk.txt" in listing
+
+
+@pytest.mark.requirement("S2-25", "S2-26", "S2-27", "S2-28", "S2-29")
+def test_each_person_has_a_session(reader: Reader, model: ModelHandle) -> None:
+    model.play(script(rules=[rule(r"My name is (\w+)", say("Hello $1.")), rule("What is my name", say("Ada."))]))
+    assert reader.run("runtime/sessions.py").printed == [
+        *("ada came", "ben came", "Hello Ada.", "Hello Ben.", "Ada."),
+        "ada: 5 messages, {'plan': 'free'}",
+        "ben: 3 messages, {}",
+        *("ada went", "0 stale sessions"),
+    ]
+    *_, last = model.requests()
+    assert [message["content"] for message in last.messages] == [
+        *("You speak with Ada.", "My name is Ada.", "Hello Ada.", "What is my name?"),
+    ]
 
 
 # Document 003
