@@ -221,3 +221,9 @@ def test_the_system_prompt_follows_the_tools_after_a_rebuild() -> None:
     agent.tool_registry.register({"name": "blink", "description": "Blink", "parameters": {}})
     agent.rebuild_system_prompt()
     assert agent.system_prompt == "Tools:\n- blink(): Blink"
+
+
+@pytest.mark.parametrize("options", [{"max_steps": 0}, {"max_sessions": 0}, {"max_steps": -1}])
+def test_numbers_that_leave_nothing_to_do_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"max_s\w+ is at least 1; got "):
+        Agent(silent_mode=True, **options)

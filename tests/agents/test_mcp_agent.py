@@ -14,6 +14,7 @@ import pytest
 
 from gaia.agents.base import Agent, MCPAgent
 from gaia.agents.base.console import Console
+from tests.chat_helpers import FakeModel, calls, say
 
 
 class TestMCPAgent(MCPAgent, Agent):
@@ -288,6 +289,35 @@ def test_announcements_reach_every_publisher_until_it_leaves() -> None:
     agent.notify_mcp_resource_updated("project://dashboard")
     assert first.heard == ["tools"]
     assert second.heard == ["tools", "project://dashboard"]
+
+
+def test_what_clients_may_call_the_agents_own_model_may_call_too() -> None:
+    model = FakeModel(calls(("test-tool", {"param": "x"}), ("Test_Tool", {"param": "y"}), ("test-tool", {})), say("ok"))
+    agent = TestMCPAgent(model=model)
+    assert agent.run("go") == "ok"
+    first, second, refused = model.asked[-1].results()
+    assert (first, second) == ({"result": "X"}, {"result": "Y"})
+    assert refused["error"].startswith("The arguments do not fit the input schema of tool 'test-tool'")
+    assert model.asked[0].tool_names == ["test-tool"]
+    assert (
+        model.asked[0].system
+        == agent.system_prompt
+        == "Test MCP agent\n\nTools:\n- test-tool(param: string): Test tool"
+    )
+
+
+def test_definitions_that_are_none_are_kept_from_the_agents_own_model() -> None:
+    class Odd(TestMCPAgent):
+        def get_mcp_tool_definitions(self) -> list[Any]:
+            return ["x", {"description": "without a name"}, *super().get_mcp_tool_definitions()]
+
+        async def execute_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> dict[str, Any]:  # type: ignore[override]  # as the documents allow
+            return {"tool": tool_name}
+
+    model = FakeModel(calls(("test-tool", {"param": "x"})), say("ok"))
+    Odd(model=model).run("go")
+    assert model.asked[0].tool_names == ["test-tool"]
+    assert model.asked[-1].results() == [{"tool": "test-tool"}]
 
 
 def test_the_base_classes_load_neither_the_protocol_nor_the_terminal_nor_the_web_server() -> None:

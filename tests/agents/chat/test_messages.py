@@ -110,3 +110,14 @@ def test_instructions_are_taken_out_of_the_conversation() -> None:
         {"role": "system", "content": None},
     ]
     assert split_instructions(messages) == (["You help.", "Be brief.\nBe kind."], [user_message("hi")])
+
+
+def test_a_message_that_can_be_sent_is_not_copied_and_one_that_never_can_is_refused() -> None:
+    message = user_message("hello")
+    assert sendable(message) is message
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    for content in (deep, {1, 2}):
+        with pytest.raises(ValueError, match="a message of the conversation cannot be sent: "):
+            sendable({"role": "user", "content": content})

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia.agents.base.tools import ToolEntry, tool_entry
+from gaia.agents.base.tools import ToolEntry, describe_tools, tool_entry
 from gaia.agents.chat.toolbox import Toolbox, function_schema
 from gaia_bridge.jsontypes import JSON
 
@@ -78,6 +78,20 @@ def test_a_tool_that_was_described_by_hand_has_a_schema_too() -> None:
         "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
         "required": ["city"],
     }
+
+
+def test_a_json_schema_in_the_place_of_the_parameters_is_understood() -> None:
+    schema: JSON = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    written = entry("t", parameters=schema)
+    assert function_schema(written)["function"]["parameters"] == schema
+    assert describe_tools({"t": written}) == "- t(city: string): Does t"
+
+
+@pytest.mark.parametrize("parameters", [None, [], "none", {"city": "string"}])
+def test_parameters_that_say_nothing_useful_are_none(parameters: Any) -> None:
+    written = entry("t", parameters=parameters)
+    assert function_schema(written)["function"]["parameters"] == {"type": "object", "properties": {}}
+    assert describe_tools({"t": written}) == "- t(): Does t"
 
 
 def test_the_description_does_not_repeat_the_server() -> None:

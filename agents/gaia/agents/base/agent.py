@@ -75,6 +75,7 @@ class Agent:
 
     Raises:
         TypeError: An option that no base class knows, or a tool that is none.
+        ValueError: A number of steps or sessions that leaves none.
     """
 
     console: Console

@@ -33,6 +33,7 @@ from typing import Any, TypeVar, overload
 from pydantic import validate_call
 
 from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
+from gaia_bridge.jsontypes import JSON, is_object
 
 __all__ = [
     "ToolEntry",
@@ -42,6 +43,7 @@ __all__ = [
     "get_tool_display_name",
     "given_entry",
     "matching_tools",
+    "parameters_of",
     "tool",
     "tool_entry",
     "tool_summary",
@@ -282,16 +284,25 @@ def given_entry(function: Callable[..., Any]) -> ToolEntry:
     return tool_entry(function)
 
 
+def parameters_of(entry: ToolEntry) -> dict[str, JSON]:
+    """What an entry says of its parameters, by their names; whoever wrote it by hand may have written a JSON Schema."""
+    parameters: object = entry.get("parameters")
+    if not is_object(parameters):
+        return {}
+    if parameters.get("type") == "object":
+        return flat_parameters(parameters)
+    return {name: facts for name, facts in parameters.items() if is_object(facts)}
+
+
 def tool_summary(entry: ToolEntry) -> str:
     """What the tool does, without the `[MCP:server]` that the entry of an MCP server's tool carries (S3-14)."""
     return str(entry.get("description") or "").removeprefix(f"[MCP:{entry.get('_mcp_server')}]").strip()
 
 
 def _arguments(entry: ToolEntry) -> str:
-    parameters: dict[str, ToolEntry] = entry.get("parameters", {})
     return ", ".join(
         f"{name}{'' if facts.get('required') else '?'}: {facts.get('type', 'string')}"
-        for name, facts in parameters.items()
+        for name, facts in parameters_of(entry).items()
     )
 
 

@@ -52,16 +52,20 @@ def assistant_message(reply: Reply, calls: Iterable[ToolCall]) -> JSON:
     return {**message, "tool_calls": wanted} if wanted else message
 
 
-def sendable(message: Any) -> Any:
+def sendable(message: JSON) -> JSON:
     """The same with every half of a character replaced: JSON in UTF-8, which a model's server is sent, has none.
 
     One that is kept in a history would make every later turn fail.
+
+    Raises:
+        ValueError: It is nested too deeply, or no JSON.
     """
-    if isinstance(message, str):
-        return valid_text(message)
-    if is_array(message):
-        return [sendable(item) for item in message]
-    return {valid_text(str(key)): sendable(item) for key, item in message.items()} if is_object(message) else message
+    try:
+        text = json.dumps(message, ensure_ascii=False)
+        safe = valid_text(text)
+        return message if safe == text else decoded(safe)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"a message of the conversation cannot be sent: {error}") from None
 
 
 def decoded(text: str) -> Any:

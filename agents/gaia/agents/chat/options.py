@@ -27,3 +27,13 @@ class ChatOptions:
     max_sessions: int = 1_000
     session_file: Path | str | None = None
     limits: ChatLimits = ChatLimits()
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense.
+
+        Raises:
+            ValueError: There would be no step, or no session.
+        """
+        for name, value in (("max_steps", self.max_steps), ("max_sessions", self.max_sessions)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is at least 1; got {value}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Container, Mapping
-from typing import Any
 
-from gaia.agents.base.tools import ToolEntry, matching_tools, tool_summary
+from gaia.agents.base.tools import ToolEntry, matching_tools, parameters_of, tool_summary
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.names import fitting_names
 
@@ -71,13 +70,13 @@ def function_schema(entry: ToolEntry, name: str | None = None) -> JSON:
 
 
 def _schema_of(entry: ToolEntry) -> JSON:
-    schema = entry.get("inputSchema")
-    if is_object(schema):
-        return {"type": "object", "properties": {}, **schema}
-    return _from_parameters(entry.get("parameters") or {})
+    for schema in (entry.get("inputSchema"), entry.get("parameters")):
+        if is_object(schema) and (schema.get("type") == "object" or schema is entry.get("inputSchema")):
+            return {"type": "object", "properties": {}, **schema}
+    return _from_parameters(parameters_of(entry))
 
 
-def _from_parameters(parameters: Mapping[str, Any]) -> JSON:
+def _from_parameters(parameters: Mapping[str, JSON]) -> JSON:
     """The schema of an entry that was written by hand, as document 000 shows it."""
     properties = {
         name: {key: value for key, value in facts.items() if key != "required"} for name, facts in parameters.items()
