@@ -131,7 +131,7 @@ class AgentRunner:
         self._max_threads = threads
         self._max_pending = threads + queue
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # re-entrant: `close` may come out of garbage collection
         self._pending = 0
         self._threads = 0
         self._closed = False
@@ -231,7 +231,7 @@ class _AgentLoop:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # as that of a runner
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False

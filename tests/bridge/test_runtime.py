@@ -500,3 +500,16 @@ async def test_a_loop_can_be_reached_from_any_thread_and_later() -> None:
     with anyio.fail_after(PATIENCE):
         await soon.wait()
         await later.wait()
+
+
+def test_a_runner_can_be_closed_by_garbage_collection_in_the_middle_of_its_own_work() -> None:
+    runner = AgentRunner("forgotten", 1, 1)
+
+    def work() -> None:
+        with runner._lock, runner._loop._lock:  # pyright: ignore[reportPrivateUsage]  # where collection may happen
+            runner.close()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()

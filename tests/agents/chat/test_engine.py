@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import pytest
 
 from gaia.agents.base import Agent
 from gaia.agents.chat.limits import ChatLimits
+from gaia.agents.chat.playing import discard
+from gaia.agents.chat.requests import TurnRequest
 from gaia_bridge.background import BACKGROUND
 from gaia_bridge.chats import Reply
 from gaia_bridge.errors import ModelError, ModelUnreachableError
@@ -255,6 +258,17 @@ def test_closing_ends_a_turn_that_is_played_and_what_it_holds() -> None:
             answer.result(PATIENCE)
         assert cancelled.wait(PATIENCE)
     assert model.closed == 1
+
+
+def test_a_turn_that_begins_while_its_agent_is_closed_says_so() -> None:
+    agent, model = made(say("never"))
+    engine = agent._chat  # pyright: ignore[reportPrivateUsage]  # a moment that no test of the whole can hit
+    seat, narrator = engine._seat()  # pyright: ignore[reportPrivateUsage]
+    agent.close()
+    play = partial(engine._play, seat, narrator, TurnRequest.of("go", "s", True, None), discard)  # pyright: ignore[reportPrivateUsage]
+    with BACKGROUND.acquire() as lease, pytest.raises(RuntimeError, match="this agent was closed"):
+        lease.run(play)
+    assert model.asked == []
 
 
 def test_an_agent_that_was_closed_says_so_and_can_be_closed_again() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gaia.agents.base import Agent
+from gaia.agents.chat.messages import answered
 from gaia_bridge.chats import Reply, ToolCall, Usage
 from gaia_bridge.errors import ModelError
 from gaia_bridge.jsontypes import JSON
@@ -152,3 +156,32 @@ def test_the_same_ids_in_several_steps_confuse_nobody() -> None:
     agent, model = adding(Reply("", (same,)), Reply("", (other,)), say("ok"))
     agent.run("go")
     assert [message["content"] for message in model.asked[-1].messages if message["role"] == "tool"] == ["2", "4"]
+
+
+TEXTS = st.text(st.characters(codec=None), max_size=8)
+NAMES = st.sampled_from(["add", "Add", "tool_search_regex", "tool_search"]) | TEXTS
+JSON_TEXTS = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | TEXTS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b", "pattern", "query", "limit", "self", ""]), inner, max_size=3)
+    ),
+    max_leaves=6,
+).map(json.dumps)
+CALLS = st.lists(st.tuples(NAMES, JSON_TEXTS | TEXTS), max_size=4)
+ANSWERS = st.lists(st.tuples(TEXTS, CALLS), min_size=1, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(said=ANSWERS)
+def test_whatever_a_model_says_the_turn_goes_on_and_what_it_is_told_can_be_sent(
+    said: list[tuple[str, list[tuple[str, str]]]],
+) -> None:
+    answers = [calls(*wanted, text=text) for text, wanted in said if wanted]
+    model = FakeModel(*answers, say("done"), say("done"))
+    agent = Agent(silent_mode=True, model=model, tools=[add], deferred_tools=True, ranked_search=True)
+    assert agent.run("go", max_steps=len(answers) + 1) == "done"
+    agent.close()
+    for asked in model.asked:
+        json.dumps(asked.messages, ensure_ascii=False, allow_nan=False).encode()
+        assert answered(asked.messages) == asked.messages

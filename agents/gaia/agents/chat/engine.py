@@ -177,6 +177,8 @@ class ChatEngine:
         timeout = self._options.limits.turn_timeout
         try:
             with seat.playing(timeout):
+                if seat.is_left:
+                    raise RuntimeError(CLOSED)
                 await self._agent.prepare_turn()
                 try:
                     if request.session_id is None:
