@@ -30,6 +30,10 @@ T = TypeVar("T")
 _OWN_FIELDS = frozenset({"model", "messages", "stream"})
 """What the library's method wants by name; everything else is sent as it is."""
 
+_DECODABLE = frozenset({"", "identity", "gzip", "deflate"})
+"""Encodings of an answer that are taken although none is asked for. One that is packed several times, or in a format
+with no bound on how much a little becomes, would be unpacked before its size can be looked at."""
+
 
 class _NothingFollowsError(Exception):
     """The model has said all, and nothing came after it."""
@@ -112,7 +116,7 @@ class Wire:
             follow_redirects=False,  # a redirected POST is a GET; whoever moved can be told the new address
             verify=not (is_local and place.url.startswith("http:")),  # loading certificates takes long
             trust_env=not is_local,  # no proxy is on the way to this machine
-            event_hooks={"response": [self._refuse]},
+            event_hooks={"response": [self._check]},
         )
         self._client = openai.AsyncOpenAI(
             api_key=place.key or "none",
@@ -199,8 +203,11 @@ class Wire:
             names += ["OpenAI-Organization", "OpenAI-Project"]
         return {name: openai.Omit() for name in names}
 
-    async def _refuse(self, response: Any) -> None:
+    async def _check(self, response: Any) -> None:
         """Called by the library with each answer, before it reads one that says no."""
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding not in _DECODABLE:
+            raise Refusal(response.status_code, f"its answer is encoded as {encoding!r:.40}, though none was asked for")
         if response.status_code < 300:
             return
         body = bytearray()

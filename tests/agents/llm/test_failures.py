@@ -561,3 +561,13 @@ def test_an_error_in_a_stream_is_known_in_every_shape(event: JSON, status: int) 
 @pytest.mark.parametrize("event", [{"choices": [], "error": None}, {"choices": []}, {}, None, []])
 def test_what_is_no_error_is_none(event: Any) -> None:
     assert error_in(event) is None
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd"])
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_answer_that_little_could_make_huge_is_not_unpacked(
+    server: ModelHandle, encoding: str, status: int
+) -> None:
+    server.play(script({"raw": {"status": status, "headers": {"content-encoding": encoding}, "body": "x"}}))
+    error = await error_of(model_at(server))
+    assert f"its answer is encoded as '{encoding}', though none was asked for" in str(error)
