@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = ".env"
 """Looked for in the current folder only, not in the folders above it."""
+
+_BLANKS: Final = re.compile(r"[^\S\r\n]{256}")
+"""More blanks in a row than any line has. What looks for a comment behind a value takes the square of their number:
+minutes for a file of nothing else."""
 
 MAX_BYTES: Final = 256 * 1024
 """Of such a file that are read; the largest have a few KiB, and what was named so by mistake has more."""
@@ -105,6 +110,9 @@ def _read(path: Path) -> dict[str, str]:
         if len(content) > MAX_BYTES:
             raise OSError(f"it has more than {MAX_BYTES:,} bytes")
         text = content.decode("utf-8-sig")
+        if blanks := _BLANKS.search(text):
+            line = text.count("\n", 0, blanks.start()) + 1
+            raise OSError(f"line {line} has hundreds of blanks in a row")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         logger.warning("%s, line %d: this is not UTF-8; nothing in the file is used. Save it as UTF-8.", path, line)

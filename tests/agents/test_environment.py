@@ -96,6 +96,18 @@ def test_a_file_that_cannot_be_understood_is_a_warning_once(
     assert str(file) in record.message and problem in record.message
 
 
+@pytest.mark.requirement("S-30")
+@pytest.mark.parametrize("blank", [" ", "\t", "\u2003"])
+def test_a_line_that_takes_minutes_to_read_is_not_read(
+    write: Write, caplog: pytest.LogCaptureFixture, blank: str
+) -> None:
+    write(f"A=1\nB=x{blank * 60_000}y\n")
+    assert setting("A") is None
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
+        "line 2 has hundreds of blanks in a row"
+    ]
+
+
 def test_what_is_no_file_is_a_warning(write: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     os.mkfifo(tmp_path / ".env")
     assert setting("A") is None
