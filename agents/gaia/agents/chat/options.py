@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gaia.agents.chat.limits import ChatLimits
@@ -16,8 +16,8 @@ class ChatOptions:
     """The options of `Agent` that its conversations are made of."""
 
     model: ChatModel | str | None = None
-    base_url: str | None = None
-    api_key: str | None = None
+    base_url: str | None = field(default=None, repr=False)
+    api_key: str | None = field(default=None, repr=False)
     max_steps: int | None = None
     deferred_tools: bool = False
     tool_threshold: int = 15

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -46,12 +46,12 @@ class MCPServerConfig:
     name: str
     env_var: str | None = None
     command: str | None = None
-    args: Sequence[str] | None = None
+    args: Sequence[str] | None = field(default=None, repr=False)
     transport: str = "stdio"
-    env: Mapping[str, str] | None = None
-    url: str | None = None
+    env: Mapping[str, str] | None = field(default=None, repr=False)
+    url: str | None = field(default=None, repr=False)
     allowed_tools: Sequence[str] | None = None
-    headers: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
     timeout: float = 30
 
     def __post_init__(self) -> None:
@@ -95,14 +95,15 @@ class MCPServerConfig:
         if not known:  # not shown: it may have a password in it
             raise self._problem(f"{kind}, and what it has is no address that begins with http:// or https://")
 
-    def _texts(self, field: str) -> list[str] | None:
+    def _texts(self, name: str) -> list[str] | None:
         """A list of the caller's, checked: one text is a list of its letters to Python."""
-        value: Any = getattr(self, field)
+        value: Any = getattr(self, name)
+        kind = type(value).__name__
         if value is None:
             return None
         items: Any = list(cast(Any, value)) if isinstance(value, tuple | set | frozenset) else value
         if not is_array(items) or not all(isinstance(item, str) for item in items):
-            raise self._problem(f"has {field}={value!r}; expected a list of texts")
+            raise self._problem(f"has a {kind} as {name}; expected a list of texts")  # not shown: it may be a secret
         return list(items)
 
     def _problem(self, text: str) -> ValueError:
