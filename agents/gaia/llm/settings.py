@@ -42,7 +42,8 @@ def from_environment(name: str) -> str | None:
 class Place:
     """Where a server may be."""
 
-    url: str
+    url: str = field(repr=False)
+    """May have a user and a password in it; `shown_url` does not."""
     server: KnownServer | None = None
     key: str = field(default="", repr=False)
 
@@ -78,9 +79,14 @@ def wanted(
 
     Raises:
         ModelError: An address that is none, or an unknown provider.
-        ModelCredentialsError: A key that is none.
+        ModelCredentialsError: A key that is none, or that is not for the address that `.env` names.
     """
     source = _source(look_up, in_file, named=bool(base_url or provider))
+    if api_key and source.is_address_of_file:
+        raise ModelCredentialsError(
+            "The model's server is named by an address in .env alone, which is sent no key that is not in that file.",
+            "Give base_url together with api_key, or set GAIA_API_KEY in .env instead.",
+        )
     key = _key(api_key or source.key("GAIA_API_KEY"))
     server = known_server(provider) if provider else None
     url = base_url or (None if server else source.address("GAIA_BASE_URL"))
@@ -105,6 +111,8 @@ class _Source(NamedTuple):
 
     address: Lookup
     key: Lookup
+    is_address_of_file: bool = False
+    """Whether an address in `.env` decides."""
 
 
 def _source(look_up: Lookup, in_file: Lookup, *, named: bool) -> _Source:
@@ -118,7 +126,8 @@ def _source(look_up: Lookup, in_file: Lookup, *, named: bool) -> _Source:
 
     if named or any(map(look_up, _ADDRESSES)) or any(map(look_up, _PROVIDERS)):
         return _Source(look_up, either)
-    return _Source(in_file, in_file if any(map(in_file, _ADDRESSES)) else either)
+    is_address = any(map(in_file, _ADDRESSES))
+    return _Source(in_file, in_file if is_address else either, is_address)
 
 
 def _own_key(server: KnownServer | None, look_up: Lookup) -> str:

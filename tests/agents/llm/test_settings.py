@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gaia.agents.chat.options import ChatOptions
 from gaia.llm import ModelCredentialsError, ModelError
 from gaia.llm.servers import KNOWN, complete_url, known_server, shown_url
 from gaia.llm.settings import Wanted, from_environment, wanted
@@ -93,7 +94,8 @@ def test_a_key_that_cannot_be_one_is_refused(key: str) -> None:
 
 
 def test_a_key_does_not_show_in_what_is_printed_of_a_place() -> None:
-    assert "secret" not in repr(wanted(base_url="http://a", api_key="secret-key"))
+    assert "secret" not in repr(wanted(base_url="http://user:secret@a", api_key="secret-key"))
+    assert "secret" not in repr(ChatOptions(base_url="http://user:secret@a", api_key="secret-key"))
 
 
 def test_an_unknown_provider_names_those_that_are_known() -> None:
@@ -161,3 +163,16 @@ def test_no_key_of_the_user_is_sent_to_an_address_that_a_file_names(address: str
     file = {address: "https://elsewhere.example/v1", "PROVIDER": provider}
     for place in wanted(look_up={variable: "mine"}.get, in_file=file.get).places:
         assert place.key == ""
+
+
+@pytest.mark.parametrize("address", ["GAIA_BASE_URL", "OPENAI_BASE_URL", "LEMONADE_BASE_URL"])
+def test_a_key_given_in_code_is_not_sent_to_an_address_that_a_file_names(address: str) -> None:
+    file = {address: "https://elsewhere.example/v1"}.get
+    with pytest.raises(ModelCredentialsError, match="Give base_url together with api_key"):
+        wanted(api_key="mine", look_up=nothing, in_file=file)
+    (place,) = wanted("https://mine.example/v1", api_key="mine", look_up=nothing, in_file=file).places
+    assert (place.url, place.key) == ("https://mine.example/v1", "mine")
+
+
+def nothing(name: str) -> None:
+    return None
