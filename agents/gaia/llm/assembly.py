@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gaia_bridge.chats import Reply, ToolCall, Usage
@@ -29,6 +29,12 @@ _FINISHES = {
 }
 """Finish reasons that say more than that it was said."""
 
+_LONGEST_NAME = 1_000
+"""Characters of a tool's name; nothing that goes on for longer is one."""
+
+_LOOKED_THROUGH = 16 * 1024 * 1024
+"""Characters of one call's arguments, counted as often as they are parsed to see whether they are complete."""
+
 
 @dataclass(slots=True)
 class _Call:
@@ -37,7 +43,32 @@ class _Call:
     index: object = None
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+    """Of the arguments; none is empty."""
+    size: int = 0
+    """Characters of the arguments."""
+    may_be_complete: bool = False
+    looked_through: int = 0
+
+    @property
+    def arguments(self) -> str:
+        """As far as they came."""
+        return "".join(self.pieces)
+
+    def is_complete(self) -> bool:
+        """Whether the arguments are a whole object. A server that has it asked for ever is told that they are not."""
+        if not self.may_be_complete:
+            return False
+        self.looked_through += self.size
+        return self.looked_through <= _LOOKED_THROUGH and _is_complete(self.arguments)
+
+    def extend(self, piece: str) -> None:
+        """Take the next piece of the arguments."""
+        if piece:
+            self.pieces.append(piece)
+            self.size += len(piece)
+        if text := piece.rstrip():
+            self.may_be_complete = text.endswith("}")
 
 
 class Assembly:
@@ -151,8 +182,8 @@ class Assembly:
             return False
         if call_id and current.id and call_id != current.id:
             return True
-        if current.arguments:  # a name comes before any arguments, so this is a repetition, or another call
-            repeats = name == current.name and not (function.get("arguments") and _is_complete(current.arguments))
+        if current.pieces:  # a name comes before any arguments, so this is a repetition, or another call
+            repeats = name == current.name and not (function.get("arguments") and current.is_complete())
             return not repeats
         return name != current.name and current.name in self._offered and not self._is_offered(current.name + name)
 
@@ -162,12 +193,12 @@ class Assembly:
         if not is_object(function):
             return
         name, arguments = function.get("name"), function.get("arguments")
-        if isinstance(name, str) and name:
+        if isinstance(name, str) and name and len(call.name) < _LONGEST_NAME:
             call.name = self._longer_name(call.name, name)
         if isinstance(arguments, str):
-            call.arguments += arguments
+            call.extend(arguments)
         elif arguments is not None:
-            call.arguments += json.dumps(arguments, ensure_ascii=False)
+            call.extend(json.dumps(arguments, ensure_ascii=False))
 
     def _longer_name(self, name: str, piece: str) -> str:
         """A name with its next piece, unless that is the same name again."""

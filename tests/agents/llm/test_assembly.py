@@ -320,3 +320,25 @@ def test_nothing_that_a_server_sends_breaks_it(chunks: list[Any]) -> None:
         assembly.feed(item)
     reply = assembly.reply()
     assert all(call.id for call in reply.tool_calls)
+
+
+def test_a_server_that_repeats_the_name_with_every_piece_is_not_listened_to_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[int] = []
+
+    def loads(text: str) -> Any:
+        parsed.append(len(text))
+        return original(text)
+
+    original = json.loads
+    monkeypatch.setattr("gaia.llm.assembly.json.loads", loads)
+    braces = "}" * 50_000
+    reply = assembled(delta(piece('{"a": "', "f")), *[delta(piece(braces, "f")) for _ in range(100)])
+    assert called(reply) == [("f", '{"a": "' + braces * 100)]
+    assert sum(parsed) < 32 * 1024 * 1024
+
+
+def test_a_name_that_never_ends_is_cut_short() -> None:
+    [(name, _)] = called(assembled(*[delta(piece(name=f"{number}_")) for number in range(10_000)]))
+    assert len(name) < 2_000
