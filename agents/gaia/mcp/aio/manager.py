@@ -170,7 +170,11 @@ class MCPClientManager:
         specs = await asyncio.to_thread(self._specs)
         if specs:
             open_ = await asyncio.to_thread(self._opened)
-            await _there(open_.lease, partial(open_.servers.connect, specs))
+            try:
+                await _there(open_.lease, partial(open_.servers.connect, specs))
+            except RuntimeError:  # the background loop has ended
+                if self._open is open_:
+                    raise  # and not because somebody has cleaned up meanwhile
 
     async def get_tools(self) -> list[dict[str, Any]]:
         """The tools of all servers, as OpenAI's function calling describes them; always those that there are now.

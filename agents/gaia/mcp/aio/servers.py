@@ -157,9 +157,15 @@ class Servers:
         """Told whenever `tools` changed. Must neither block nor raise."""
         self._tasks: set[ServerTask] = set()
         self._connecting = 0
+        self._is_closed = False
 
     async def connect(self, specs: Sequence[ServerSpec]) -> None:
-        """Connect those that are not connected, side by side, and wait for them, but not for long."""
+        """Connect those that are not connected, side by side, and wait for them, but not for long.
+
+        Nothing is done once they were closed, by somebody who was quicker: nobody would end them any more.
+        """
+        if self._is_closed:
+            return
         wanted = [self._wanted(spec) for spec in specs]
         self._connecting += 1  # meanwhile no names are given: whoever answers first should not have the better ones
         try:
@@ -175,6 +181,7 @@ class Servers:
 
     async def close(self) -> None:
         """Stop all servers, and wait until they are gone. Bounded by what is given to their processes."""
+        self._is_closed = True
         for server in self.all.values():
             server.stop.set()
         self.all = {}

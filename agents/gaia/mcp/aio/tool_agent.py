@@ -77,6 +77,7 @@ class ToolAgent(Agent):
         self._mcp_lock = threading.Lock()
         self._mcp_registered: dict[str, tuple[ServerTool, ToolEntry]] = {}
         self._mcp_is_initialised = False
+        self._mcp_cleanups = 0
         self.mcp_manager = None
         if mcp_config_path is not None or mcp_config is not None:
             self.mcp_manager = MCPClientManager(mcp_config_path or "mcp.json", mcp_config, limits=mcp_limits)
@@ -101,8 +102,9 @@ class ToolAgent(Agent):
         """
         if self.mcp_manager is None or self._mcp_is_initialised:
             return
+        cleanups = self._mcp_cleanups
         await self.mcp_manager.connect_to_servers()
-        self._mcp_is_initialised = True
+        self._mcp_is_initialised = cleanups == self._mcp_cleanups  # else the next turn connects to them
         self.refresh_mcp_tools()
 
     async def cleanup(self) -> None:
@@ -113,6 +115,7 @@ class ToolAgent(Agent):
         if self.mcp_manager is None:
             return
         self._mcp_is_initialised = False
+        self._mcp_cleanups += 1
         await self.mcp_manager.cleanup()
         self.refresh_mcp_tools()
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import anyio
 import pytest
 
 from gaia.mcp.aio import ManagerLimits, MCPClientManager
+from gaia_bridge.background import BACKGROUND
 from gaia_bridge.settings import UpstreamLimits
 from tests.client_helpers import EchoAgent, background_threads, eventually
 from tests.gates import Gate
@@ -433,6 +435,24 @@ async def test_who_waits_for_a_slow_server_is_not_hit_by_a_cleanup(servers: Gate
     await manager.cleanup()
     await connecting
     assert state(manager) == [0, 0, 0, 0]
+
+
+@pytest.mark.requirement("S2-14")
+@pytest.mark.parametrize("others", [True, False])
+async def test_a_cleanup_that_overtakes_a_connect_leaves_nothing(servers: Gate, others: bool) -> None:
+    loop = asyncio.get_running_loop()
+
+    class Overtaken(MCPClientManager):
+        def _opened(self) -> Any:
+            opened = super()._opened()
+            asyncio.run_coroutine_threadsafe(self.cleanup(), loop).result()
+            return opened
+
+    manager = Overtaken(config={"mcpServers": {"a": servers.server("a")}}, limits=CALM)
+    with BACKGROUND.acquire() if others else nullcontext():
+        await manager.connect_to_servers()
+        assert state(manager) == [0, 0, 0, 0]
+        assert servers.count("a", "born") == 0
 
 
 @pytest.mark.requirement("S2-14")

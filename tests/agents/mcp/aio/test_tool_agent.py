@@ -183,6 +183,20 @@ async def test_cleaning_up_takes_the_tools_away_and_the_next_turn_brings_them_ba
         await agent.cleanup()
 
 
+async def test_cleaning_up_while_servers_are_being_connected_leaves_the_next_turn_to_do_it(servers: Gate) -> None:
+    model = FakeModel(say("hello"))
+    async with using(made(model, a=servers.server("a", hold=True))) as agent:
+        initialising = asyncio.create_task(agent.init_mcp_servers())
+        await servers.told("a", "born")
+        await agent.cleanup()
+        await initialising
+        chatting = asyncio.create_task(agent.chat("hi"))
+        await servers.told("a", "born", 2)
+        servers.release("a")
+        assert await chatting == "hello"
+        assert model.asked[0].tool_names == TOOLS
+
+
 async def test_many_tools_are_searched_for(servers: Gate) -> None:
     model = FakeModel(call("tool_search_regex", pattern="^t1$"), call("t1"), say("done"))
     async with using(made(model, a=servers.server("a", *(f"t{number}" for number in range(20))))) as agent:
