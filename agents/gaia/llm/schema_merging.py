@@ -5,13 +5,14 @@ The result accepts whatever the originals accept, and may accept more: most pair
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 
-__all__ = ["alternatives", "conjunction", "modernised"]
+__all__ = ["alternatives", "conjunction", "identity", "modernised"]
 
 _LARGER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _SMALLER: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
@@ -84,7 +85,7 @@ def alternatives(schema: JSON, flattened: Callable[[JSON], JSON]) -> JSON:
 
     Args:
         schema: Of an object.
-        flattened: Gives a branch without reference and `allOf`.
+        flattened: Gives a branch without reference and `allOf`, and without alternatives of its own.
     """
     flat = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
     for key in ("anyOf", "oneOf"):
@@ -97,18 +98,19 @@ def alternatives(schema: JSON, flattened: Callable[[JSON], JSON]) -> JSON:
 
 
 def _add_branches(flat: JSON, branches: list[JSON]) -> None:
-    found: dict[str, list[Any]] = {}
+    found: dict[str, dict[Hashable, Any]] = {}
     for branch in branches:
         properties = branch.get("properties")
         for name, part in properties.items() if is_object(properties) else ():
-            known = found.setdefault(name, [])
-            if part not in known:
-                known.append(part)
+            found.setdefault(name, {}).setdefault(identity(part), part)
     own: JSON = flat["properties"] if is_object(flat.get("properties")) else {}
-    offered = {name: parts[0] if len(parts) == 1 else {"anyOf": parts} for name, parts in found.items()}
+    listed = {name: [*parts.values()] for name, parts in found.items()}
+    offered = {name: parts[0] if len(parts) == 1 else {"anyOf": parts} for name, parts in listed.items()}
     flat["properties"] = {**offered, **own}
     if flat.get("additionalProperties") is False and offered.keys() - own.keys():
         del flat["additionalProperties"]
+    if any(branch.get("additionalProperties", False) is not False for branch in branches):
+        flat.setdefault("additionalProperties", True)
     lists = [_texts(branch.get("required")) for branch in branches]
     shared = [name for name in lists[0] if all(name in names for names in lists)]
     if required := [*_texts(flat.get("required")), *shared]:
@@ -126,7 +128,8 @@ def _combined(key: str, one: Any, other: Any) -> Any:
     if key == "type":
         return _shared_types(one, other)
     if key == "enum" and is_array(one) and is_array(other):
-        return [value for value in one if any(_same(value, allowed) for allowed in other)] or one
+        allowed = set(map(identity, other))
+        return [value for value in one if identity(value) in allowed] or one
     if key == "allOf" and is_array(one) and is_array(other):
         return [*one, *other]
     if key == "items":
@@ -145,7 +148,10 @@ def _all_of(one: Any, other: Any) -> Any:
         return one
     if one is True or one == {}:
         return other
-    return False if one is False or other is False else {"allOf": [one, other]}
+    if one is False or other is False:
+        return False
+    parts: list[Any] = one["allOf"] if is_object(one) and one.keys() == {"allOf"} and is_array(one["allOf"]) else [one]
+    return {"allOf": [*parts, other]}  # side by side, however many there are
 
 
 def _shared_types(one: Any, other: Any) -> Any:
@@ -168,9 +174,9 @@ def _nullable(schema: JSON) -> JSON:
     return schema
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal; Python holds `True` and `1` for that, too."""
-    return one == other and isinstance(one, bool) is isinstance(other, bool)
+def identity(value: Any) -> Hashable:
+    """The same for equal JSON values; Python holds `True` and `1` for equal, too."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else (isinstance(value, bool), value)
 
 
 def _is_number(value: Any) -> bool:

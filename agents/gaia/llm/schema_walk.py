@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import Any, Final
 from urllib.parse import unquote
 
-from gaia.llm.schema_merging import alternatives, conjunction, modernised
+from gaia.llm.schema_merging import alternatives, conjunction, identity, modernised
 from gaia_bridge.jsontypes import JSON, is_array, is_object, is_too_deep
 
 __all__ = ["MAX_LEVELS", "MAX_SCHEMAS", "Rule", "Walk", "type_names"]
@@ -72,7 +72,7 @@ class Walk:
 
     def result(self) -> JSON:
         """The converted schema: of an object, without alternatives at its top, with `properties`."""
-        root = alternatives(self._gathered(self._document, ())[0], lambda branch: self._gathered(branch, ())[0])
+        root = self._flattened(self._document, ())
         root["type"] = "object"
         if not is_object(root.get("properties")):
             root["properties"] = {}
@@ -102,13 +102,19 @@ class Walk:
         schema, trail = self._gathered(schema, trail)
         return self._with_parts(self._rule(self._plain(schema)), level, trail)
 
+    def _flattened(self, schema: JSON, trail: Trail) -> JSON:
+        """An object schema without reference, `allOf` and alternatives, at its top."""
+        gathered, inside = self._gathered(schema, trail)
+        return alternatives(gathered, lambda branch: self._flattened(branch, inside))
+
     def _gathered(self, schema: JSON, trail: Trail) -> tuple[JSON, Trail]:
         """A schema without reference and `allOf`: what they come to; and the trail of what is inside of it."""
         schema = modernised(schema)
         reference = schema.pop("$ref", None)
         parts = schema.pop("allOf", None)
         told = {key: schema[key] for key in _TOLD if key in schema}
-        target = self._target(reference) if isinstance(reference, str) and reference not in trail else None
+        is_followed = isinstance(reference, str) and reference not in trail and len(trail) < MAX_LEVELS
+        target = self._target(reference) if is_followed else None
         if target is not None:
             parts = [{"$ref": reference}, *(parts if is_array(parts) else ())]
         inside = trail
@@ -237,7 +243,7 @@ def _without_tuple(schema: JSON) -> JSON:
         plain.setdefault("maxItems", len(parts))
     elif not (isinstance(longest, int) and longest <= len(parts)):
         parts = [*parts, rest]
-    distinct = [part for index, part in enumerate(parts) if part not in parts[:index]]
+    distinct = [*{identity(part): part for part in parts}.values()]
     anything = not distinct or any(part is True or part == {} for part in distinct)
     plain["items"] = {} if anything else distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
     return plain

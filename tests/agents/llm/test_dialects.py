@@ -327,6 +327,40 @@ def test_a_schema_of_any_depth_is_cut(provider: str, levels: int) -> None:
     assert violations(provider, found) == []
 
 
+@pytest.mark.requirement("S-30")
+@each_provider
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"properties": {"a": {"type": "string", "minLength": length}}} for length in range(3_000)]},
+        {"properties": {"a": {"allOf": [{"enum": [*range(40_000)]}, {"enum": [*range(40_000, 80_000)]}]}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/0", "minLength": 1}},
+            "$defs": {str(at): {"$ref": f"#/$defs/{at + 1}", "minLength": at} for at in range(3_000)},
+        },
+    ],
+    ids=["many parts", "long lists", "long chain"],
+)
+def test_a_schema_of_which_there_is_much_of_anything_is_converted(provider: str, schema: dict[str, Any]) -> None:
+    assert list(converted(schema, provider)["properties"]) == ["a"]
+
+
+@each_provider
+def test_alternatives_of_alternatives_are_told_by_their_properties(provider: str) -> None:
+    def branch(name: str) -> dict[str, Any]:
+        return {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+
+    union = {"oneOf": [branch("a"), {"anyOf": [branch("b"), {"$ref": "#/$defs/union"}]}]}
+    told = converted({"anyOf": [{"$ref": "#/$defs/union"}, branch("c")], "$defs": {"union": union}}, provider)
+    assert sorted(told["properties"]) == ["a", "b", "c"]
+    assert "required" not in told
+    assert "additionalProperties" not in told
+
+
+def test_what_an_open_alternative_accepts_is_not_closed() -> None:
+    assert converted({"anyOf": [{"additionalProperties": True}]}, "openai")["additionalProperties"] is True
+
+
 @pytest.mark.parametrize(
     ("part", "expected"),
     [
