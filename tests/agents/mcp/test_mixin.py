@@ -20,6 +20,7 @@ from gaia.agents.base.tools import (
 from gaia.mcp import MCPClient, MCPClientManager, MCPClientMixin
 from gaia.mcp.client import mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer
+from tests.chat_helpers import FakeModel, calls, say
 from tests.client_helpers import PATIENCE, CountingAgent, EchoAgent, FakeTransport, all_tools, eventually
 
 READ = {"name": "read_file", "description": "Read it", "inputSchema": {"type": "object"}}
@@ -135,6 +136,22 @@ def test_an_entry_is_the_gaia_format_and_the_function() -> None:
     assert callable(entry.pop("function"))
     assert (entry.pop("inputSchema"), entry.pop("_owner")) == (READ["inputSchema"], agent.tool_registry.owner)
     assert entry == client.list_tools()[0].to_gaia_format("fs")
+
+
+@pytest.mark.requirement("S-27")
+def test_a_tool_that_says_that_it_destroys_is_not_run_unasked(transports: dict[str, FakeTransport]) -> None:
+    transports["server"] = FakeTransport(READ | {"annotations": {"destructiveHint": True}}, WRITE | {"annotations": 3})
+
+    class Thinking(Agent, MCPClientMixin):
+        """It has nobody who could be asked."""
+
+    model = FakeModel(calls(("mcp_s_read_file", {})), say("as you like"))
+    agent = Thinking(silent_mode=True, auto_load_config=False, model=model)
+    assert agent.connect_mcp_server("s", {"command": "server"})
+    assert agent.run("Read it!") == "as you like"
+    assert "did not confirm" in str(model.asked[1].results())
+    assert "tools/call" not in [method for method, _ in transports["server"].requests]
+    agent.close()
 
 
 @pytest.mark.requirement("S0-14", "S0-16")

@@ -17,6 +17,7 @@ from gaia.mcp.aio.manager import MCPClientManager
 from gaia.mcp.aio.results import failure
 from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
 from gaia_bridge.background import BACKGROUND
+from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import NamingPolicy, SourceKind
 from gaia_bridge.names import SourceName, assign_names
 
@@ -176,11 +177,12 @@ class ToolAgent(Agent):
         except MCPToolError as problem:
             logger.warning("MCP server '%s': %s; it is left out", tool.server.name, problem)
             return None
+        annotations = described.definition.get("annotations")
         return {
             **described.to_gaia_format(tool.server.name),
             "name": key,
             "inputSchema": described.input_schema,
-            "annotations": dict(tool.definition.get("annotations") or {}),
+            "annotations": annotations if is_object(annotations) else {},
             "function": _calling(weakref.ref(self.mcp_manager), name),
         }
 
