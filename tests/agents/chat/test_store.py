@@ -108,15 +108,6 @@ def test_sessions_are_listed_from_the_oldest_on_without_their_messages(store: Se
     assert store.count() == 2
 
 
-def test_stale_sessions_are_deleted_and_named_those_at_the_limit_stay(store: SessionStore) -> None:
-    for hours, name in enumerate(("b", "a", "c")):
-        store.save(session(name, at=NOON + timedelta(hours=hours)))
-    assert store.delete_stale(NOON + timedelta(hours=2)) == ("b", "a")
-    assert [summary.session_id for summary in store.list()] == ["c"]
-    with pytest.raises(ValueError, match="time zone"):
-        store.delete_stale(NOON.replace(tzinfo=None))
-
-
 def test_only_what_is_new_of_a_long_history_is_written(store: SessionStore, path: Path) -> None:
     store.save(session("one", "a", "b"))
     with closing(sqlite3.connect(path)) as connection, connection:

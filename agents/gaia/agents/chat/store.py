@@ -257,28 +257,6 @@ class SessionStore:
         with self._transaction("BEGIN IMMEDIATE") as connection:
             return connection.execute("DELETE FROM sessions WHERE id = ?", (_valid_id(session_id),)).rowcount > 0
 
-    def delete_stale(self, before: datetime) -> tuple[str, ...]:
-        """Forget all sessions in which nothing has happened for long.
-
-        Args:
-            before: Those whose last activity was earlier are forgotten.
-
-        Returns:
-            Their ids, the longest idle first.
-
-        Raises:
-            ValueError: The time has no zone.
-            ConfigError: The file is damaged.
-            SessionStoreError: It cannot be written now.
-        """
-        limit = (_microseconds(before),)
-        with self._transaction("BEGIN IMMEDIATE") as connection:
-            found = connection.execute(
-                "SELECT id FROM sessions WHERE last_activity < ? ORDER BY last_activity, number", limit
-            ).fetchall()
-            connection.execute("DELETE FROM sessions WHERE last_activity < ?", limit)
-            return tuple(session_id for (session_id,) in found)
-
     def count(self) -> int:
         """How many sessions there are. Raises as `load`."""
         with self._transaction("BEGIN") as connection:
