@@ -12,7 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from gaia.agents.base import Tool, tool
-from gaia.agents.base.tools import ToolEntry
+from gaia.agents.base.console import AgentConsole
+from gaia.agents.base.tools import ToolEntry, ToolRegistry, get_tool_display_name
 from gaia.agents.chat.executing import ToolCallError, needs_confirmation, parsed_arguments
 from gaia.agents.chat.limits import ChatLimits
 from gaia_bridge.chats import ToolCall
@@ -406,6 +407,37 @@ def test_something_that_is_no_tool_is_refused_when_the_agent_is_made() -> None:
 )
 def test_a_person_is_asked_where_a_tool_says_that_it_destroys(hints: Any, needed: bool) -> None:
     assert needs_confirmation({"annotations": hints}) is needed
+
+
+def test_a_person_is_asked_about_the_tool_of_this_agent_and_no_other() -> None:
+    def entry(server: str) -> ToolEntry:
+        facts: ToolEntry = {"_mcp_server": server, "_mcp_tool_name": "delete", "annotations": {"destructiveHint": True}}
+        return {"name": "delete", "description": "", "parameters": {}, "function": dict, **facts}
+
+    shown: list[str] = []
+
+    class Watching(AgentConsole):
+        def confirm_tool_execution(self, tool_name: str, arguments: Any, timeout: float = 0) -> bool:
+            shown.append(get_tool_display_name(tool_name))
+            return True
+
+        def _print(self, text: str, style: str) -> None:
+            shown.append(text)
+
+    agent, _ = made(call("delete"), say("ok"))
+    agent.console = Watching()
+    agent.tool_registry.register(entry("production"))
+    other = ToolRegistry("other")
+    other.register(entry("scratch"))
+    assert get_tool_display_name("delete") == "delete (scratch)"
+    assert agent.run("go") == "ok"
+    assert [line for line in shown if "delete" in line] == [
+        "delete (production)",
+        "  Tool: delete (production)",
+        "  Done: delete (production)",
+    ]
+    other.unregister("delete")
+    agent.close()
 
 
 def test_what_is_told_is_json() -> None:

@@ -44,6 +44,7 @@ __all__ = [
     "given_entry",
     "matching_tools",
     "parameters_of",
+    "show_tools_of",
     "tool",
     "tool_entry",
     "tool_summary",
@@ -120,6 +121,14 @@ class ToolRegistry(Mapping[str, ToolEntry]):
 
 
 _filling: ContextVar[ToolRegistry | None] = ContextVar("gaia_tool_registry", default=None)
+
+_shown: ContextVar[Mapping[str, ToolEntry] | None] = ContextVar("gaia_shown_tools", default=None)
+"""The tools whose names are shown; `_TOOL_REGISTRY` where nobody said. Two agents may have one name for two tools."""
+
+
+def show_tools_of(tools: Mapping[str, ToolEntry]) -> None:
+    """In this context, `get_tool_display_name` and `get_tool_display_label` are about these tools."""
+    _shown.set(tools)
 
 
 @overload
@@ -201,12 +210,13 @@ def get_tool_display_name(tool_name: str) -> str:
     """What to show a user instead of a registry key (document 003, "Tool Display Name Resolution").
 
     Args:
-        tool_name: A key of `_TOOL_REGISTRY`, such as `mcp_acer_launch_experience_zone`.
+        tool_name: A key of `_TOOL_REGISTRY`, or of the tools of the agent that is at work, such as
+            `mcp_acer_launch_experience_zone`.
 
     Returns:
         `launch_experience_zone (acer)` for a tool of an MCP server; any other name, known or not, unchanged.
     """
-    entry = _TOOL_REGISTRY.get(tool_name)
+    entry = _shown_entry(tool_name)
     if entry and "_mcp_tool_name" in entry:
         return f"{entry['_mcp_tool_name']} ({entry['_mcp_server']})"
     return tool_name
@@ -214,7 +224,7 @@ def get_tool_display_name(tool_name: str) -> str:
 
 def get_tool_display_label(tool_name: str) -> str | None:
     """What the console says while a tool runs, if the tool was registered with `display_label`."""
-    return _TOOL_REGISTRY.get(tool_name, {}).get("display_label")
+    return (_shown_entry(tool_name) or {}).get("display_label")
 
 
 def matching_tools(tools: Mapping[str, ToolEntry], tool_name: str) -> list[str]:
@@ -304,6 +314,11 @@ def _arguments(entry: ToolEntry) -> str:
         f"{name}{'' if facts.get('required') else '?'}: {facts.get('type', 'string')}"
         for name, facts in parameters_of(entry).items()
     )
+
+
+def _shown_entry(tool_name: str) -> ToolEntry | None:
+    tools = _shown.get()
+    return (_TOOL_REGISTRY if tools is None else tools).get(tool_name)
 
 
 def _loosely(name: str) -> str:

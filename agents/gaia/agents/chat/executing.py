@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 from pydantic import ValidationError
 
-from gaia.agents.base.tools import ToolEntry
+from gaia.agents.base.tools import ToolEntry, show_tools_of
 from gaia.agents.chat.confirming import client_can_be_asked
 from gaia.agents.chat.limits import ChatLimits
 from gaia.agents.chat.messages import decoded, tool_message
@@ -91,6 +91,7 @@ class ToolExecutor:
     async def _answer(
         self, index: int, call: ToolCall, toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
     ) -> str:
+        show_tools_of(toolbox.entries)  # in the task of this call
         try:
             if index >= self.limits.calls:
                 raise ToolCallError(f"not run: at most {self.limits.calls} tools can be called at once")
@@ -118,6 +119,7 @@ class ToolExecutor:
         confirm = self.confirm
         if confirm is not None and needs_confirmation(entry):
             context = self.context()
+            context.run(show_tools_of, {key: entry})
             is_client = context.run(client_can_be_asked)
             if not await self.narrator.confirm(partial(confirm, key, dict(arguments)), context, is_client=is_client):
                 raise ToolCallError(
