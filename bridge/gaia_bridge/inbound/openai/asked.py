@@ -87,7 +87,7 @@ def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits
 
 def _decoded(body: bytes) -> JSON:
     try:
-        fields = from_json(body)
+        fields = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise ChatError(400, f"The body is not readable as JSON in UTF-8: {error}.", "invalid_json") from None
     if not is_object(fields):

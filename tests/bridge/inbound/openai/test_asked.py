@@ -105,6 +105,8 @@ def test_a_field_with_another_value_than_it_can_have_is_named(fields: JSON, para
         (b"[]", "not a JSON object"),
         (b'"text"', "not a JSON object"),
         (b'{"a":' * 201 + b"1" + b"}" * 201, "not readable as JSON"),
+        (b'{"logit_bias": {"1": NaN}}', "not readable as JSON"),
+        (b'{"tools": [-Infinity]}', "not readable as JSON"),
     ],
 )
 def test_a_body_that_is_no_object_says_what_was_expected(body: bytes, problem: str) -> None:
