@@ -101,10 +101,10 @@ def as_chat_error(error: BaseException, model: str) -> ChatError:
         case BusyError():
             return ChatError(429, str(error), "agent_busy", headers={"retry-after": "1"})
         case SessionLimitError():
-            return ChatError(429, str(error), "session_limit_reached", headers=NEVER_AGAIN)
+            return ChatError(429, str(error), "session_limit_reached")
         case RequestCancelledError() | asyncio.CancelledError():
             message = f"The answer of model '{model}' was cancelled before it was complete. Ask again."
-            return ChatError(503, message, "cancelled", headers=NEVER_AGAIN)
+            return ChatError(503, message, "cancelled")
         case _:
             reference = secrets.token_hex(4)
             logger.error("model %s: the agent failed, reference %s", model, reference, exc_info=error)
@@ -128,4 +128,4 @@ def _of_model(error: ModelError) -> ChatError:
             status, code = 502, "agent_model_credentials"
         case _:
             status, code = 502, "agent_model_failed"
-    return ChatError(status, text, code, headers=NEVER_AGAIN)
+    return ChatError(status, text, code)

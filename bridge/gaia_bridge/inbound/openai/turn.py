@@ -189,7 +189,9 @@ class Turn:
 
     def _reply(self, outcome: Outcome) -> Reply:
         if outcome.error is not None:
-            raise as_chat_error(outcome.error, self._model)
+            error = as_chat_error(outcome.error, self._model)
+            error.headers |= NEVER_AGAIN  # whatever it was: tools may have run before it
+            raise error
         answer = outcome.value
         if not isinstance(answer, Reply):
             answer = Reply("".join(self._said) if answer is None else answer)

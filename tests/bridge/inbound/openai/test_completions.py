@@ -283,9 +283,19 @@ async def test_a_turn_that_fails_is_the_right_exception(
     if isinstance(error, ModelError):
         assert str(error) in raised.value.message
     headers = raised.value.response.headers
-    assert (headers.get("x-should-retry") == "false") == (status >= 500 or code == "session_limit_reached")
+    assert headers["x-should-retry"] == "false"
     if isinstance(error, ModelBusyError):
         assert headers["retry-after"] == ("3" if error.retry_after else "1")
+
+
+async def test_no_client_repeats_a_turn_that_may_have_run_tools() -> None:
+    agent = ChatAgent(failing(ModelBusyError("Not so fast.", "", 0.0)))
+    async with chatting(agent) as server, server.openai as client:
+        with pytest.raises(openai.RateLimitError):
+            await client.with_options(max_retries=3).chat.completions.create(
+                model="gaia-test", messages=[{"role": "user", "content": "?"}]
+            )
+    assert len(agent.requests) == 1
 
 
 async def test_the_details_of_a_failure_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
