@@ -103,6 +103,11 @@ class Refusal(Exception):
         return self.status in (429, 503) and not _QUOTA.search(self.words)
 
     @property
+    def is_final(self) -> bool:
+        """Whether the server says that the same request must not be sent again, as one does that ran tools for it."""
+        return self.headers.get("x-should-retry", "").strip() == "false"
+
+    @property
     def retry_after(self) -> float | None:
         """Seconds after which the server wants to be asked again (RFC 9110, section 10.2.3)."""
         text = self.headers.get("retry-after", "").strip()

@@ -25,6 +25,8 @@ class Tries:
     async def pause(self, refusal: Refusal) -> bool:
         """Wait as long as the server wants; returns whether to ask again."""
         limits = self._limits
+        if refusal.is_final:
+            return False
         if refusal.is_loading and self._loading < limits.load_wait:
             self._loading += limits.load_pause
             await anyio.sleep(limits.load_pause)

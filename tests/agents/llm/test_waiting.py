@@ -98,3 +98,8 @@ async def test_other_refusals_are_final() -> None:
     tries = Tries(LIMITS)
     assert not any([await tries.pause(Refusal(status, "")) for status in (400, 401, 404, 500, 0)])
     assert not await tries.pause(Refusal(429, '{"error": {"message": "no", "code": "insufficient_quota"}}'))
+
+
+async def test_a_server_that_wants_no_second_try_gets_none() -> None:
+    final = {"retry-after": "1", "x-should-retry": "false"}
+    assert not any([await Tries(LIMITS).pause(Refusal(status, "Loading model", final)) for status in (429, 503)])
