@@ -104,11 +104,15 @@ def _borrowing(at: str, fields: JSON) -> Borrowing:
 
 
 def _allowed(at: str, value: Any) -> frozenset[str] | None:
-    """OpenAI's tool takes a list of names, or an object with that list."""
+    """OpenAI's tool takes a list of names, or an object with that list; what else the object says is a limit, too."""
     if value is None:
         return None
     expected = "a list of names"
-    names = value.get("tool_names") if is_object(value) else value
+    if is_object(value):
+        for name in value.keys() - {"tool_names"}:
+            if value[name] is not None:
+                raise invalid(f"{at}.{name}", value[name], "nothing: write the names of the tools as tool_names")
+        value = value.get("tool_names")
     return frozenset(
-        string_at(f"{at}[{number}]", item) for number, item in enumerate(array_at(at, names, _MAX_NAMES, expected))
+        string_at(f"{at}[{number}]", item) for number, item in enumerate(array_at(at, value, _MAX_NAMES, expected))
     )

@@ -250,7 +250,7 @@ def test_tools_are_the_clients_own_or_those_of_the_bridge() -> None:
         ({"type": "function", "function": {"name": "x", "parameters": []}}, "tools[0].function.parameters"),
         ({"type": "mcp"}, "tools[0].server_label"),
         ({"type": "mcp", "server_label": "x", "allowed_tools": "read"}, "tools[0].allowed_tools"),
-        ({"type": "mcp", "server_label": "x", "allowed_tools": {"read_only": True}}, "tools[0].allowed_tools"),
+        ({"type": "mcp", "server_label": "x", "allowed_tools": {}}, "tools[0].allowed_tools"),
         ({"type": "mcp", "server_label": "x", "allowed_tools": [1]}, "tools[0].allowed_tools[0]"),
         ({"type": "mcp", "server_label": "x", "require_approval": "always"}, "tools[0].require_approval"),
         ({"type": "mcp", "server_label": "x", "connector_id": "y"}, "tools[0].connector_id"),
@@ -260,6 +260,13 @@ def test_tools_are_the_clients_own_or_those_of_the_bridge() -> None:
 )
 def test_a_bad_tool_is_named_by_its_place(tool: Any, param: str) -> None:
     assert refusal(tools=[tool]).param == param
+
+
+@pytest.mark.parametrize("names", [{}, {"tool_names": ["write"]}])
+def test_a_limit_on_tools_that_is_not_understood_is_refused_and_not_passed_over(names: JSON) -> None:
+    error = refusal(tools=[{"type": "mcp", "server_label": "x", "allowed_tools": {**names, "read_only": True}}])
+    assert (error.param, error.code) == ("tools[0].allowed_tools.read_only", "invalid_value")
+    assert "tool_names" in error.message
 
 
 @pytest.mark.requirement("S-22")
