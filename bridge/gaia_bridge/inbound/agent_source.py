@@ -69,6 +69,7 @@ class AgentSource:
         self._limits = limits
         self._runner = AgentRunner(name, limits.threads, limits.queue)
         self._reader = self._runner.beside(threads=2, queue=0)
+        self._chats = self._runner.beside(limits.threads, limits.queue)
         self._definitions = Definitions(Offer(ServerInfo(name, "")))
         self._read_at = 0.0
         self._reading = anyio.Lock()
@@ -76,9 +77,9 @@ class AgentSource:
         self._performer = Performer(self._runner, limits)
 
     @property
-    def runner(self) -> AgentRunner:
-        """The agent's threads and its event loop, for whoever else runs its code."""
-        return self._runner
+    def chats(self) -> AgentRunner:
+        """What its chats run in: threads beside those of its tools, which need not wait for them, and the same loop."""
+        return self._chats
 
     async def ask(self, method: str) -> Any:
         """What one more method of the agent returns, as JSON; `None` if it has no such method. Bounded.
@@ -123,8 +124,8 @@ class AgentSource:
             self._performer.close()
             with anyio.CancelScope(shield=True):
                 await self._tell_agent("on_mcp_unpublished", publisher)
-                self._reader.close()
-                self._runner.close()
+                for runner in (self._reader, self._chats, self._runner):
+                    runner.close()
                 await self._runner.wait_closed(self._limits.farewell)
 
     async def refresh(self) -> None:

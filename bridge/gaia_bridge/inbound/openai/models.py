@@ -77,7 +77,7 @@ class Model:
             methods = " nor ".join(f"{name}()" for name in ANSWER_METHODS)
             message = f"The agent of model '{self.id}' cannot answer: it has neither {methods}. Add one of them to it."
             raise ChatError(501, message, "agent_cannot_answer", headers=NEVER_AGAIN)
-        turn.begin(agent, self.source.runner, request)
+        turn.begin(agent, self.source.chats, request)
 
     def leave(self) -> None:
         """End its turns: the agent is no longer published."""

@@ -14,6 +14,7 @@ import anyio
 import openai
 import pytest
 from anyio.abc import SocketStream
+from mcp import Client
 
 from gaia_bridge.chats import ChatRequest, Reply, ToolCall, Usage
 from gaia_bridge.errors import (
@@ -411,6 +412,39 @@ async def test_turns_of_one_agent_do_not_hold_up_each_other() -> None:
     assert answers == {number: f"{number}" for number in range(count)}
 
 
+class BlockingAgent(QueryAgent):
+    """Answers when it is released, and has a tool."""
+
+    def __init__(self) -> None:
+        super().__init__(self._answer)
+        self.asked, self.release = threading.Event(), threading.Event()
+
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        return [{"name": "hello", "description": "", "inputSchema": {"type": "object"}}]
+
+    def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> str:
+        return "hi"
+
+    def _answer(self, text: str) -> str:
+        self.asked.set()
+        self.release.wait(PATIENCE)
+        return "done"
+
+
+@pytest.mark.requirement("F-107")
+async def test_tools_of_an_agent_do_not_wait_for_its_chats() -> None:
+    agent = BlockingAgent()
+    async with chatting(agent, settings=Settings(agent=AgentLimits(threads=1))) as server:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(server.complete, model="gaia-query"))
+            await wait_in_thread(agent.asked.wait)
+            async with Client(f"{server.client.base_url}/mcp") as client:
+                with anyio.fail_after(PATIENCE / 2):
+                    result = await client.call_tool("hello", {})
+            assert (result.is_error, agent.release.is_set()) == (False, False)
+            agent.release.set()
+
+
 # Going away
 
 
@@ -559,6 +593,6 @@ async def test_one_that_fails_or_hangs_has_its_answer_too() -> None:
         release.set()
         [source] = server.bridge.sources
         assert isinstance(source, AgentSource)
-        runner = source.runner
+        runner = source.chats
         await wait_in_thread(comes_true(lambda: runner._pending == 0))  # pyright: ignore[reportPrivateUsage]
         assert await server.text(model="gaia-query") == "late"
