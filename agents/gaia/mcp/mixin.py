@@ -130,8 +130,10 @@ class MCPClientMixin:
             return False
         try:
             client = self._mcp_manager.add_server(name, config)
-        except (RuntimeError, ValueError) as error:
-            logger.warning("%s", error)
+        except RuntimeError:
+            return False  # the client has logged why
+        except ValueError as error:
+            logger.warning("MCP server '%s' is not added: %s", name, error)
             return False
         self._register_client(client)
         self._rebuild_prompt()

@@ -1,9 +1,9 @@
 """A transport of one's own: MCP over HTTP with nothing but the standard library.
 
     gaia-bridge serve &
-    python docs/examples/client/custom_transport.py http://127.0.0.1:8765/mcp
+    python docs/examples/client/custom_transport.py
 
-It needs a server at that URL, such as a bridge. It is as small as a transport can be; the one that
+It needs a server at the URL in its first argument, or a bridge at its usual place. It is as small as a transport can be; the one that
 `MCPClient.from_config("name", {"url": ...})` has knows streams, logins, questions and every revision of MCP.
 """
 
@@ -63,7 +63,8 @@ class HttpTransport(MCPTransport):
 
 
 if __name__ == "__main__":
-    with MCPClient("remote", HttpTransport(sys.argv[1])) as client:
+    url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8765/mcp"
+    with MCPClient("remote", HttpTransport(url)) as client:
         print(f"Connected to {client.server_info['name']}")
         for tool in client.list_tools():
             print(f"- {tool.name}: {tool.description}")

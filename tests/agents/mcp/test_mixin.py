@@ -164,15 +164,17 @@ def test_a_server_that_cannot_be_connected_is_false_and_no_exception(
     agent = CountingAgent()
     assert agent.connect_mcp_server("bad", {"command": command}) is False
     assert (agent.list_mcp_servers(), own_tools(agent), agent.rebuilt) == ([], [], 0)
-    assert "Failed to connect to MCP server 'bad'" in caplog.text
+    [said] = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith("MCP server 'bad' is not connected: ")
 
 
 @pytest.mark.requirement("S0-14")
-def test_a_name_that_is_taken_is_false_and_no_exception() -> None:
+def test_a_name_that_is_taken_is_false_and_no_exception(caplog: pytest.LogCaptureFixture) -> None:
     agent = CountingAgent()
     assert agent.connect_mcp_server("fs", {"command": "one"})
     assert not agent.connect_mcp_server("fs", {"command": "two"})
     assert agent.rebuilt == 1
+    assert caplog.messages == ["MCP server 'fs' is not added: MCP server 'fs' already exists"]
 
 
 @pytest.mark.requirement("S0-15")

@@ -308,8 +308,8 @@ class MCPClient:
             raise
         self.last_error = problem
         if problem:
-            logger.warning("MCP server '%s' is not connected: %s", self.name, problem)
             self._disconnect_quietly()
+            logger.warning("MCP server '%s' is not connected: %s%s", self.name, problem, self._last_words())
             return False
         self._log("connected to %s", self.server_info or "a server without a name")
         return True
@@ -335,6 +335,10 @@ class MCPClient:
         self.server_info = info if is_object(info) else {}
         self.transport.send_notification("notifications/initialized")
         return ""
+
+    def _last_words(self) -> str:
+        words: Any = self.transport.last_words  # a test's double may have anything here
+        return f"; its error output ended with:\n{words}" if isinstance(words, str) and words else ""
 
     def _forget_tools(self) -> None:
         with self._lock:

@@ -30,6 +30,10 @@ class MCPTransport(ABC):
     last_error: str = ""
     """Why `connect` returned `False`, if the transport says; for logs and error messages."""
 
+    last_words: str = ""
+    """The last lines that a server wrote to its error output before it ended, if the transport knows them. For logs
+    only: they may hold what nobody else should see."""
+
     @abstractmethod
     def connect(self) -> bool:
         """Establish the connection; an open one is kept.

@@ -71,6 +71,10 @@ class ConnectionTransport(MCPTransport):
             BridgeError: What we were given does not say how to reach the server.
         """
 
+    def _words_of(self, session: Session) -> str:
+        """Hook: the last lines that the server wrote to its error output, once the session is over."""
+        return ""
+
     def connect(self) -> bool:
         """Start the server, or reach it. Says in `last_error` why it failed.
 
@@ -81,6 +85,7 @@ class ConnectionTransport(MCPTransport):
             if self.is_connected():
                 return True
             self._close()
+            self.last_words = ""
             try:
                 self._open = self._opened()
             except (BridgeError, TimeoutError) as error:
@@ -176,6 +181,7 @@ class ConnectionTransport(MCPTransport):
         open_.finalizer.detach()
         try:
             open_.lease.run(open_.session.close)
+            self.last_words = self._words_of(open_.session)
         except RuntimeError as error:
             logger.debug("%s: %s", self.name, error)  # the loop has ended, and everything with it
         finally:

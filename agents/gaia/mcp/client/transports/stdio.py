@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.command_lines import split_command
@@ -13,10 +13,14 @@ from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
+    from gaia_bridge.outbound.session import Session
     from gaia_bridge.outbound.transport import Transport
     from gaia_bridge.outbound.transports.stdio import StdioLink
 
 __all__ = ["ChildProcess", "StdioTransport"]
+
+_LAST_LINES: Final = 10
+"""Of the error output of a server that ended: what npm says of a package that it does not know has nine."""
 
 
 class StdioTransport(ConnectionTransport):
@@ -109,6 +113,10 @@ class StdioTransport(ConnectionTransport):
     def _link(self) -> StdioLink | None:
         open_ = self._open
         return None if open_ is None else cast("StdioLink | None", open_.session.last_link)
+
+    def _words_of(self, session: Session) -> str:
+        link = cast("StdioLink | None", session.last_link)
+        return "" if link is None else "\n".join(link.error_lines[-_LAST_LINES:])
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
         from gaia_bridge.outbound.transports.stdio import StdioTransport as Child

@@ -206,6 +206,19 @@ def test_a_server_that_cannot_be_used_is_false_and_leaves_no_process(config: dic
     assert background_threads() == []
 
 
+@pytest.mark.requirement("F-002", "S-36")
+def test_what_a_server_says_before_it_ends_is_logged_and_only_logged(caplog: pytest.LogCaptureFixture) -> None:
+    words = "for number in range(12): print('word', number, os.environ['KEY'], file=sys.stderr)"
+    program = f"import os, sys; sys.stdin.readline()\n{words}\nsys.exit(3)"
+    config = {"command": sys.executable, "args": ["-S", "-c", program], "env": {"KEY": "unspeakable"}}
+    client = MCPClient.from_config("bad", config)
+    assert client.connect() is False
+    assert client.last_error == "bad exited with code 3 before it completed the handshake"
+    last_words = "".join(f"\nword {number} ***" for number in range(2, 12))
+    [said] = caplog.messages
+    assert said == f"MCP server 'bad' is not connected: {client.last_error}; its error output ended with:{last_words}"
+
+
 @pytest.mark.requirement("S0-5")
 def test_a_call_that_is_not_answered_is_a_timeout_and_the_server_stays() -> None:
     with MCPClient.from_config("raw", raw_server(), timeout=0.3) as client:
