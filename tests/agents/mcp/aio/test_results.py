@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gaia.mcp.aio.results import failure, outcome
@@ -52,6 +52,7 @@ def test_a_tool_that_asks_something_has_not_succeeded() -> None:
     assert (asked["success"], "asks for input" in asked["error"]) == (False, True)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["content", "isError", "structuredContent"]), st.recursive(
     st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
 )))  # fmt: skip
