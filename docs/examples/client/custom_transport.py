@@ -3,8 +3,8 @@
     gaia-bridge serve &
     python docs/examples/client/custom_transport.py
 
-It needs a server at the URL in its first argument, or a bridge at its usual place. It is as small as a transport can be; the one that
-`MCPClient.from_config("name", {"url": ...})` has knows streams, logins, questions and every revision of MCP.
+It needs a server at the URL in its first argument, or a bridge at its usual place. It is as small as a transport can
+be; the one that `MCPClient.from_config("name", {"url": ...})` has knows streams, logins, questions and every revision.
 """
 
 from __future__ import annotations
