@@ -30,6 +30,7 @@ __all__ = ["Place", "Wanted", "from_environment", "wanted"]
 
 
 _ADDRESSES: Final = ("GAIA_BASE_URL", "OPENAI_BASE_URL", "LEMONADE_BASE_URL")
+_PLACES: Final = tuple(row.url_variable for row in KNOWN if row.url_variable)
 _PROVIDERS: Final = ("GAIA_PROVIDER", "PROVIDER")
 
 
@@ -96,11 +97,11 @@ def wanted(
         url = source.address("OPENAI_BASE_URL") or source.address("LEMONADE_BASE_URL")
     if url:
         url = complete_url(url)
-        server = server or server_at(url, look_up)
+        server = server or server_at(url, source.place)
         found = [(server, url)]
     else:
         rows = (server,) if server else tuple(row for row in KNOWN if row.is_local)
-        found = [(row, place) for row in rows for place in row.places(look_up)]
+        found = [(row, place) for row in rows for place in row.places(source.place)]
     places = tuple(Place(place, row, key or _own_key(row, source.key)) for row, place in found)
     model = model or look_up("GAIA_MODEL") or in_file("GAIA_MODEL")
     return Wanted(places, model, is_guess=not url and server is None)
@@ -110,6 +111,9 @@ class _Source(NamedTuple):
     """Where settings come from."""
 
     address: Lookup
+    """Which server is meant."""
+    place: Lookup
+    """Where a known server is, if its own variable says so."""
     key: Lookup
     is_address_of_file: bool = False
     """Whether an address in `.env` decides."""
@@ -125,9 +129,9 @@ def _source(look_up: Lookup, in_file: Lookup, *, named: bool) -> _Source:
         return look_up(name) or in_file(name)
 
     if named or any(map(look_up, _ADDRESSES)) or any(map(look_up, _PROVIDERS)):
-        return _Source(look_up, either)
-    is_address = any(map(in_file, _ADDRESSES))
-    return _Source(in_file, in_file if is_address else either, is_address)
+        return _Source(look_up, look_up, either)
+    is_address = any(map(in_file, (*_ADDRESSES, *_PLACES)))
+    return _Source(in_file, either, in_file if is_address else either, is_address)
 
 
 def _own_key(server: KnownServer | None, look_up: Lookup) -> str:

@@ -150,15 +150,33 @@ def test_a_file_names_the_server_where_nobody_else_does() -> None:
     assert settled({}, file, base_url="http://argument/v1")[0] == "http://argument/v1"
 
 
+@pytest.mark.parametrize("provider", ["", "openai"])
+def test_a_file_says_where_a_known_server_is_and_which_key_it_wants(provider: str) -> None:
+    file = {"PROVIDER": provider, "OPENAI_BASE_URL": "http://in-file/v1", "OPENAI_API_KEY": "k"}
+    assert settled({}, file) == ("http://in-file/v1", "k", None)
+
+
+@pytest.mark.parametrize("provider", ["", "ollama"])
+def test_where_ollama_is_may_be_in_the_file_but_the_environment_wins(provider: str) -> None:
+    file = {"PROVIDER": provider, "OLLAMA_HOST": "in-file"}
+    for environment, host in ((dict[str, str](), "in-file"), ({"OLLAMA_HOST": "said"}, "said")):
+        found = wanted(look_up=environment.get, in_file=file.get)
+        assert f"http://{host}:11434/v1" in [place.url for place in found.places]
+
+
+def test_whoever_says_where_ollama_is_does_not_say_that_it_is_meant() -> None:
+    assert settled({"OLLAMA_HOST": "0.0.0.0"}, {"PROVIDER": "openai"})[0].startswith("https://api.openai.com/")
+
+
 def test_a_file_that_names_a_known_provider_may_use_the_users_key_for_it() -> None:
     url, key, _ = settled({"OPENAI_API_KEY": "mine"}, {"PROVIDER": "openai"})
     assert url.startswith("https://api.openai.com/")
     assert key == "mine"
 
 
-@pytest.mark.parametrize("address", ["GAIA_BASE_URL", "OPENAI_BASE_URL", "LEMONADE_BASE_URL"])
-@pytest.mark.parametrize("variable", ["GAIA_API_KEY", "OPENAI_API_KEY", "LEMONADE_API_KEY"])
-@pytest.mark.parametrize("provider", ["", "openai", "lemonade"])
+@pytest.mark.parametrize("address", ["GAIA_BASE_URL", "OPENAI_BASE_URL", "LEMONADE_BASE_URL", "OLLAMA_HOST"])
+@pytest.mark.parametrize("variable", ["GAIA_API_KEY", "OPENAI_API_KEY", "LEMONADE_API_KEY", "OLLAMA_API_KEY"])
+@pytest.mark.parametrize("provider", ["", "openai", "lemonade", "ollama"])
 def test_no_key_of_the_user_is_sent_to_an_address_that_a_file_names(address: str, variable: str, provider: str) -> None:
     file = {address: "https://elsewhere.example/v1", "PROVIDER": provider}
     for place in wanted(look_up={variable: "mine"}.get, in_file=file.get).places:
