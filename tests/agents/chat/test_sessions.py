@@ -429,3 +429,32 @@ def test_fifty_conversations_at_once_do_not_mix() -> None:
             assert [answer.result(PATIENCE * 3) for answer in answers] == [
                 " ".join([str(number)] * (turn + 1)) for number in range(50)
             ]
+
+
+def test_two_processes_with_one_file_lose_no_turn_of_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "sessions.db"
+    one = Sessions(ChatLimits(), 3600, 10, file)
+    other = Sessions(ChatLimits(), 3600, 10, file)
+
+    def turn(sessions: Sessions, text: str) -> list[str]:
+        session = sessions.take("s", create=True)
+        sessions.add(session, session.history, [{"role": "user", "content": text}], {})
+        return [str(message["content"]) for message in session.history]
+
+    assert turn(one, "one 1") == ["one 1"]
+    assert turn(other, "other 1") == ["one 1", "other 1"]
+    assert turn(one, "one 2") == ["one 1", "other 1", "one 2"]
+    at_once = one.take("s", create=True), other.take("s", create=True)
+    assert one.enter(at_once[0]) and other.enter(at_once[1])
+    one.add(at_once[0], at_once[0].history, [{"role": "user", "content": "one 3"}], {})
+    other.add(at_once[1], at_once[1].history, [{"role": "user", "content": "other 2"}], {})
+    expected = ["one 1", "other 1", "one 2", "one 3", "other 2"]
+    assert [message["content"] for message in at_once[1].history] == expected
+    one.leave(at_once[0])
+    assert [message["content"] for message in one.take("s", create=True).history] == expected
+    one.clear("s", keep_system=True)
+    assert other.take("s", create=True).busy == 1
+    other.leave(at_once[1])
+    assert other.take("s", create=True).history == []
+    one.close()
+    other.close()

@@ -51,6 +51,8 @@ class AgentSession:
     """Held while a turn is played, on the background loop."""
     busy: int = field(default=0, repr=False)
     """Turns that are played or wait for their turn: such a session is not stale."""
+    saved_at: datetime | None = field(default=None, repr=False)
+    """The last activity that the file knows of, as we do."""
     size: int = field(default=0, repr=False)
     """Bytes of the history, as JSON."""
 
@@ -134,6 +136,7 @@ class Sessions:
         self._check_name(session_id)
         session = self._present(session_id)
         if session is not None:
+            self._refresh(session)
             return session
         if create:
             return self.create(session_id)
@@ -176,7 +179,7 @@ class Sessions:
             messages: What the turn adds to that.
             loaded_tools: All tools that are loaded now.
         """
-        size = _size(messages)
+        size, known = _size(messages), len(history)
         with self._changing:
             with self._memory:
                 if session.history is not history:
@@ -185,7 +188,7 @@ class Sessions:
                 session.loaded_tools = loaded_tools
                 session.size += size
             if self._sessions.get(session.session_id) is session:
-                self._save(session)
+                self._save(session, known)
 
     def clear(self, session_id: str, *, keep_system: bool) -> None:
         """Begin a session anew; a turn that is being played goes on, and is forgotten.
@@ -294,9 +297,31 @@ class Sessions:
             stored.messages,
             dict.fromkeys(stored.loaded_tools),
             size=_size(stored.messages),
+            saved_at=stored.last_activity,
         )
 
-    def _save(self, session: AgentSession) -> None:
+    def _refresh(self, session: AgentSession) -> None:
+        """Read again what another process has written to the file meanwhile.
+
+        Does not wait for a slow disk: what is not seen now is not lost, since a turn is put behind what the file has.
+        """
+        if self._file is None or not self._changing.acquire(blocking=False):
+            return
+        try:
+            store = self._store()
+            if store is None or store.last_activity(session.session_id) in (None, session.saved_at):
+                return
+            stored = store.load(session.session_id)
+            with self._memory:
+                if stored is None or session.busy:
+                    return  # what a turn adds is put behind what is there by then
+                session.history, session.loaded_tools = stored.messages, dict.fromkeys(stored.loaded_tools)
+                session.system_message, session.metadata = stored.system_message, stored.metadata
+                session.size, session.saved_at = _size(stored.messages), stored.last_activity
+        finally:
+            self._changing.release()
+
+    def _save(self, session: AgentSession, known: int | None = None) -> None:
         if (store := self._store()) is None:
             return
         with self._memory:
@@ -309,7 +334,12 @@ class Sessions:
                 dict(session.metadata),
                 session.system_message,
             )
-        store.save(state)
+        merged = store.save(state, known)
+        with self._memory:
+            session.saved_at = state.last_activity
+            if merged is not None:
+                session.history[:] = merged
+                session.size = _size(merged)
 
     def _admit(self, session: AgentSession) -> None:
         with self._memory:

@@ -209,11 +209,16 @@ class SessionStore:
                 json.loads(system_message),
             )
 
-    def save(self, session: StoredSession) -> None:
+    def save(self, session: StoredSession, known: int | None = None) -> list[JSON] | None:
         """Write a session, wholly or not at all. What is in the file already is not written again.
 
         Args:
             session: The session; one of the same id is replaced.
+            known: How many of its messages the file had when they were read. If it has others by now, another process
+                has been writing: theirs stay, and what is new here is put behind them.
+
+        Returns:
+            All messages as they are in the file now, where another process had been writing.
 
         Raises:
             ValueError: It has something in it that JSON cannot carry, a time without a zone, or no valid id.
@@ -233,13 +238,27 @@ class SessionStore:
         with self._transaction("BEGIN IMMEDIATE") as connection:
             connection.execute(_SAVE, facts)
             [number] = connection.execute("SELECT number FROM sessions WHERE id = ?", facts[:1]).fetchone()
-            known = connection.execute("SELECT content FROM messages WHERE session = ? ORDER BY position", (number,))
-            same = _common_length(texts, (text for (text,) in known))
+            rows = connection.execute("SELECT content FROM messages WHERE session = ? ORDER BY position", (number,))
+            there = [text for (text,) in rows]
+            is_merged = known is not None and bool(there) and there != texts[:known]
+            if is_merged:
+                texts = [*there, *texts[known:]]
+                connection.execute("UPDATE sessions SET message_count = ? WHERE id = ?", (len(texts), facts[0]))
+            same = _common_length(texts, there)
             connection.execute("DELETE FROM messages WHERE session = ? AND position >= ?", (number, same))
             connection.executemany(
                 "INSERT INTO messages (session, position, content) VALUES (?, ?, ?)",
                 ((number, position, texts[position]) for position in range(same, len(texts))),
             )
+            return [json.loads(text) for text in texts] if is_merged else None
+
+    def last_activity(self, session_id: str) -> datetime | None:
+        """When a session was last saved with something new; `None` if there is none. Raises as `load`."""
+        with self._transaction("BEGIN") as connection:
+            row = connection.execute(
+                "SELECT last_activity FROM sessions WHERE id = ?", (_valid_id(session_id),)
+            ).fetchone()
+            return None if row is None else _moment(row[0])
 
     def delete(self, session_id: str) -> bool:
         """Forget a session.
