@@ -70,7 +70,7 @@ def test_a_destructive_tool_runs_when_it_is_confirmed() -> None:
 def test_everything_but_yes_is_no_and_the_model_is_told(answer: Any) -> None:
     wiper = Wiper()
     assert told(Asked(answer), wiper)["error"] == (
-        "wipe was not run: it may destroy something, and the user did not confirm it. "
+        "wipe was not run: it may destroy something, and nobody confirmed it. "
         "Do not try again; say what you wanted to do."
     )
     assert wiper.wiped == []
@@ -78,8 +78,8 @@ def test_everything_but_yes_is_no_and_the_model_is_told(answer: Any) -> None:
 
 def test_a_console_that_cannot_ask_says_no() -> None:
     wiper = Wiper()
-    assert "did not confirm" in told(object(), wiper)["error"]
-    assert "did not confirm" in told(SilentConsole(), wiper)["error"]
+    assert "nobody confirmed" in told(object(), wiper)["error"]
+    assert "nobody confirmed" in told(SilentConsole(), wiper)["error"]
     assert wiper.wiped == []
 
 
@@ -90,7 +90,7 @@ def test_a_question_that_nobody_answers_is_no() -> None:
         def confirm_tool_execution(self, tool_name: str, arguments: Any, timeout: float = 0) -> bool:
             return free.wait(PATIENCE)
 
-    assert "did not confirm" in told(Slow(), Wiper(), chat_limits=ChatLimits(confirm_timeout=0.05))["error"]
+    assert "nobody confirmed" in told(Slow(), Wiper(), chat_limits=ChatLimits(confirm_timeout=0.05))["error"]
     free.set()
 
 
@@ -172,7 +172,7 @@ async def test_a_client_that_does_not_agree_says_no(mode: str, how: Any) -> None
     async with running_bridge(published(wiper)) as bridge, bridge.client(mode, elicitation_callback=answer) as client:
         result = await client.call_tool("ask", {})
     assert wiper.wiped == []
-    assert "did not confirm" in text_of(result)
+    assert "nobody confirmed" in text_of(result)
 
 
 @pytest.mark.anyio

@@ -78,7 +78,7 @@ async def test_a_lent_tool_that_may_destroy_something_is_asked_about() -> None:
 
     agent, model = made(call("wipe"), say("ok"))
     await replied(agent, lent_tools=[lent("wipe", wipe, annotations={"destructiveHint": True})])
-    assert "did not confirm it" in model.asked[-1].results()[0]["error"]
+    assert "nobody confirmed it" in model.asked[-1].results()[0]["error"]
 
 
 @pytest.mark.anyio

@@ -93,7 +93,7 @@ def test_a_tool_of_a_server_that_may_destroy_something_is_asked_about(server: Fa
     agent.connect_mcp_server("fs", {"command": "fs"})
     assert isinstance(agent.console, SilentConsole)
     agent.run("go")
-    assert "the user did not confirm it" in model.asked[-1].results()[0]["error"]
+    assert "nobody confirmed it" in model.asked[-1].results()[0]["error"]
     assert server.asked("tools/call") == 0
 
 

@@ -149,7 +149,7 @@ def test_a_tool_that_says_that_it_destroys_is_not_run_unasked(transports: dict[s
     agent = Thinking(silent_mode=True, auto_load_config=False, model=model)
     assert agent.connect_mcp_server("s", {"command": "server"})
     assert agent.run("Read it!") == "as you like"
-    assert "did not confirm" in str(model.asked[1].results())
+    assert "nobody confirmed" in str(model.asked[1].results())
     assert "tools/call" not in [method for method, _ in transports["server"].requests]
     agent.close()
 

@@ -6,7 +6,8 @@ import copy
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
 from gaia.agents.base.tool_class import Tool
@@ -74,7 +75,7 @@ class Agent:
         **kwargs: Options of mixins.
 
     Raises:
-        TypeError: An option that no base class knows, or a tool that is none.
+        TypeError: An option that no base class knows, or a tool or model that is none.
         ValueError: A number of steps or sessions that leaves none.
     """
 
@@ -105,6 +106,10 @@ class Agent:
         chat_limits: ChatLimits | None = None,
         **kwargs: Any,
     ) -> None:
+        if model is not None and not isinstance(model, str) and not hasattr(model, "stream"):
+            raise TypeError(
+                f"{model!r} is no model; expected its name, or an object of the shape of gaia.llm.ChatModel"
+            )
         self.silent_mode = silent_mode
         self.debug = debug
         self.agent_type = agent_type
@@ -204,6 +209,14 @@ class Agent:
         if engine is not None:
             engine.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
     # Sessions
 
     def create_session(
@@ -242,7 +255,7 @@ class Agent:
         """Have functions called with a session's name when it is made or ended; `None` for nobody."""
         self._chat.sessions.set_callbacks(on_session_created, on_session_destroyed)
 
-    def get_session_history(self, session_id: str) -> list[JSON]:
+    def get_session_history(self, session_id: str = DEFAULT_SESSION) -> list[JSON]:
         """The messages of a conversation, in OpenAI's shape, the system message first.
 
         Raises:
@@ -252,7 +265,7 @@ class Agent:
         system: JSON = {"role": "system", "content": self._composed(session.system_message)}
         return [system, *copy.deepcopy(session.history)]
 
-    def clear_session_history(self, session_id: str, keep_system: bool = True) -> None:
+    def clear_session_history(self, session_id: str = DEFAULT_SESSION, keep_system: bool = True) -> None:
         """Begin a conversation anew. What is being said in it at this moment is not remembered.
 
         Args:

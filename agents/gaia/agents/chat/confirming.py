@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from gaia.agents.base.console import shown_arguments
 from gaia.agents.base.tools import get_tool_display_name
-from gaia_bridge.context import RequestContext, get_request_context
+from gaia.agents.chat.no_client import client_request
 from gaia_bridge.errors import ClientCapabilityError, RequestError
 from gaia_bridge.text import one_line
 
@@ -22,7 +21,7 @@ _FORM: Final = {"run": {"type": "boolean", "title": "Run it"}}
 
 def client_can_be_asked() -> bool:
     """Whether the calling code works for a client that can ask its user."""
-    request = _request()
+    request = client_request()
     return request is not None and request.has_capability("elicitation")
 
 
@@ -36,7 +35,7 @@ def ask_to_confirm(console: object, tool_name: str, arguments: Mapping[str, Any]
         tool_name: The tool's key in the registry.
         arguments: What it would be called with.
     """
-    request = _request()
+    request = client_request()
     if request is not None and request.has_capability("elicitation"):
         name = one_line(get_tool_display_name(tool_name))
         question = f"{name} may destroy something. Run it with {shown_arguments(arguments)}?"
@@ -50,9 +49,3 @@ def ask_to_confirm(console: object, tool_name: str, arguments: Mapping[str, Any]
             return False
     ask = getattr(console, "confirm_tool_execution", None)
     return ask is not None and ask(tool_name, arguments) is True
-
-
-def _request() -> RequestContext | None:
-    with suppress(LookupError):  # no client is waiting for this
-        return get_request_context()
-    return None

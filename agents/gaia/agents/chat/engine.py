@@ -7,7 +7,6 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import suppress
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,9 +16,10 @@ import anyio
 
 from gaia.agents.chat.executing import ToolExecutor
 from gaia.agents.chat.lending import lent_entries
-from gaia.agents.chat.limits import CLIENT_SESSION
+from gaia.agents.chat.limits import CLIENT_SESSION, DEFAULT_SESSION
 from gaia.agents.chat.messages import sendable, split_instructions
 from gaia.agents.chat.narrating import Narrator
+from gaia.agents.chat.no_client import client_request, with_some_request
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.playing import Playing, Tell, discard
 from gaia.agents.chat.prompting import compose, is_deferred
@@ -30,7 +30,6 @@ from gaia.agents.chat.sessions import AgentSession, Sessions
 from gaia.agents.chat.suspending import SuspendedTurns
 from gaia.agents.chat.turn import Turn, View
 from gaia_bridge.chats import ChatRequest, Reply
-from gaia_bridge.context import get_request_context
 from gaia_bridge.errors import BridgeError, ModelError
 from gaia_bridge.results import words
 from gaia_bridge.runtime import LoopHandle
@@ -47,10 +46,10 @@ CLOSED: Final = "this agent was closed; make a new one to converse with"
 
 @dataclass(eq=False)
 class _Place:
-    """A session in which a turn is played."""
+    """Where a turn is played."""
 
     engine: ChatEngine
-    session_id: str
+    session_id: str | None
     is_over: bool = False
 
 
@@ -65,7 +64,7 @@ class _Seated:
 
 
 _ANSWERING: Final[ContextVar[tuple[_Place, ...]]] = ContextVar("gaia_answering", default=())
-"""The sessions that the current code works for: a tool must not wait for the turn that waits for it."""
+"""The turns that the current code works for: a tool must not wait for the turn that waits for it."""
 
 _ENGINES: Final = weakref.WeakSet["ChatEngine"]()
 _INHERITED: Final[list[Seat]] = []
@@ -179,18 +178,37 @@ class ChatEngine:
             with seat.playing(timeout):
                 if seat.is_left:
                     raise RuntimeError(CLOSED)
-                await self._agent.prepare_turn()
+                place = self._entered_by(request)
                 try:
-                    if request.session_id is None:
+                    await self._agent.prepare_turn()
+                    if place.session_id is None:
                         return await self._play_alone(seat, narrator, request, tell)
-                    return await self._play_in_session(seat, narrator, request, request.session_id, tell)
+                    return await self._play_in_session(seat, narrator, request, place.session_id, tell)
                 finally:
+                    place.is_over = True
                     await narrator.flush()
         except (SystemExit, KeyboardInterrupt) as error:  # of the agent's own code; it would end the loop of everybody
             raise _own_failure(error) from error
         if seat.is_left:
             raise RuntimeError(CLOSED)
         raise ModelError(f"There was no answer within {timeout:g} seconds.", "Ask for less, or raise turn_timeout.")
+
+    def _entered_by(self, request: TurnRequest) -> _Place:
+        """Note for the tools of the turn where it is played, and refuse what would wait for itself, or never end."""
+        answering = [place for place in request.context.run(_ANSWERING.get) if not place.is_over]
+        session_id = request.session_id
+        if session_id == DEFAULT_SESSION and request.context.run(client_request) is not None:
+            session_id = None  # what one client says is nothing that others should hear of
+        if session_id is not None and any(it.engine is self and it.session_id == session_id for it in answering):
+            raise ValueError(
+                f"session {session_id!r} is waiting for this very tool; a tool that asks its own agent needs another "
+                "session_id"
+            )
+        if len(answering) >= self._options.limits.nesting:
+            raise ValueError(f"agents have asked one another {len(answering)} times already; this one is not asked")
+        place = _Place(self, session_id)
+        request.context.run(_ANSWERING.set, (*answering, place))
+        return place
 
     async def _play_alone(self, seat: Seat, narrator: Narrator, request: TurnRequest, tell: Tell) -> Reply:
         """For a client that keeps the history, without what the agent did by itself: that is remembered here."""
@@ -204,15 +222,7 @@ class ChatEngine:
     async def _play_in_session(
         self, seat: Seat, narrator: Narrator, request: TurnRequest, session_id: str, tell: Tell
     ) -> Reply:
-        answering = request.context.run(_ANSWERING.get)
-        if any(it.engine is self and it.session_id == session_id and not it.is_over for it in answering):
-            raise ValueError(
-                f"session {session_id!r} is waiting for this very tool; a tool that asks its own agent needs another "
-                "session_id"
-            )
         session = await self._entered(seat, request, session_id)
-        place = _Place(self, session_id)
-        request.context.run(_ANSWERING.set, (*answering, place))
         instructions, messages = split_instructions(map(sendable, request.messages))
         try:
             async with session.turn:
@@ -228,7 +238,6 @@ class ChatEngine:
                     narrator.tell("print_warning", f"this conversation is not kept: {error}")
                 return reply
         finally:
-            place.is_over = True
             self.sessions.leave(session)
 
     async def _entered(self, seat: Seat, request: TurnRequest, session_id: str) -> AgentSession:
@@ -262,7 +271,7 @@ class ChatEngine:
         return Turn(
             model=await _blocking(seat, seat.model, context.copy()),
             look=look,
-            executor=ToolExecutor(seat.tools, narrator, confirm, options.limits, context.copy),
+            executor=ToolExecutor(seat.tools, narrator, confirm, options.limits, with_some_request(context).copy),
             narrator=narrator,
             search=self._search,
             loaded=loaded,
@@ -297,6 +306,5 @@ if hasattr(os, "register_at_fork"):
 
 def _cancellation_check() -> Callable[[], object] | None:
     """Looks whether the client is still there that the calling code works for, if there is one."""
-    with suppress(LookupError):
-        return get_request_context().raise_if_cancelled
-    return None
+    request = client_request()
+    return None if request is None else request.raise_if_cancelled

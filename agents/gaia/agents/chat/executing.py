@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from gaia.agents.base.tools import ToolEntry, show_tools_of
 from gaia.agents.chat.confirming import client_can_be_asked
@@ -39,6 +40,14 @@ Confirm = Callable[[str, dict[str, Any]], bool]
 
 Handled = Callable[[str, JSON], JSON | None]
 """Tools that are part of the conversation itself: the result, or `None` if the name is none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    text: str
+    """For the model."""
+    problem: str | None
+    """For the person, where the result says that the tool failed."""
 
 
 class ToolCallError(Exception):
@@ -106,6 +115,7 @@ class ToolExecutor:
             used(key)
             return await self._run(key, toolbox.entries[key], arguments)
         except ToolCallError as problem:
+            self.narrator.tell("print_tool_complete", call.name, str(problem))
             return self._failure(str(problem))
         except Exception as error:  # an entry that somebody wrote by hand, and that is none
             logger.exception("tool %r cannot be run", call.name)
@@ -115,6 +125,9 @@ class ToolExecutor:
         """What the model is told. As JSON, a text can be up to six times as long."""
         return json.dumps({"status": "error", "error": cut(problem, self.limits.result_bytes // 6)}, ensure_ascii=False)
 
+    def _result_of(self, value: Any) -> _Result:
+        return _Result(as_text(value, self.limits.result_bytes), _problem_in(value))
+
     async def _run(self, key: str, entry: ToolEntry, arguments: JSON) -> str:
         confirm = self.confirm
         if confirm is not None and needs_confirmation(entry):
@@ -122,20 +135,19 @@ class ToolExecutor:
             context.run(show_tools_of, {key: entry})
             is_client = context.run(client_can_be_asked)
             if not await self.narrator.confirm(partial(confirm, key, dict(arguments)), context, is_client=is_client):
+                logger.warning(
+                    "%s was not run: nobody confirmed it; Agent(confirm_destructive=False) does not ask", key
+                )
                 raise ToolCallError(
-                    f"{key} was not run: it may destroy something, and the user did not confirm it. "
+                    f"{key} was not run: it may destroy something, and nobody confirmed it. "
                     "Do not try again; say what you wanted to do."
                 )
         self.narrator.tell("print_tool_usage", key)
-        try:
-            content = await self._call(key, entry, arguments)
-        except ToolCallError as error:
-            self.narrator.tell("print_tool_complete", key, str(error))
-            raise
-        self.narrator.tell("print_tool_complete", key, None)
-        return content
+        result = await self._call(key, entry, arguments)
+        self.narrator.tell("print_tool_complete", key, result.problem)
+        return result.text
 
-    async def _call(self, key: str, entry: ToolEntry, arguments: JSON) -> str:
+    async def _call(self, key: str, entry: ToolEntry, arguments: JSON) -> _Result:
         timeout = float(entry.get("timeout") or self.limits.tool_timeout)
         has_begun = threading.Event()
 
@@ -145,18 +157,38 @@ class ToolExecutor:
 
         with anyio.move_on_after(timeout):
             try:
-                outcome = await self.runner.run(call, self.context(), partial(as_text, limit=self.limits.result_bytes))
+                outcome = await self.runner.run(call, self.context(), self._result_of)
             except BridgeError as error:  # the agent is busy
                 raise ToolCallError(str(error)) from None
             if outcome.error is not None:
-                logger.info("tool %s failed", key, exc_info=outcome.error)
+                _log_failure(key, outcome.error)
                 raise ToolCallError(_explained(entry, outcome.error))
-            return str(outcome.value)
+            result: _Result = outcome.value
+            return result
         if has_begun.is_set():
             raise ToolCallError(f"{key} did not finish within {timeout:g} s; what it has begun may still be going on")
         raise ToolCallError(
             f"{key} was not run: within {timeout:g} s, no other tool came to an end to make room for it"
         )
+
+
+def _problem_in(value: Any) -> str | None:
+    """What went wrong, where a result says so in one of the ways of the specification's documents."""
+    if isinstance(value, str):
+        return value if value.startswith("Error:") else None
+    if not is_object(value):
+        return None
+    if value.get("status") == "error" or value.get("success") is False or value.keys() == {"error"}:
+        return str(value.get("error"))
+    return "" if value.get("isError") is True else None
+
+
+def _log_failure(key: str, error: BaseException) -> None:
+    """Where nobody foresaw it, whoever runs the agent wants to know where."""
+    if isinstance(error, BridgeError | ValueError | TypeError):
+        logger.info("tool %s failed: %s", key, words(error))
+    else:
+        logger.warning("tool %s failed", key, exc_info=error)
 
 
 def needs_confirmation(entry: Mapping[str, Any]) -> bool:
@@ -217,9 +249,14 @@ def _is_of_arguments(error: ValidationError, entry: ToolEntry) -> bool:
 
 def _problems(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_context=False)
-    lines = [f"- {'.'.join(map(str, item['loc']))}: {item['msg']}; got {item['input']!r:.100}" for item in found]
+    lines = [f"- {'.'.join(map(str, item['loc']))}: {item['msg']}{_got(item)}" for item in found]
     more = [f"- and {len(lines) - _PROBLEMS:,} more"] if len(lines) > _PROBLEMS else []
     return "\n".join(lines[:_PROBLEMS] + more)
+
+
+def _got(item: ErrorDetails) -> str:
+    """What came; where nothing did, pydantic tells of all arguments, in a form of its own."""
+    return "" if item["type"].startswith("missing") else f"; got {item['input']!r:.100}"
 
 
 def _schema_text(entry: ToolEntry) -> str:

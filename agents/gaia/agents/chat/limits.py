@@ -24,6 +24,8 @@ class ChatLimits:
 
     max_steps: int = 20
     """Answers of the model in one turn. A model that calls tools for ever is asked to come to an end."""
+    nesting: int = 8
+    """Turns that wait for one another, as where a tool asks an agent: with more, somebody asks himself for ever."""
     turn_timeout: float = 1_800.0
     """Seconds for one turn, tools included: a local model and a build together take many minutes."""
     tool_timeout: float = 120.0

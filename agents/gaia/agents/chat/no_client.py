@@ -1,0 +1,105 @@
+"""The request that a tool works for where no client made one: the agent's own model asked for it, in a program.
+
+So a tool that reports progress to its clients works in the agent's own conversations, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import Context
+from typing import Any, Final
+
+from gaia_bridge.context import RequestContext, get_request_context, request_scope
+from gaia_bridge.errors import ClientCapabilityError
+from gaia_bridge.jsontypes import JSON
+
+__all__ = ["client_request", "with_some_request"]
+
+logger = logging.getLogger(__name__)
+
+_NEEDED: Final = {"elicitation/create": "elicitation", "roots/list": "roots", "sampling/createMessage": "sampling"}
+"""The capability that each question needs (MCP, client features)."""
+
+
+class _NoRequest:
+    """Implements `ClientRequest`."""
+
+    method = "tools/call"
+    modern = True
+    client = "nobody"
+    params: Mapping[str, Any] = {}
+    meta: Mapping[str, Any] = {}
+    client_capabilities: Mapping[str, Any] = {}
+    log_level: str | None = None
+    input_responses: Mapping[str, JSON] = {}
+    request_state: str | None = None
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        return False
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        pass
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        _log(level, data, logger)
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        raise _nobody_to_ask(method)
+
+    async def close_stream(self) -> None:
+        pass
+
+
+class _NoChannel:
+    """Implements `CallChannel`."""
+
+    cancelled = False
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        return threading.Event().wait(timeout)
+
+    def raise_if_cancelled(self) -> None:
+        pass
+
+    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        pass
+
+    def post_log(self, level: str, data: Any, logger: str | None) -> None:
+        _log(level, data, logger)
+
+    def ask(self, method: str, params: JSON) -> JSON:
+        raise _nobody_to_ask(method)
+
+    async def aask(self, method: str, params: JSON) -> JSON:
+        raise _nobody_to_ask(method)
+
+    def close_stream(self) -> None:
+        pass
+
+
+_NO_CLIENT: Final = RequestContext(_NoChannel(), _NoRequest(), None)
+
+
+def client_request() -> RequestContext | None:
+    """The request of a client that the calling code works for, if there is one."""
+    try:
+        request = get_request_context()
+    except LookupError:
+        return None
+    return None if request is _NO_CLIENT else request
+
+
+def with_some_request(context: Context) -> Context:
+    """The same context variables, with a request among them: the client's, or one that nobody made."""
+    return context if context.run(client_request) is not None else context.run(request_scope, _NO_CLIENT)
+
+
+def _nobody_to_ask(method: str) -> ClientCapabilityError:
+    return ClientCapabilityError({_NEEDED.get(method, method): {}})
+
+
+def _log(level: str, data: Any, name: str | None) -> None:
+    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
+    logger.log(number, "%s%s", f"{name}: " if name else "", data)
