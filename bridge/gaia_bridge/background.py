@@ -57,11 +57,14 @@ class BackgroundLoop:
         """Take a lease; the thread is running when this returns. Release it in the end, or use it as a context."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
+                self._thread = None  # what is released meanwhile, as by garbage collection in the new thread, is old
                 self._thread, self._leases = _LoopThread(), 0
             self._leases += 1
             return Lease(self._thread, self._release)
 
     def _release(self, thread: _LoopThread) -> None:
+        if thread is not self._thread:
+            return  # without the lock: whoever starts a thread holds it until that runs
         with self._lock:
             if thread is not self._thread:
                 return

@@ -15,8 +15,10 @@ from functools import partial
 import anyio.to_thread
 import pytest
 
+from gaia_bridge import background
 from gaia_bridge.background import (
     BackgroundLoop,
+    Lease,
     _result,  # pyright: ignore[reportPrivateUsage]  # a moment that no test of the whole can hit
 )
 from tests.client_helpers import PATIENCE
@@ -274,6 +276,34 @@ def test_a_task_that_ends_the_loop_leaves_nobody_waiting(caplog: pytest.LogCaptu
     with loop.acquire() as another:
         assert another.run(here) is not thread
     lease.release()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_old_leases_can_be_given_back_by_a_thread_that_is_just_starting(
+    ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    loop, leases = BackgroundLoop(), list[Lease]()
+    old = loop.acquire()
+    thread = old.run(here)
+    if ends:
+        loop._end_at_exit()  # pyright: ignore[reportPrivateUsage]  # as at the end of the process
+    else:
+        old.start(leave)
+        thread.join(PATIENCE)
+
+    def collect_garbage() -> None:
+        old.release()
+
+    monkeypatch.setattr(background, "say_asyncio", collect_garbage)
+    starting = threading.Thread(target=lambda: leases.append(loop.acquire()), daemon=True)
+    starting.start()
+    starting.join(PATIENCE)
+    assert not starting.is_alive()
+    assert leases[0].run(here) is not thread
+    leases[0].release()
 
 
 EXIT = """
