@@ -168,7 +168,8 @@ from gaia.agents.base import Agent
 agent = Agent(silent_mode=True, model="scripted", base_url=sys.argv[1])
 print(agent.run("one"), flush=True)
 child = os.fork()
-print(agent.run("from the child" if child == 0 else "from the parent"), flush=True)
+answer = agent.run("from the child" if child == 0 else "from the parent")
+os.write(1, f"{answer}\\n".encode())  # at once: two processes write
 if child == 0:
     agent.close()
     os._exit(0)

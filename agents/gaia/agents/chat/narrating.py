@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context, copy_context
@@ -14,7 +15,7 @@ import anyio
 from gaia.agents.base.console import SilentConsole
 from gaia.agents.chat.limits import ChatLimits
 from gaia_bridge.errors import BusyError
-from gaia_bridge.runtime import AgentRunner, Outcome
+from gaia_bridge.runtime import AgentRunner, LoopHandle, Outcome
 
 __all__ = ["Narrator"]
 
@@ -69,15 +70,22 @@ class Narrator:
         """
         if self._hangs or isinstance(self._console(), SilentConsole):
             return
-        with anyio.move_on_after(self._limits.console_patience) as patience, suppress(BusyError):
-            await self._runner.run(lambda: None, copy_context())
-        if patience.cancelled_caught:
-            self._hangs = True
-            with suppress(BusyError):
-                self._runner.start(self._has_come_back, copy_context(), _log_failure)
+        loop, printed = LoopHandle(), anyio.Event()
+        has_come_back = threading.Event()
 
-    def _has_come_back(self) -> None:
-        self._hangs = False
+        def come_back(_: Outcome) -> None:
+            has_come_back.set()
+            self._hangs = False
+            loop.call_soon(printed.set)
+
+        with suppress(BusyError):
+            self._runner.start(lambda: None, copy_context(), come_back)
+            with anyio.move_on_after(self._limits.console_patience) as patience:
+                await printed.wait()
+            if patience.cancelled_caught:
+                self._hangs = True
+                if has_come_back.is_set():  # just now
+                    self._hangs = False
 
 
 def _say(console: object, method: str, arguments: tuple[Any, ...]) -> None:
