@@ -440,7 +440,7 @@ def test_after_a_fork_in_the_middle_of_a_turn_child_and_parent_go_on(tmp_path: P
         timeout=60,
         check=False,
     )
-    assert ended.stdout.splitlines() == ["first", "child: after 9", "parent: after", "11"], ended.stderr
+    assert ended.stdout.splitlines() == ["first", "child: after 9", "parent: after", "15"], ended.stderr
 
 
 class Slow(FakeModel):
