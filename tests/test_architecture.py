@@ -30,6 +30,7 @@ LAYERS = {
     "gaia_bridge.model": 0,
     "gaia_bridge.version": 0,
     # pure functions
+    "gaia_bridge.apps": 1,
     "gaia_bridge.command_lines": 1,
     "gaia_bridge.config": 1,
     "gaia_bridge.content": 1,

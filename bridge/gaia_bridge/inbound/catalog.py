@@ -233,10 +233,10 @@ class Catalog:
         """
         return self._view.definitions(kind, modern=modern, marked=marked)
 
-    def tool_schema(self, name: str) -> Mapping[str, Any] | None:
-        """The input schema of a tool, by its public name."""
+    def tool_definition(self, name: str) -> JSON | None:
+        """The definition of a tool, by its public name."""
         target = self._view.tools.get(name)
-        return None if target is None else target.definition["inputSchema"]
+        return None if target is None else target.definition
 
     def tool(self, name: str) -> tuple[Source, str]:
         """The source and original name of a tool.

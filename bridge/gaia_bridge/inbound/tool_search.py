@@ -15,6 +15,7 @@ from typing import Any, Final
 import anyio.to_thread
 from pydantic_core import from_json, to_json
 
+from gaia_bridge.apps import is_for_models
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.tool_limits import known_name, tool_limit
@@ -82,7 +83,9 @@ class PublishedSearch:
         return [{"client": client, "limit": limit, "tools": tools} for client, (limit, tools) in self._switched.items()]
 
     def shown(self, definitions: list[JSON], client: str, *, bridge: bool) -> list[JSON]:
-        """What a client is to be shown: all tools, or the search tools.
+        """What a client is to be shown: all tools, or the search tools and those that no search may tell.
+
+        The latter are for the views of MCP Apps, which call them as they are listed; the client's host hides them.
 
         Args:
             definitions: All tools.
@@ -93,14 +96,14 @@ class PublishedSearch:
             return definitions
         if self._policy is ToolSearchPolicy.AUTO and (bridge or not self._is_too_much(len(definitions), client)):
             return definitions
-        return self._search_tools()
+        return [*self._search_tools(), *(tool for tool in definitions if not is_for_models(tool))]
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """The input schema of a tool, by its public name."""
-        schema = self._catalog.tool_schema(name)
-        if schema is None and self._policy is not ToolSearchPolicy.NEVER:
-            schema = next((tool["inputSchema"] for tool in self._search_tools() if tool["name"] == name), None)
-        return schema
+        tool = self._catalog.tool_definition(name)
+        if tool is None and self._policy is not ToolSearchPolicy.NEVER:
+            tool = next((tool for tool in self._search_tools() if tool["name"] == name), None)
+        return None if tool is None else tool["inputSchema"]
 
     async def called(self, name: str, arguments: JSON, *, modern: bool) -> Called:
         """Find out what is called; a search is answered at once.
@@ -111,7 +114,7 @@ class PublishedSearch:
             modern: Whether it speaks 2026-07-28 or later.
         """
         called = Called(name, arguments)
-        if self._policy is ToolSearchPolicy.NEVER or self._catalog.tool_schema(name) is not None:
+        if self._policy is ToolSearchPolicy.NEVER or self._catalog.tool_definition(name) is not None:
             return called
         search, call = self._names()
         if name == search:
@@ -168,7 +171,7 @@ class PublishedSearch:
         return await anyio.to_thread.run_sync(answer, abandon_on_cancel=True)
 
     def _answer(self, definitions: Sequence[JSON], arguments: JSON, call: str, ranking: ToolRanking) -> JSON:
-        tools = {tool["name"]: tool for tool in definitions}
+        tools = {tool["name"]: tool for tool in definitions if is_for_models(tool)}
         try:
             what = _found(tools, arguments, ranking)
         except SearchError as error:
@@ -210,6 +213,8 @@ class PublishedSearch:
             self._catalog.tool(name)
         except ProtocolError as error:
             raise SearchError(one_line(error.message), f"Find the tools that there are with {search}") from None
+        if not is_for_models(self._catalog.tool_definition(name) or {}):
+            raise SearchError(f"{name} is a tool for the views of an app only", f"Find those for models with {search}")
         return Called(name, arguments)
 
 

@@ -55,7 +55,7 @@ def test_a_name_that_was_not_given_out_leads_nowhere(name: str) -> None:
         with pytest.raises(ProtocolError) as caught:
             find(name)
         assert caught.value.code == -32602
-    assert view.tool_schema(name) is None
+    assert view.tool_definition(name) is None
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "s0__a", "s1__a", "s0", "x" * 70]), unique=True), max_size=4))
@@ -140,7 +140,7 @@ def test_a_definition_is_shown_as_declared_but_for_its_public_name() -> None:
     source.offer = source.offering(rich)
     view = catalog(FixedSource("zero", "a"), source)
     assert view.definitions("tool", modern=True)[1] == {**rich, "name": "one__a"}
-    assert view.tool_schema("one__a") == rich["inputSchema"]
+    assert view.tool_definition("one__a") == {**rich, "name": "one__a"}
     assert rich["name"] == "a"
 
 

@@ -280,6 +280,21 @@ async def test_the_description_says_whose_tools_there_are() -> None:
     assert call.annotations is None  # clients ask before they call what may do anything
 
 
+@both_eras
+async def test_a_tool_for_apps_only_is_listed_beside_the_search_and_kept_from_models(mode: str) -> None:
+    hidden = {**tool("refresh_view"), "_meta": {"ui": {"resourceUri": "ui://v", "visibility": ["app"]}}}
+    both = {**tool("show_view"), "_meta": {"ui": {"resourceUri": "ui://v", "visibility": ["model", "app"]}}}
+    async with running_bridge(agent_with(1, hidden, both), settings=ALWAYS) as running, running.client(mode) as client:
+        assert await names(client) == [*OURS, "refresh_view"]
+        for look in ({"query": "view"}, {"pattern": "view"}):
+            assert [found["name"] for found in (await search(client, **look))["tools"]] == ["show_view"]
+        assert (await client.call_tool("refresh_view", {})).structured_content == {"did": "refresh_view"}
+        refused = await by_name(client, name="refresh_view")
+        assert refused.is_error
+        assert "for the views of an app only" in text_of(refused)
+        assert (await by_name(client, name="show_view")).structured_content == {"did": "show_view"}
+
+
 # What is called by name
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import anyio
 
+from gaia_bridge.apps import is_for_models
 from gaia_bridge.chats import LentTool
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import RequestError
@@ -76,7 +77,7 @@ async def offered_tools(catalog: Catalog, asked: ToolsAsked, agent: object, limi
 
 
 def _pool(catalog: Catalog, sources: Sequence[Source]) -> Iterator[_Offered]:
-    for definition in catalog.definitions("tool", modern=True):
+    for definition in filter(is_for_models, catalog.definitions("tool", modern=True)):
         source, name = catalog.tool(definition["name"])
         if source in sources:
             yield _Offered(source, name, definition)

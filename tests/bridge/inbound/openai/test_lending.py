@@ -118,6 +118,17 @@ async def test_what_cannot_be_lent_says_what_can(tools: list[JSON], code: str, p
     assert message in error["message"]
 
 
+async def test_a_tool_for_apps_only_is_not_lent() -> None:
+    hidden = {**tool("refresh"), "_meta": {"ui": {"visibility": ["app"]}}}
+    other = ScriptedAgent(lambda name, arguments: name, "look", hidden)
+    async with chatting(named={"chat": Borrower(), "x": other}) as server:
+        for label in ("*", "x"):
+            assert list(await results(server, borrowing(label))) == ["look"]
+            error = await server.error(tools=[borrowing(label, "refresh")])
+            assert (error["status"], error["code"]) == (400, "unknown_tool")
+            assert "no tool 'refresh'; it has 'look'" in error["message"]
+
+
 async def test_there_is_a_limit_to_what_is_lent() -> None:
     other = ScriptedAgent(lambda name, arguments: name, "a", "b", "c")
     settings = Settings(chats=ChatEndpointLimits(lent_tools=2))
