@@ -20,7 +20,8 @@ import math
 import os
 import socket
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 import anyio
@@ -35,6 +36,7 @@ from uvicorn.server import ServerState
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.inbound.guard import body_for
+from gaia_bridge.inbound.openai.errors import NEVER_AGAIN
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["HttpServer", "bind"]
@@ -383,7 +385,7 @@ class _Protocol(H11Protocol):
         if unanswered and not self.transport.is_closing():
             self.cycle.disconnected = True  # what the application may still send goes nowhere
             message = "The server is shutting down, and did not wait for the end of this request."
-            self._answer(503, message, INTERNAL_ERROR, self.cycle.scope["path"])
+            self._answer(503, message, INTERNAL_ERROR, self.cycle.scope["path"], NEVER_AGAIN)
             self.transport.close()
             # It has to be taken now: whoever does not is not waited for.
             self.loop.call_later(_LISTENING, self.transport.abort)
@@ -399,12 +401,20 @@ class _Protocol(H11Protocol):
             self._answer(400, f"{msg} Expected HTTP/1.1.")
         self.transport.close()
 
-    def _answer(self, status: int, message: str, code: int = INVALID_REQUEST, path: str = "") -> None:
+    def _answer(
+        self,
+        status: int,
+        message: str,
+        code: int = INVALID_REQUEST,
+        path: str = "",
+        also: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         body = body_for(path, status, message, code)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
+            *((name.encode(), value.encode()) for name, value in also.items()),
         ]
         for event in (
             h11.Response(status_code=status, headers=headers, reason=REASONS[status]),

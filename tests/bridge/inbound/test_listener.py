@@ -660,6 +660,7 @@ async def test_a_request_in_flight_hears_of_a_disconnect_after_the_grace() -> No
     assert heard == ["http.disconnect"]
     assert b" 503 " in answer
     assert b"shutting down" in answer
+    assert b"x-should-retry: false\r\n" in answer  # it may have had an effect, and OpenAI's clients would repeat it
 
 
 @pytest.mark.requirement("F-115")
