@@ -19,6 +19,9 @@ _CHATTY = ("asyncio", "httpcore2", "httpx2", "mcp", "sse_starlette", "uvicorn", 
 _RELAYED = "mcp.client.stdio"
 """Logs a traceback for every line of a child that is not JSON; the upstream says so itself, in one line."""
 
+_BODIES = ("mcp.server.sse", "sse_starlette.sse")
+"""What these log for debugging is every message and every piece of a conversation, which nobody wants in a file."""
+
 
 class LineFormatter(logging.Formatter):
     """Shows text from peers and agents harmlessly: control characters escaped, tracebacks indented."""
@@ -58,10 +61,13 @@ def log_to_stderr(level: str) -> Callable[[], None]:
     handler = _StandardError()
     handler.setFormatter(LineFormatter(_FORMAT, _TIME))
     handler.setLevel(level.upper())  # holds whatever agents make of the level of the root logger
-    before = {logger: logger.level for logger in (root, *map(logging.getLogger, (*_CHATTY, _RELAYED)))}
+    before = {logger: logger.level for logger in (root, *map(logging.getLogger, (*_CHATTY, *_BODIES, _RELAYED)))}
     root.addHandler(handler)
     root.setLevel(level.upper())
-    if level != "debug":
+    if level == "debug":
+        for logger in map(logging.getLogger, _BODIES):
+            logger.setLevel(logging.INFO)
+    else:
         logging.getLogger(_RELAYED).setLevel(logging.CRITICAL)
     if level == "info":
         for logger in map(logging.getLogger, _CHATTY):

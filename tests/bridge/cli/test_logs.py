@@ -7,8 +7,12 @@ import logging
 import sys
 
 import pytest
+from mcp import Client
+from mcp.client.sse import sse_client
 
 from gaia_bridge.cli.logs import LineFormatter, log_to_stderr
+from tests.endpoint_helpers import ChatAgent, chatting, saying
+from tests.helpers import one_tool, text_of
 
 logger = logging.getLogger("gaia_bridge.example")
 
@@ -58,6 +62,22 @@ def test_debug_logs_every_step_of_the_libraries_too(capsys: pytest.CaptureFixtur
     logging.getLogger("mcp.server").info("every step")
     stop()
     assert "every step" in capsys.readouterr().err
+
+
+@pytest.mark.anyio
+async def test_debug_logs_no_conversation(capsys: pytest.CaptureFixture[str]) -> None:
+    agents = {"chat": ChatAgent(saying("a secret answer")), "tools": one_tool(lambda _: "a secret result")}
+    stop = log_to_stderr("debug")
+    try:
+        async with chatting(named=agents) as server:
+            assert "secret answer" in (await server.complete(stream=True)).text
+            async with Client(sse_client(str(server.client.base_url.join("/sse"))), mode="legacy") as client:
+                assert text_of(await client.call_tool("work", {"word": "a secret argument"})) == "a secret result"
+    finally:
+        stop()
+    ours = [line for line in capsys.readouterr().err.splitlines() if " mcp.client." not in line]
+    assert any("DEBUG" in line for line in ours)
+    assert not [line for line in ours if "secret" in line]
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
