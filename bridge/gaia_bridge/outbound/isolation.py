@@ -54,6 +54,8 @@ class PrivateConnections(Generic[S]):
         self._make = make
         self._limit = limit
         self._of: dict[Hashable, _Private[S]] = {}
+        self._awaited: set[Hashable] = set()
+        """Clients that will be forgotten when they leave; also those that were refused, and ask again and again."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -71,8 +73,10 @@ class PrivateConnections(Generic[S]):
         client = request.client
         private = self._of.get(client)
         if private is None:
-            if not request.when_client_leaves(lambda: self._forget(client)):
-                return None
+            if client not in self._awaited:
+                if not request.when_client_leaves(lambda: self._forget(client)):
+                    return None
+                self._awaited.add(client)
             if len(self._of) >= self._limit:
                 raise UpstreamError(f"serves {self._limit} clients with a connection of their own, which is all it may")
             private = self._of[client] = _Private(self._make())
@@ -82,6 +86,7 @@ class PrivateConnections(Generic[S]):
         return private.server
 
     def _forget(self, client: Hashable) -> None:
+        self._awaited.discard(client)
         if (private := self._of.pop(client, None)) is not None:
             private.scope.cancel()
             private.started.set()

@@ -61,8 +61,16 @@ async def test_every_client_with_a_session_has_a_process_of_its_own_while_it_is_
 
 async def test_there_are_no_more_than_there_may_be() -> None:
     async with running(SPEC, UpstreamLimits(max_sessions=1)) as upstream:
-        assert int(await pid(upstream, Visitor())) > 0
-        assert "serves 1 clients with a connection of their own" in await pid(upstream, Visitor())
+        first, second = Visitor(), Visitor()
+        assert int(await pid(upstream, first)) > 0
+        for _ in range(3):
+            assert "serves 1 clients with a connection of their own" in await pid(upstream, second)
+        [leave] = second.leaves  # however often it asks
+        leave()
+        assert int(await pid(upstream, FakeRequest())) > 0, "who has no session needs no connection of its own"
+        first.leaves.pop()()
+        assert int(await pid(upstream, second)) > 0
+        assert len(second.leaves) == 2
 
 
 async def test_sessions_of_real_clients_are_kept_apart_and_end_with_them() -> None:
