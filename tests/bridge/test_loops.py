@@ -49,6 +49,21 @@ def test_it_is_found_until_that_is_taken_back() -> None:
     assert isinstance(afterwards, RuntimeError)
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["as they began", "the other way round"])
+def test_the_last_of_several_takes_it_back_in_whatever_order_they_end(order: tuple[int, int]) -> None:
+    async def main() -> list[object]:
+        took = [say_asyncio(), say_asyncio()]
+        found: list[object] = []
+        for number in order:
+            took[number]()
+            found.append(await time_in_a_callback())
+        return found
+
+    between, afterwards = asyncio.run(main())
+    assert isinstance(between, float)
+    assert isinstance(afterwards, RuntimeError)
+
+
 def test_it_is_found_on_the_background_loop() -> None:
     with BackgroundLoop().acquire() as lease:
         assert isinstance(lease.run(time_in_a_callback), float)
