@@ -64,8 +64,8 @@ class Ran:
 
     @property
     def printed(self) -> list[str]:
-        """The lines of its standard output, which are all that matters where it succeeded."""
-        assert self.code == 0, self.errors
+        """The lines of its standard output; it succeeded, and no warning was swallowed."""
+        assert self.code == 0 and "Exception ignored" not in self.errors, self.errors
         return self.output.splitlines()
 
 
@@ -95,7 +95,7 @@ class Reader:
         }
 
     def run(self, example: str, *arguments: str, **environment: str) -> Ran:
-        """Run a program to its end.
+        """Run a program to its end; warnings are errors.
 
         Args:
             example: Its file, below `docs/examples`.
@@ -103,7 +103,7 @@ class Reader:
             **environment: More variables.
         """
         done = subprocess.run(
-            [sys.executable, str(EXAMPLES / example), *arguments],
+            [sys.executable, "-W", "error", str(EXAMPLES / example), *arguments],
             cwd=self.here,
             env=self.environment | environment,
             stdin=subprocess.DEVNULL,

@@ -32,7 +32,9 @@ class Seat:
         self._model: ChatModel | None = None
         self._turns: set[anyio.CancelScope] = set()
         self._changed: anyio.Event | None = None
+        self._is_model_closed = False
         self.lease = BACKGROUND.acquire()
+        self._keeper = self.lease.start(self._keep)
         self.tools = AgentRunner(name, limits.threads, limits.queue)
         """Runs tools."""
         self.own = self.tools.beside(limits.step_threads, limits.queue)
@@ -97,10 +99,23 @@ class Seat:
             while self._turns:
                 self._changed = anyio.Event()
                 await self._changed.wait()
-        if self._model is not None:
+        await self._close_model()
+
+    async def _keep(self) -> None:
+        """Close the model's connections with the loop, in a program that ends without having closed its agent."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.move_on_after(BACKGROUND_FAREWELL, shield=True):
+                await self._close_model()
+
+    async def _close_model(self) -> None:
+        if self._model is not None and not self._is_model_closed:
+            self._is_model_closed = True
             await self._model.aclose()
 
     def _give_back(self) -> None:
+        self._keeper.cancel()
         for runner in (self.tools, self.own, self.console, self.asking):
             runner.close()  # its threads are daemons
         self.lease.release()
