@@ -423,6 +423,14 @@ def test_a_protocol_that_describes_agents_is_no_agent(folder: Path) -> None:
     assert "defines no agent class" in problem_of("shape.py")
 
 
+def test_an_agent_that_only_converses_is_told_what_to_derive_from(folder: Path) -> None:
+    write(folder / "talk.py", "from gaia.agents.base import Agent\n\nclass Talk(Agent):\n    pass\n")
+    problem = problem_of("talk.py")
+    assert "Talk converses, but offers nothing yet: make ApiAgent a base class of it" in problem
+    assert "or MCPAgent, with its two methods" in problem
+
+
+
 def test_a_module_with_an_instance_only_is_told_how_to_name_it(folder: Path) -> None:
     write(
         folder / "kept.py",

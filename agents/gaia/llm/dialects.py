@@ -115,7 +115,11 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     "openai": OPENAI,
 }
 
-_ALIASES: Final = {"claude": "anthropic", "google": "gemini"}
+_ALIASES: Final = {
+    "claude": "anthropic",
+    "google": "gemini",
+    **dict.fromkeys(("lemonade", "llamacpp", "lmstudio", "vllm"), "ollama"),  # they want tools described alike
+}
 
 _LOOKAROUND: Final = re.compile(r"(?<!\\)(?:\\\\)*\(\?<?[=!]")
 
@@ -133,8 +137,8 @@ def provider_named(name: str) -> str:
     provider = _ALIASES.get(plain, plain)
     if provider not in DIALECTS:
         raise ValueError(
-            f"the provider is {name!r}; expected {', '.join(DIALECTS)}. Servers that speak OpenAI's chat completions, "
-            "such as Lemonade, llama.cpp, vLLM and LM Studio, are described tools as 'ollama' is"
+            f"the provider is {name!r}; expected {', '.join(DIALECTS)}, or lemonade, llamacpp, lmstudio or vllm, which "
+            "are described tools as ollama is"
         )
     return provider
 

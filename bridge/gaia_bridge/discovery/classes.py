@@ -19,6 +19,7 @@ __all__ = [
     "agent_instances",
     "clean_name",
     "construct",
+    "conversing_classes",
     "kind_of",
     "missing_methods",
     "name_of_class",
@@ -61,6 +62,14 @@ def own_classes(module: ModuleType) -> Iterator[type]:
         own = cls.__module__ == module.__name__ or (inside is not None and cls.__module__.startswith(inside))
         if own and not cls.__name__.startswith("_") and not _is_protocol(cls) and not missing_methods(cls):
             yield cls
+
+
+def conversing_classes(module: ModuleType) -> list[type]:
+    """Classes that a module defines itself, and that converse, but are neither an MCP server nor a chat model."""
+    classes = [
+        value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__
+    ]
+    return [cls for cls in classes if missing_methods(cls) and callable(getattr(cls, "answer_chat", None))]
 
 
 def agent_classes(module: ModuleType) -> list[type]:

@@ -25,6 +25,7 @@ from gaia_bridge.discovery.classes import (
     agent_instances,
     clean_name,
     construct,
+    conversing_classes,
     kind_of,
     missing_methods,
     name_of_class,
@@ -335,6 +336,11 @@ def _hint_without_classes(module: ModuleType, place: str) -> str:
         return f"{abstract.__qualname__} is abstract: it does not implement {', '.join(abstract_methods(abstract))}"
     if instances := agent_instances(module):
         return f"write {place}:{instances[0]} for the agent that it has"
+    if conversing := next(iter(conversing_classes(module)), None):
+        return (
+            f"{conversing.__qualname__} converses, but offers nothing yet: make ApiAgent a base class of it, to serve "
+            "it as a chat model, or MCPAgent, with its two methods, to serve MCP clients"
+        )
     expected = ", or ".join(" and ".join(methods) for methods in (AGENT_METHODS, MODEL_METHODS))
     return f"a class with the methods {expected} is expected"
 

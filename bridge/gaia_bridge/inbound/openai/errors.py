@@ -30,7 +30,7 @@ from gaia_bridge.errors import (
 )
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.results import words
-from gaia_bridge.text import valid_text
+from gaia_bridge.text import one_line, valid_text
 
 __all__ = ["CHAT_PREFIX", "NEVER_AGAIN", "ChatError", "as_chat_error", "refusal_body"]
 
@@ -97,6 +97,7 @@ def as_chat_error(error: BaseException, model: str) -> ChatError:
         case ChatError():
             return error
         case ModelError():
+            logger.warning("model %s: %s", model, one_line(words(error)))
             return _of_model(error)
         case BusyError():
             return ChatError(429, str(error), "agent_busy", headers={"retry-after": "1"})
