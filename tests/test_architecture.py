@@ -107,6 +107,7 @@ OWNERS = {
     "asyncio": (
         "gaia.mcp.aio.*",
         "gaia_bridge.background",
+        "gaia_bridge.loops",
         "gaia_bridge.results",
         "gaia_bridge.runtime",
         "gaia_bridge.inbound.agent_call",

@@ -27,7 +27,7 @@ from typing import Any, Final, Self, TypeVar
 
 import anyio
 
-from gaia_bridge.loops import say_asyncio
+from gaia_bridge.loops import say_asyncio, wait_across
 from gaia_bridge.settings import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
 
 __all__ = ["BACKGROUND", "BackgroundLoop", "Lease"]
@@ -153,16 +153,7 @@ class Lease:
         Raises:
             RuntimeError: The loop has ended.
         """
-        future = asyncio.wrap_future(self.start(function))
-        try:
-            await asyncio.wait([future])  # which tells the end of the loop from a cancellation of this task
-        except asyncio.CancelledError:
-            if not future.cancel() and not future.cancelled():
-                future.exception()  # nobody will ask for it
-            raise
-        if future.cancelled():
-            raise RuntimeError(_GONE)
-        return future.result()
+        return await wait_across(self.start(function), _GONE)
 
     def release(self) -> None:
         """Give the lease back; the last one ends the thread, and returns when it is gone. Twice is harmless."""

@@ -1,14 +1,18 @@
-"""Which event loop a thread runs, for those libraries that have to guess it."""
+"""Event loops and threads: saying that a thread runs one, and waiting on one for what another does."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import importlib.util
 import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
-__all__ = ["say_asyncio"]
+__all__ = ["say_asyncio", "wait_across"]
+
+T = TypeVar("T")
 
 
 class _Said(threading.local):
@@ -47,3 +51,25 @@ def say_asyncio() -> Callable[[], None]:
             thread.name = _SAID.before
 
     return take_back
+
+
+async def wait_across(future: Future[T], gone: str) -> T:
+    """Wait for a coroutine that another event loop runs; cancelling the waiting cancels it.
+
+    Args:
+        future: What `asyncio.run_coroutine_threadsafe` returned.
+        gone: What to say if the other loop ends first.
+
+    Raises:
+        RuntimeError: The other loop ended.
+    """
+    waited = asyncio.wrap_future(future)
+    try:
+        await asyncio.wait([waited])  # which tells the end of that loop from a cancellation of this task
+    except asyncio.CancelledError:
+        if not waited.cancel() and not waited.cancelled():
+            waited.exception()  # nobody will ask for it
+        raise
+    if waited.cancelled():
+        raise RuntimeError(gone)
+    return waited.result()

@@ -23,12 +23,15 @@ import anyio
 import anyio.to_thread
 
 from gaia_bridge.errors import BusyError
+from gaia_bridge.loops import wait_across
 
 __all__ = ["AgentRunner", "Job", "LoopHandle", "Outcome"]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_GONE = "the event loop that this was to run on has ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +61,15 @@ class LoopHandle:
         """Run a coroutine on this loop, and wait for it on another; cancelling the waiting cancels it.
 
         Raises:
-            RuntimeError: The loop is gone.
+            RuntimeError: The loop is gone, or ends meanwhile.
         """
         coroutine = function()
         try:
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:
             coroutine.close()
-            raise
-        return await asyncio.wrap_future(future)
+            raise RuntimeError(_GONE) from None
+        return await wait_across(future, _GONE)
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Callable[[], None]:
         """Run `callback` in `seconds`; returns a function that calls it off. Only on the loop's own thread."""

@@ -491,6 +491,30 @@ def test_a_loop_that_is_gone_has_nobody_left_to_tell() -> None:
 
 
 @pytest.mark.anyio
+async def test_whoever_waits_for_a_loop_that_ends_is_told_and_not_cancelled() -> None:
+    handles: list[LoopHandle] = []
+    ready, begun = threading.Event(), threading.Event()
+
+    async def other() -> None:
+        handles.append(LoopHandle())
+        ready.set()
+        await anyio.to_thread.run_sync(begun.wait)
+
+    async def hang() -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    thread = threading.Thread(target=asyncio.run, args=[other()])
+    thread.start()
+    await wait_in_thread(ready.wait)
+    with anyio.fail_after(PATIENCE):
+        for _ in range(2):  # it ends while it is waited for, and then it is gone
+            with pytest.raises(RuntimeError, match="has ended"):
+                await handles[0].wait(hang)
+            await asyncio.to_thread(thread.join, PATIENCE)
+
+
+@pytest.mark.anyio
 async def test_a_loop_can_be_reached_from_any_thread_and_later() -> None:
     handle, soon, later = LoopHandle(), anyio.Event(), anyio.Event()
     await anyio.to_thread.run_sync(lambda: handle.call_soon(soon.set))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -21,6 +22,7 @@ from gaia_bridge.inbound.openai.tools import EVERYTHING, Borrowing, ToolsAsked
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import SourceState
 from gaia_bridge.results import error_result, is_input_required, words
+from gaia_bridge.runtime import LoopHandle
 
 __all__ = ["Loan", "offered_tools"]
 
@@ -131,7 +133,7 @@ class Loan:
     def __init__(self, catalog: Catalog, tools: Sequence[_Offered], client: ChatClient) -> None:
         self._catalog = catalog
         self._client = client
-        self._loop = asyncio.get_running_loop()
+        self._loop = LoopHandle()
         self._over = False
         self._calls: set[anyio.CancelScope] = set()
         self.tools = tuple(LentTool(tool.definition, _Caller(self, tool)) for tool in tools)
@@ -144,10 +146,10 @@ class Loan:
 
     async def call(self, tool: _Offered, arguments: JSON) -> JSON:
         """Call one of them, from any event loop. Never raises, but when it is cancelled."""
-        if self._over or self._loop.is_closed():
-            return error_result(f"tool '{tool.public_name}' was lent for a turn that is over")
-        performing = asyncio.run_coroutine_threadsafe(self._perform(tool, arguments), self._loop)
-        return await asyncio.wrap_future(performing)
+        if not self._over:
+            with suppress(RuntimeError):  # the bridge itself ended
+                return await self._loop.wait(partial(self._perform, tool, arguments))
+        return error_result(f"tool '{tool.public_name}' was lent for a turn that is over")
 
     async def _perform(self, tool: _Offered, arguments: JSON) -> JSON:
         if not is_object(arguments):

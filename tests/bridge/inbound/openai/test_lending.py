@@ -13,13 +13,19 @@ import pytest
 
 from gaia_bridge.chats import ChatRequest, LentTool, Reply
 from gaia_bridge.context import get_request_context
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.hops import HOPS_META_KEY
+from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.inbound.openai.lending import Loan, offered_tools
+from gaia_bridge.inbound.openai.tool_request import ChatClient
+from gaia_bridge.inbound.openai.tools import Borrowing, ToolsAsked
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import ServerOptions, ServerSpec
+from gaia_bridge.model import NamingPolicy, ServerInfo, ServerOptions, ServerSpec
 from gaia_bridge.settings import ChatEndpointLimits, Settings
 from tests.endpoint_helpers import ChatAgent, Chatting, QueryAgent, chatting, saying
-from tests.helpers import ScriptedAgent, one_tool, tool, wait_in_thread
+from tests.helpers import PATIENCE, ScriptedAgent, one_tool, tool, wait_in_thread
 from tests.outbound_helpers import raw_server
+from tests.sources import FixedSource
 
 pytestmark = pytest.mark.anyio
 
@@ -209,6 +215,34 @@ async def test_a_tool_that_is_kept_beyond_its_turn_can_no_longer_be_called() -> 
         late = await borrower.lent[0].call({})
     assert late["isError"] and "a turn that is over" in late["content"][0]["text"]
     assert (await borrower.lent[0].call({})) == late
+
+
+async def test_a_bridge_that_ends_during_a_call_is_a_result_too() -> None:
+    lent: list[LentTool] = []
+    ready, started = threading.Event(), threading.Event()
+
+    class Hanging(FixedSource):
+        async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+            started.set()
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError("it goes on for ever")
+
+    async def bridge() -> None:
+        catalog = Catalog(ServerInfo("b", "1"), NamingPolicy.DEFAULT)
+        catalog.add(Hanging("x", "work"))
+        asked = ToolsAsked(borrowings=(Borrowing("tools[0]", "*", None),))
+        lent.extend(Loan(catalog, await offered_tools(catalog, asked, object(), 1), ChatClient("c")).tools)
+        ready.set()
+        await asyncio.to_thread(started.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=[bridge()])
+    thread.start()
+    await wait_in_thread(ready.wait)
+    async with asyncio.timeout(PATIENCE):
+        during = await lent[0].call({})
+    await asyncio.to_thread(thread.join, PATIENCE)
+    assert during["isError"] and "a turn that is over" in during["content"][0]["text"]
+    assert await lent[0].call({}) == during
 
 
 async def test_the_end_of_a_turn_cancels_its_calls() -> None:
