@@ -28,7 +28,6 @@ from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.http import HttpEndpoint, make_app
-from gaia_bridge.inbound.openai.app import chat_routes
 from gaia_bridge.inbound.openai.models import Models
 from gaia_bridge.inbound.server import Endpoint
 from gaia_bridge.inbound.stdio import ClaimedStdio, serve_stdio
@@ -253,6 +252,8 @@ class Bridge:
         Args:
             policy: Who may call.
         """
+        from gaia_bridge.inbound.openai.app import chat_routes  # over stdio there are no chats
+
         report = {"/ready": self._readiness, "/status": self._status, "/tools": self._tools}
         chats = chat_routes(self._models, self._everything, self.settings.chats)
         return make_app(lambda group, name: self._endpoints.get((group, name)), report, policy, chats)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -241,6 +243,15 @@ async def test_half_a_server_is_refused_although_it_is_a_chat_model(method: str)
         with pytest.raises(AgentLoadError, match=r"or with get_model_id\(\) and get_model_info\(\)"):
             await running.bridge.add_agent(agent, "one")
         assert running.bridge.sources == []
+
+
+def test_a_bridge_over_stdio_does_not_load_the_chat_api() -> None:
+    source = (
+        "import sys, gaia_bridge.bridge, gaia_bridge.inbound.stdio; "
+        "print([name for name in ('app', 'asked', 'lending') if f'gaia_bridge.inbound.openai.{name}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.anyio
