@@ -6,10 +6,15 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.requirements import REQUIREMENTS
 
-CLEARED = ("GAIA_", "MCP_", "XDG_")
+CLEARED = ("GAIA_", "LEMONADE_", "LLAMA_", "MCP_", "OLLAMA_", "OPENAI_", "PROVIDER", "VLLM_", "XDG_")
+
+# On a busy machine, one example may take long; what hangs is ended by the timeout of its test.
+settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As a background job of a script, we were told to ignore Ctrl-C; the servers that we start must not be.

@@ -15,6 +15,7 @@ Each `wait_...` blocks; in async tests, `await server.until(server.wait_held, "g
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import subprocess
@@ -174,24 +175,55 @@ class ModelHandle:
 
 @contextmanager
 def scripted_model(
-    *replies: JSON, rules: Sequence[JSON] = (), dialect: str = "openai", **more: Any
+    *replies: JSON,
+    rules: Sequence[JSON] = (),
+    dialect: str = "openai",
+    is_gone_afterwards: bool = False,
+    **more: Any,
 ) -> Generator[ModelHandle]:
-    """The server as a process of its own, playing `script(...)` of these arguments; it is gone afterwards.
+    """The server as a process of its own, playing `script(...)` of these arguments.
+
+    A process that has nothing left to do plays the script of the next test, unless it is to be gone afterwards: to
+    start one takes a second.
 
     Raises:
         AssertionError: The script had nothing for some request.
     """
+    process, url = _idle.pop() if _idle else _started()
+    handle = ModelHandle(url, process.pid, dialect)
+    try:
+        handle.play(script(*replies, rules=rules, dialect=dialect, **more))
+        yield handle
+        state = handle.state()
+        assert not (problems := state["problems"]), problems
+        if not is_gone_afterwards and state["counts"].get("requests") == state["counts"].get("ended"):
+            _idle.append((process, url))
+    finally:
+        if not any(process is kept for kept, _ in _idle):
+            _end(process)
+
+
+_idle: list[tuple[subprocess.Popen[bytes], str]] = []
+
+
+def _started() -> tuple[subprocess.Popen[bytes], str]:
     command = [sys.executable, "-m", "tests.servers.model_server"]
-    first = json.dumps(script(*replies, rules=rules, dialect=dialect, **more)) + "\n"
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(first.encode())
-            process.stdin.flush()
-            url = process.stdout.readline().decode().strip()
-            assert url, "the scripted model server did not start: see its error output"
-            handle = ModelHandle(url, process.pid, dialect)
-            yield handle
-            assert not (problems := handle.state()["problems"]), problems
-        finally:
-            process.kill()
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(json.dumps(script()).encode() + b"\n")
+    process.stdin.flush()
+    url = process.stdout.readline().decode().strip()
+    assert url, "the scripted model server did not start: see its error output"
+    return process, url
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    with process:  # closes the pipes, and waits
+        pass
+
+
+@atexit.register
+def _end_all() -> None:
+    for process, _ in _idle:
+        _end(process)

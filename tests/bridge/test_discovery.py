@@ -430,7 +430,6 @@ def test_an_agent_that_only_converses_is_told_what_to_derive_from(folder: Path) 
     assert "or MCPAgent, with its two methods" in problem
 
 
-
 def test_a_module_with_an_instance_only_is_told_how_to_name_it(folder: Path) -> None:
     write(
         folder / "kept.py",

@@ -24,7 +24,7 @@ def run(word: str) -> None:
     """Run the example that has a word in it."""
     blocks: list[str] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     [code] = [block for block in blocks if word in block]
-    exec(code, {"__name__": "example"})
+    exec(code, {"__name__": "__main__"})
 
 
 @pytest.mark.requirement("S0-64", "S2-25", "S2-26", "S2-27")

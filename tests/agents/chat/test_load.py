@@ -1,8 +1,9 @@
-"""A thousand sessions, fifty at once, against a model server in another process: nobody hears of anybody else."""
+"""A thousand sessions in CI, fifty at once, against a model server in another process: nobody hears of anybody else."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,13 @@ from gaia.agents.chat.limits import ChatLimits
 from tests.model_helpers import call, rule, say, scripted_model
 
 ROOT = Path(__file__).parents[3]
-SESSIONS, AT_ONCE = 1_000, 50
+SESSIONS, AT_ONCE = 1_000 if os.environ.get("CI") else 200, 50
+"""A thousand take a quarter of a minute of two cores; whoever waits for the tests has fewer."""
 MIB = 1024 * 1024
 
 
 @pytest.mark.timeout(180)
-def test_a_thousand_sessions_fifty_at_once_keep_apart_and_within_bounds() -> None:
+def test_many_sessions_fifty_at_once_keep_apart_and_within_bounds() -> None:
     rules = [rule(r"I am (user\d+): (\d+) plus 7", call("add", name="$1", a="$2", b=7), say("So $result."))]
     with scripted_model(rules=rules, models=["scripted"]) as server:
         program = [sys.executable, "-m", "tests.agents.chat.load_program", server.base_url, str(SESSIONS), str(AT_ONCE)]
@@ -37,7 +39,7 @@ def test_a_thousand_sessions_fifty_at_once_keep_apart_and_within_bounds() -> Non
         assert len({name for name in users if name.removeprefix("user").isdigit()}) == 1
     assert 1 < peak <= AT_ONCE
     quarter, *_, end = found["memory"]
-    assert end - quarter < 32 * MIB, f"750 sessions took {(end - quarter) / MIB:.0f} MiB"
+    assert end - quarter < 32 * MIB, f"three quarters of the sessions took {(end - quarter) / MIB:.0f} MiB"
     limits = ChatLimits()
     assert found["threads"] <= limits.threads + 10
     assert found["threads after"] == 1

@@ -398,7 +398,7 @@ async def test_a_server_that_comes_back_elsewhere_is_found_again(
     server: ModelHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.play(script(say("still here"), dialect="ollama"))
-    with scripted_model(say("a"), dialect="lemonade") as first:
+    with scripted_model(say("a"), dialect="lemonade", is_gone_afterwards=True) as first:
         monkeypatch.setattr(gaia.llm.settings, "KNOWN", known_at(("lemonade", first), ("ollama", server)))
         model = OpenAIModel()
         assert (await collected(model, "Hello"))[1].text == "a"

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+from contextvars import Context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +141,8 @@ def test_a_launch_that_asyncio_cancels_leaves_nothing(steps: int, use_uvloop: bo
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    anyio.run(cancel, backend_options={"use_uvloop": use_uvloop})
+    # A context of its own: in that of the tests, sniffio may find the event loop that other tests run on.
+    Context().run(partial(anyio.run, cancel, backend_options={"use_uvloop": use_uvloop}))
 
 
 @pytest.mark.requirement("F-124", "F-028")
