@@ -458,3 +458,18 @@ def test_two_processes_with_one_file_lose_no_turn_of_each_other(tmp_path: Path) 
     assert other.take("s", create=True).history == []
     one.close()
     other.close()
+
+
+def test_stale_sessions_of_clients_do_not_fill_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "sessions.db"
+    before = Sessions(ChatLimits(), 3600, 10, file)
+    for name in ("api:a", "ada"):
+        before.create(name)
+    before.close()
+    told: list[str] = []
+    later = Sessions(ChatLimits(sweep_interval=0), 0, 10, file)
+    later.set_callbacks(None, told.append)
+    later.create("b")
+    assert [summary["session_id"] for summary in later.summaries()] == ["ada", "b"]
+    assert told == ["api:a"]
+    later.close()

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from gaia.agents.chat.limits import ChatLimits
+from gaia.agents.chat.limits import CLIENT_SESSION, ChatLimits
 from gaia.agents.chat.store import SessionStore, SessionSummary, StoredSession
 from gaia_bridge.errors import ContextOverflowError, SessionLimitError
 from gaia_bridge.jsontypes import JSON
@@ -65,7 +65,7 @@ class Sessions:
     """The sessions of one agent. Usable from any thread; with a file, every method may wait for the disk.
 
     With a file, the history of every session is kept there. Sessions that nobody uses leave the memory, not the file:
-    only `clean_up` and `destroy` end them.
+    only `clean_up` and `destroy` end them, and stale ones of clients, who choose names as they like, end by themselves.
 
     Args:
         limits: How much a session may hold; how often stale ones are looked for.
@@ -223,15 +223,7 @@ class Sessions:
     def clean_up(self) -> int:
         """End the sessions that are stale; how many were (S2-28)."""
         with self._changing:
-            gone = self._end_stale()
-            if (store := self._store()) is not None:
-                before = _now() - self._timeout
-                gone += [
-                    item.session_id
-                    for item in store.list()
-                    if item.last_activity < before and item.session_id not in self._sessions
-                    if self._end(item.session_id)
-                ]
+            gone = self._end_stale() + self._end_stale_in_file()
         self._tell(self._destroyed, gone)
         return len(gone)
 
@@ -359,6 +351,7 @@ class Sessions:
                 gone = self._end_stale()
             else:
                 self._forget_idle()
+                gone = self._end_stale_in_file(CLIENT_SESSION) if is_due else []
         if len(self) >= self._maximum:
             self._tell(self._destroyed, gone)
             raise SessionLimitError(self._maximum)
@@ -375,6 +368,14 @@ class Sessions:
         with self._memory:
             names = [name for name, session in self._sessions.items() if self._is_stale(session)]
         return [name for name in names if self._end(name, if_stale=True)]
+
+    def _end_stale_in_file(self, prefix: str = "") -> list[str]:
+        """End those that are not in memory, and whose names begin so."""
+        if (store := self._store()) is None:
+            return []
+        before = _now() - self._timeout
+        names = [item.session_id for item in store.list() if item.last_activity < before]
+        return [name for name in names if name.startswith(prefix) and name not in self._sessions and self._end(name)]
 
     def _is_stale(self, session: AgentSession) -> bool:
         return not session.busy and session.last_activity < _now() - self._timeout
