@@ -59,12 +59,13 @@ def test_calls_of_one_answer_run_side_by_side_and_come_back_in_their_order() -> 
 
 def test_only_so_many_calls_of_one_turn_run_at_once() -> None:
     running, most = 0, 0
+    pair = asyncio.Barrier(2)
 
     async def work() -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0)
+        await pair.wait()  # until there are two; of three, the third would be seen before the first two leave
         running -= 1
 
     limits = ChatLimits(parallel_tools=2)

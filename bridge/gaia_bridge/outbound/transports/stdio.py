@@ -121,6 +121,7 @@ class StdioLink(asyncio.Protocol):
         self._output_ended = False
         self._complained = False
         self._reason: str | None = None
+        self._over = anyio.Event()
 
     @property
     def last_words(self) -> str:
@@ -172,7 +173,7 @@ class StdioLink(asyncio.Protocol):
         future = self._pending.add(number)
         written = False
         try:
-            await self._input.write(encoded(message))
+            await self._write(message)
             written = True
             return await future
         except asyncio.CancelledError:
@@ -187,7 +188,16 @@ class StdioLink(asyncio.Protocol):
         """Send a notification or a response; see `transport.Link`."""
         if self._reason is not None:
             raise ConnectionLostError(self._reason)
-        await self._input.write(encoded(message))
+        await self._write(message)
+
+    async def _write(self, message: JSON) -> None:
+        """Send a message. If the child does not read any more, say why, once that is known."""
+        try:
+            await self._input.write(encoded(message))
+        except ConnectionLostError as error:
+            with anyio.move_on_after(2 * _AFTERMATH):
+                await self._over.wait()
+            raise ConnectionLostError(self._reason or str(error)) from None
 
     def data_received(self, data: bytes) -> None:
         """The child wrote something to its standard output."""
@@ -270,6 +280,7 @@ class StdioLink(asyncio.Protocol):
         if self._reason is not None:
             return
         self._reason = reason
+        self._over.set()
         if tell:
             self._receiver.ended(reason)
         kind = MisconfiguredError if self.child.exit_code == _MISCONFIGURED else ConnectionLostError

@@ -258,12 +258,12 @@ async def test_a_child_that_does_not_read_holds_up_its_own_requests_and_not_for_
 async def test_a_request_that_nobody_waits_for_is_taken_back_and_its_late_answer_dropped() -> None:
     async with launched(child("given = []")) as link:
         with anyio.move_on_after(SLOW):
-            await link.request(message(5, "given.append(current)"))
+            await link.request(message(1_000_005, "given.append(current)"))
         with anyio.move_on_after(SLOW):
-            await link.request({**message(6, "given.append(current)"), "method": "initialize"})
+            await link.request({**message(1_000_006, "given.append(current)"), "method": "initialize"})
         result = await do(link, "for n in given: send({'id': n, 'result': {'late': n}})\nreply({'heard': heard})")
         assert [(one["method"], one["params"]["requestId"]) for one in result["heard"]] == [
-            ("notifications/cancelled", 5)
+            ("notifications/cancelled", 1_000_005)
         ]
 
 
