@@ -22,8 +22,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: much of the time is waiting for processes."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are cores: much of the time is waiting for processes."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture(scope="session")
