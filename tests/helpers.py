@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -44,6 +44,7 @@ __all__ = [
     "set_level",
     "subscribe",
     "text_of",
+    "threads_named",
     "tool",
     "unsubscribe",
     "wait_in_thread",
@@ -163,6 +164,11 @@ def text_of(result: CallToolResult) -> str:
     [block] = result.content
     assert isinstance(block, TextContent)
     return block.text
+
+
+def threads_named(start: str, besides: Collection[threading.Thread] = ()) -> list[threading.Thread]:
+    """Threads whose names begin like this, besides those that earlier tests may have left to end by themselves."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith(start) and thread not in besides]
 
 
 def comes_true(holds: Callable[[], bool]) -> Callable[[float], bool]:

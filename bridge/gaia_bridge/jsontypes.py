@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Any, Final, TypeGuard
+from urllib.parse import unquote
 
-__all__ = ["JSON", "MAX_NESTING", "is_array", "is_object", "is_too_deep"]
+__all__ = ["JSON", "MAX_NESTING", "at_pointer", "is_array", "is_object", "is_too_deep"]
 
 JSON = dict[str, Any]
 """A JSON object as plain Python: what crosses the core between the guard and the far side."""
@@ -37,3 +38,17 @@ def is_too_deep(value: Any) -> bool:
             return False
         level = below
     return any(is_object(item) or is_array(item) for item in level)
+
+
+def at_pointer(value: Any, pointer: str) -> Any:
+    """What a JSON pointer (RFC 6901, as a URI fragment, with `#` or without) leads to; `None` if it leads nowhere."""
+    found = value
+    for step in pointer.split("/")[1:]:
+        key = unquote(step).replace("~1", "/").replace("~0", "~")
+        if is_object(found):
+            found = found.get(key)
+        elif is_array(found) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        else:
+            return None
+    return found

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final
-from urllib.parse import unquote
 
 import jsonschema_rs
 
-from gaia_bridge.jsontypes import is_array, is_object
+from gaia_bridge.jsontypes import at_pointer, is_array, is_object
 
 __all__ = [
     "SchemaError",
@@ -247,24 +246,10 @@ def _target(schema: Any, reference: str, names: Set[str]) -> Any:
     by_name = bool(fragment) and not fragment.startswith("/")
     if by_name and fragment not in names:
         raise SchemaError("leads nowhere")
-    target: Any = {} if base or by_name else _at(schema, fragment)
+    target: Any = {} if base or by_name else at_pointer(schema, fragment)
     if target is None:
         raise SchemaError("leads nowhere")
     return target
-
-
-def _at(schema: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901, in a URI fragment) leads to, or `None`."""
-    found = schema
-    for step in pointer.split("/")[1:]:
-        key = unquote(step).replace("~1", "/").replace("~0", "~")
-        if is_object(found):
-            found = found.get(key)
-        elif is_array(found) and key.isdecimal() and int(key) < len(found):
-            found = found[int(key)]
-        else:
-            return None
-    return found
 
 
 def _reach(part: Any, targets: Mapping[int, Sequence[Any]], known: dict[int, int]) -> int:

@@ -18,7 +18,7 @@ import pytest
 
 from gaia_bridge.errors import BusyError
 from gaia_bridge.runtime import AgentRunner, Job, LoopHandle, Outcome
-from tests.helpers import PATIENCE, comes_true, wait_in_thread
+from tests.helpers import PATIENCE, comes_true, threads_named, wait_in_thread
 
 Call = Callable[[], Any]
 
@@ -410,12 +410,12 @@ async def test_every_call_has_an_end_when_the_pool_closes_at_any_moment() -> Non
 @pytest.mark.anyio
 async def test_closing_takes_the_idle_threads_away() -> None:
     together = threading.Barrier(3)
-    pool = AgentRunner("gone", 3, 0)
+    pool, before = AgentRunner("gone", 3, 0), threading.enumerate()
     async with anyio.create_task_group() as tasks:
         for _ in range(3):
             tasks.start_soon(run, pool, lambda: together.wait(PATIENCE))
     await run(pool, lambda: asyncio.sleep(0))
-    threads = [thread for thread in threading.enumerate() if thread.name.startswith("agent gone")]
+    threads = threads_named("agent gone", before)
     assert len(threads) == 4
     pool.close()
     for thread in threads:

@@ -14,6 +14,7 @@ from gaia_agents import ProjectAgent, project_agent, watching
 from gaia_agents.dashboard import fingerprint
 from gaia_agents.git import GitError
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
+from tests.helpers import threads_named
 from tests.workspaces import DEMO, call, git, repository, write_files
 
 DASHBOARD = "project://dashboard"
@@ -249,9 +250,10 @@ def test_updates_are_announced_while_it_is_published(project: Path, monkeypatch:
     monkeypatch.setattr(watching, "SHARE", 1.0)
     agent, first, second = ProjectAgent(project), Announcements(), Announcements()
     agent._watcher._min_seconds = 0.001  # pyright: ignore[reportPrivateUsage] -- so that the test need not wait
+    before = threading.enumerate()
     agent.on_mcp_published(first)
     agent.on_mcp_published(second)
-    (watcher,) = [thread for thread in threading.enumerate() if thread.name == "gaia-agents-watcher"]
+    (watcher,) = threads_named("gaia-agents-watcher", before)
     assert looked.acquire(timeout=5)
     write_files(project, {"new.py": "x = 1\n"})
     assert first.updated.acquire(timeout=5)

@@ -12,6 +12,7 @@ from gaia_agents import watching
 from gaia_agents.dashboard import fingerprint
 from gaia_agents.watching import Watcher
 from gaia_agents.workspace import open_workspace
+from tests.helpers import threads_named
 from tests.workspaces import git, repository, write_files
 
 SECONDS = 5.0
@@ -22,10 +23,6 @@ SECONDS = 5.0
 def looking_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this computer is, the watchers of these tests look again at once."""
     monkeypatch.setattr(watching, "SHARE", 1.0)
-
-
-def watchers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "gaia-agents-watcher"]
 
 
 class Scene:
@@ -59,9 +56,10 @@ def test_the_thread_ends_when_it_is_stopped_and_starts_again() -> None:
     scene = Scene()
     watcher = Watcher(scene.look, scene.changes.release, min_seconds=0.001)
     for _ in range(2):
+        before = threading.enumerate()
         watcher.start()
         watcher.start()
-        (thread,) = watchers()
+        (thread,) = threads_named("gaia-agents-watcher", before)
         assert scene.looks.acquire(timeout=SECONDS)
         watcher.stop()
         watcher.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import anyio
 
@@ -28,6 +29,9 @@ _NO_CHAT_NAMES = ("dall-e", "embed", "kokoro", "moderation", "rerank", "sdxl", "
 async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wire, list[JSON]]:
     """Ask everywhere at once; the first place counts that has a model for chats, else the first that answers.
 
+    No key is shown while it is not known who is there: anybody on this machine may listen at a place. The one that is
+    chosen is shown it; where all want one first, they are asked with it one after the other.
+
     Args:
         places: Where to look.
         limits: See there.
@@ -38,15 +42,15 @@ async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wir
     Raises:
         ModelError: None answers, or none without a key.
     """
-    wires = [Wire(place, limits) for place in places]
+    wires = [Wire(replace(place, key=""), limits) for place in places]
     found: dict[int, list[JSON]] = {}
-    locked: list[ModelError] = []
+    locked: dict[int, ModelError] = {}
 
     async def ask(number: int) -> None:
         try:
             found[number] = await wires[number].models(limits.probe)
         except ModelCredentialsError as error:
-            locked.append(error)
+            locked[number] = error
         except ModelError as error:
             logger.debug("%s", error)
 
@@ -54,14 +58,21 @@ async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wir
         async with anyio.create_task_group() as tasks:
             for number in range(len(wires)):
                 tasks.start_soon(ask, number)
+        for number in sorted(locked) if not found else ():
+            if places[number].key:
+                wires.append(Wire(places[number], limits))
+                wires[number], wires[-1] = wires[-1], wires[number]
+                await ask(number)
+            if found:
+                break
         if not found:
-            raise locked[0] if locked else nothing_found(places)
+            raise locked[min(locked)] if locked else nothing_found(places)
         best = min(found, key=lambda number: (not chat_models(found[number]), number))
+        chosen = wires[best] if wires[best].place == places[best] else Wire(places[best], limits)
     except BaseException:
         await close_all(wires)
         raise
-    chosen = wires.pop(best)
-    await close_all(wires)
+    await close_all([wire for wire in wires if wire is not chosen])
     server = chosen.place.server
     title = server.title if server else "a model server"
     logger.info("using %s at %s; set GAIA_BASE_URL for another", title, shown_url(chosen.place.url))

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gaia.llm.schema_merging import alternatives, conjunction, identity, modernised
-from gaia_bridge.jsontypes import JSON, is_array, is_object, is_too_deep
+from gaia_bridge.jsontypes import JSON, at_pointer, is_array, is_object, is_too_deep
 
 __all__ = ["MAX_LEVELS", "MAX_SCHEMAS", "Rule", "Walk", "type_names"]
 
@@ -191,15 +191,7 @@ class Walk:
         """What a pointer leads to, if that is a schema."""
         if not (reference == "#" or reference.startswith("#/")):
             return None
-        found: Any = self._document
-        for step in reference.split("/")[1:]:
-            key = unquote(step).replace("~1", "/").replace("~0", "~")
-            if is_object(found):
-                found = found.get(key)
-            elif is_array(found) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
-            else:
-                return None
+        found = at_pointer(self._document, reference)
         return found if is_object(found) else {} if found is True else None
 
 

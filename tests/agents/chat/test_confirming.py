@@ -217,7 +217,7 @@ async def test_a_client_that_leaves_ends_what_the_agent_does_for_it() -> None:
     async def work() -> None:
         begun.set()
         try:
-            await anyio.sleep(60)
+            await anyio.sleep_forever()
         finally:
             ended.set()
 

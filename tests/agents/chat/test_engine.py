@@ -28,7 +28,7 @@ from gaia_bridge.errors import ModelError, ModelUnreachableError
 from gaia_bridge.jsontypes import JSON
 from tests.chat_helpers import Asked, FakeModel, call, calls, made, replied, say
 from tests.client_helpers import PATIENCE, eventually
-from tests.helpers import wait_in_thread
+from tests.helpers import threads_named, wait_in_thread
 
 HERE = Path(__file__).parents[3]
 
@@ -224,7 +224,7 @@ async def test_cancelling_a_chat_cancels_its_tools_and_leaves_the_session_as_bef
     async def hang() -> None:
         begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             cancelled.set()
 
@@ -245,7 +245,7 @@ def test_closing_ends_a_turn_that_is_played_and_what_it_holds() -> None:
     async def hang() -> None:
         begun.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             cancelled.set()
 
@@ -304,10 +304,6 @@ def leases() -> int:
     return BACKGROUND._leases  # pyright: ignore[reportPrivateUsage]  # nobody else needs to know
 
 
-def named(prefix: str) -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith(prefix)]
-
-
 def test_a_forgotten_agent_leaves_no_thread_no_lease_and_no_open_model() -> None:
     class Forgotten(Agent):
         """One that has threads of its own name."""
@@ -321,12 +317,12 @@ def test_a_forgotten_agent_leaves_no_thread_no_lease_and_no_open_model() -> None
     model = FakeModel(calls(("add", {"a": 1, "b": 2}), ("greet", {})), say("ok"))
     agent = Forgotten(model=model, tools=[add, greet])
     assert agent.run("go") == "ok"
-    assert named("agent Forgotten")
+    assert threads_named("agent Forgotten")
     gone = weakref.ref(agent)
     del agent
     gc.collect()
     assert gone() is None
-    eventually(lambda: not named("agent Forgotten") and leases() <= before)
+    eventually(lambda: not threads_named("agent Forgotten") and leases() <= before)
     assert model.closed == 1
 
 
@@ -378,7 +374,7 @@ async def hang() -> None:
     import asyncio
     try:
         os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
     finally:
         cancelled.set()
 
@@ -455,7 +451,7 @@ class Slow(FakeModel):
     ) -> AsyncGenerator[str | Reply]:
         """Wait for ever."""
         self.begun.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         yield Reply("")
 
 

@@ -281,7 +281,7 @@ def test_a_coroutine_that_does_not_end_is_cancelled() -> None:
 
     async def hang() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             cancelled.set()
 

@@ -15,6 +15,7 @@ from gaia.agents.base.console import Console
 from gaia.agents.chat.limits import ChatLimits
 from tests.chat_helpers import Answer, FakeModel, call, calls, say
 from tests.client_helpers import PATIENCE, eventually
+from tests.helpers import threads_named
 
 
 class Noting:
@@ -122,6 +123,7 @@ def test_a_console_that_hangs_is_waited_for_once_and_again_when_it_has_come_back
 
 
 def test_nothing_is_started_for_a_silent_console() -> None:
+    before = threading.enumerate()
     agent = Agent(silent_mode=True, model=FakeModel(say("ok")))
     agent.run("go")
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("agent Agent console")]
+    assert not threads_named("agent Agent console", before)

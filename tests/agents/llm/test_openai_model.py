@@ -385,6 +385,38 @@ async def test_a_server_that_wants_a_key_is_said_to_be_there(
     assert "wants an API key" in str(await error_of(OpenAIModel()))
 
 
+def keys_shown(server: ModelHandle) -> set[str]:
+    """Keys that a server was sent, also with questions for its models."""
+    return {request.headers.get("authorization", "").removeprefix("Bearer ") for request in server.all_requests()}
+
+
+async def test_only_the_server_that_is_chosen_is_shown_the_key(
+    server: ModelHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.play(script(say("a"), dialect="ollama"))
+    with scripted_model(models=[], dialect="lemonade") as empty:
+        monkeypatch.setattr(gaia.llm.settings, "KNOWN", known_at(("lemonade", empty), ("ollama", server)))
+        assert (await reply_of(OpenAIModel(api_key="sk-mine"), "Hello")).text == "a"
+        assert "sk-mine" not in keys_shown(empty)
+    assert server.requests()[0].headers["authorization"] == "Bearer sk-mine"
+    assert "authorization" not in server.all_requests()[0].headers
+
+
+async def test_where_all_want_a_key_they_are_shown_it_one_after_the_other(
+    server: ModelHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.play(script(say("a"), api_key="sk-mine", dialect="ollama"))
+    with (
+        scripted_model(api_key="sk-other", dialect="lemonade") as first,
+        scripted_model(api_key="sk-mine", dialect="vllm") as last,
+    ):
+        rows = known_at(("lemonade", first), ("ollama", server), ("vllm", last))
+        monkeypatch.setattr(gaia.llm.settings, "KNOWN", rows)
+        assert (await reply_of(OpenAIModel(api_key="sk-mine"), "Hello")).text == "a"
+        assert "sk-mine" in keys_shown(first)
+        assert "sk-mine" not in keys_shown(last)
+
+
 async def test_without_any_server_it_is_said_where_one_was_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gaia.llm.settings, "KNOWN", known_at(("lemonade", None), ("ollama", None)))
     assert str(await error_of(OpenAIModel())) == (

@@ -24,7 +24,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.runtime import Outcome
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.inbound.sources import call, published
-from tests.helpers import PATIENCE, one_tool, wait_in_thread
+from tests.helpers import PATIENCE, one_tool, threads_named, wait_in_thread
 from tests.outbound_helpers import FakeRequest, text_of
 
 
@@ -212,9 +212,10 @@ async def test_nothing_can_be_called_once_the_agent_is_no_longer_published() -> 
 
 @pytest.mark.anyio
 async def test_an_unpublished_agent_leaves_no_thread_behind() -> None:
+    before = threading.enumerate()
     async with published(one_tool(lambda _: asyncio.sleep(0))) as source:
         await call(source)
-        threads = [thread for thread in threading.enumerate() if thread.name.startswith("agent test")]
+        threads = threads_named("agent test", before)
         assert threads
     for thread in threads:
         await anyio.to_thread.run_sync(thread.join, PATIENCE)

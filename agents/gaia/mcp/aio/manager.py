@@ -23,7 +23,7 @@ from gaia.mcp.client.server_config import client_spec
 from gaia_bridge.background import BACKGROUND, Lease
 from gaia_bridge.config import EntryError, read_json_file
 from gaia_bridge.config.documents import servers_of
-from gaia_bridge.errors import BridgeError, ConfigError, ProtocolError
+from gaia_bridge.errors import BridgeError, ConfigError, ProtocolError, ToolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 
@@ -212,6 +212,18 @@ class MCPClientManager:
         Raises:
             ValueError: No server has such a tool.
         """
+        try:
+            return outcome(await self.call_tool(tool_name, arguments))
+        except ToolError as error:
+            return failure(str(error))
+
+    async def call_tool(self, tool_name: str, arguments: Mapping[str, Any] | None = None) -> JSON:
+        """As `execute_tool`, but return the whole MCP result, as it came.
+
+        Raises:
+            ValueError: No server has such a tool.
+            ToolError: Its server is gone, refused, or did not answer in time.
+        """
         open_ = self._open
         tool = self.tools.get(tool_name)
         if open_ is None or tool is None:
@@ -219,10 +231,9 @@ class MCPClientManager:
             hint = f"; there is {', '.join(similar)}" if similar else ""
             raise ValueError(f"Tool {tool_name} not found in external servers{hint}")
         try:
-            call = partial(tool.server.call_tool, tool.name, dict(arguments or {}))
-            return outcome(await _there(open_.lease, call))
+            return await _there(open_.lease, partial(tool.server.call_tool, tool.name, dict(arguments or {})))
         except (BridgeError, RuntimeError) as error:
-            return failure(error.message if isinstance(error, ProtocolError) else str(error))
+            raise ToolError(error.message if isinstance(error, ProtocolError) else str(error)) from error
 
     async def cleanup(self) -> None:
         """Disconnect all servers, and wait until their processes are gone. Twice is harmless; so is to connect again.

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from gaia_bridge.errors import ToolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.results import is_input_required
 
-__all__ = ["failure", "outcome"]
+__all__ = ["answered", "failure", "outcome"]
 
 _SILENT = "The tool failed without saying why"
 _ASKS = "The tool asks for input that nobody can give it here"
@@ -30,6 +31,17 @@ def outcome(result: JSON) -> dict[str, Any]:
     if result.get("isError") is True:
         return failure(text or _SILENT)
     return {"success": True, "content": text}
+
+
+def answered(result: JSON) -> JSON:
+    """The MCP result, as it came, if it is one.
+
+    Raises:
+        ToolError: The tool asks for input instead.
+    """
+    if is_input_required(result):
+        raise ToolError(_ASKS)
+    return result
 
 
 def failure(error: str) -> dict[str, Any]:

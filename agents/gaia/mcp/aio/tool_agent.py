@@ -14,10 +14,11 @@ from gaia.agents.base.tools import ToolEntry
 from gaia.llm.model import ChatModel
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia.mcp.aio.manager import MCPClientManager
-from gaia.mcp.aio.results import failure
+from gaia.mcp.aio.results import answered
 from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
 from gaia_bridge.background import BACKGROUND
-from gaia_bridge.jsontypes import is_object
+from gaia_bridge.errors import ToolError
+from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import NamingPolicy, SourceKind
 from gaia_bridge.names import SourceName, assign_names
 
@@ -204,9 +205,11 @@ def _refreshing(agent: weakref.ref[ToolAgent]) -> Callable[[], None]:
 def _calling(manager: weakref.ref[MCPClientManager], name: str) -> Callable[..., Any]:
     """What the registry calls. The process-wide registry holds it, too, and must not keep the connections open."""
 
-    async def call(**arguments: Any) -> dict[str, Any]:
+    async def call(**arguments: Any) -> JSON:
         found = manager()
-        return failure("its agent is gone") if found is None else await found.execute_tool(name, arguments)
+        if found is None:
+            raise ToolError("its agent is gone")
+        return answered(await found.call_tool(name, arguments))
 
     call.__name__ = call.__qualname__ = name
     return call

@@ -35,7 +35,7 @@ async def main():
         case "hard":
             os._exit(5)
         case "wait":
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
 
 if ending == "open loop":
     loop = asyncio.new_event_loop()

@@ -9,15 +9,19 @@ from collections.abc import Iterator
 import pytest
 
 from gaia.mcp.aio import MCPClientManager
-from tests.http_upstream import seen_authorizations, served_upstream
+from tests.servers.http_upstream import served
 
 pytestmark = pytest.mark.anyio
+
+
+seen_authorizations: list[str] = []
+"""The `Authorization` headers of all requests to `/mcp/`."""
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Where the server is."""
-    with served_upstream() as base:
+    with served(seen=seen_authorizations) as base:
         yield base
 
 

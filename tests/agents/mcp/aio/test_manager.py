@@ -19,6 +19,7 @@ import pytest
 
 from gaia.mcp.aio import ManagerLimits, MCPClientManager
 from gaia_bridge.background import BACKGROUND
+from gaia_bridge.errors import ToolError
 from gaia_bridge.settings import UpstreamLimits
 from tests.client_helpers import EchoAgent, background_threads, eventually
 from tests.gates import Gate
@@ -340,6 +341,18 @@ async def test_what_a_tool_answers_is_text(servers: Gate) -> None:
         assert failed == {"success": False, "error": "one\n[Image: image/png]"}
         refused = await manager.execute_tool("answer", {"error": {"code": -32602, "message": "not so"}})
         assert refused == {"success": False, "error": "not so"}
+
+
+async def test_the_whole_result_of_a_tool_can_be_had(servers: Gate) -> None:
+    async with made({"a": servers.server("a")}) as manager:
+        image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+        result = {"content": [image], "isError": True, "_meta": {"example.org/x": 1}}
+        answered = await manager.call_tool("answer", {"result": result})
+        assert {key: answered[key] for key in result} == result
+        with pytest.raises(ToolError, match="^not so$"):
+            await manager.call_tool("answer", {"error": {"code": -32602, "message": "not so"}})
+        with pytest.raises(ValueError, match="Tool nothing not found"):
+            await manager.call_tool("nothing")
 
 
 @pytest.mark.requirement("S2-13")

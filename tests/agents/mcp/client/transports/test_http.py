@@ -12,14 +12,17 @@ import pytest
 
 from gaia.mcp.client import HTTPTransport, MCPClient
 from tests.client_helpers import background_threads
-from tests.http_upstream import seen_authorizations, served_upstream
 from tests.servers.auth_server import auth_server
+from tests.servers.http_upstream import served
+
+seen_authorizations: list[str] = []
+"""The `Authorization` headers of all requests to `/mcp/`."""
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """Where the server is."""
-    with served_upstream() as base:
+    with served(seen=seen_authorizations) as base:
         yield base
 
 
