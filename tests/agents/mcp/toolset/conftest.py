@@ -13,11 +13,11 @@ from tests.client_helpers import background_threads, eventually, sdk_server
 @pytest.fixture(autouse=True)
 def manager() -> Iterator[MCPClientManager]:
     one = MCPClientManager()
-    registered, others = list(ALL_SERVERS), background_threads()
+    registered = list(ALL_SERVERS)
     yield one
     ALL_SERVERS[:] = registered
     one.stop_all()
-    eventually(lambda: bool(others) or not background_threads())
+    eventually(lambda: not background_threads())
 
 
 @pytest.fixture
