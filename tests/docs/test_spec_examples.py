@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 from collections.abc import Generator
@@ -23,8 +22,6 @@ from tests.model_helpers import ModelHandle, call, calls, rule, say, script, scr
 from tests.process.driving import initialized, url_of
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the servers
-
-in_ci = pytest.mark.skipif(not os.environ.get("CI"), reason="like others, and takes long: run with CI=1")
 
 PAGE = EXAMPLES / "README.md"
 FILES = sorted(str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py"))
@@ -77,7 +74,7 @@ def test_an_agent_uses_one_server(reader: Reader, model: ModelHandle) -> None:
     assert result["status"] == "success" and result["data"]["content"][0]["text"] == "[FILE] milk.txt"
 
 
-@in_ci
+@pytest.mark.thorough
 @pytest.mark.requirement("S0-64", "S2-21")
 def test_an_agent_uses_two_servers_and_searches_for_their_tools(reader: Reader, model: ModelHandle) -> None:
     (reader.files / "milk.txt").touch()
@@ -112,7 +109,7 @@ def test_a_client_is_used_without_an_agent(reader: Reader) -> None:
     assert first.startswith("- read_file: Read the complete contents of a file as text.") and last == "hello"
 
 
-@in_ci
+@pytest.mark.thorough
 @pytest.mark.requirement("S0-64")
 def test_a_manager_connects_servers_and_remembers_them(reader: Reader) -> None:
     servers = {"zigbee": {"command": "uvx", "args": ["mcp-server-zigbee"]}}
@@ -130,7 +127,7 @@ def test_a_manager_connects_servers_and_remembers_them(reader: Reader) -> None:
     ]
 
 
-@in_ci
+@pytest.mark.thorough
 @pytest.mark.requirement("S0-64")
 def test_failures_of_servers_and_tools_are_seen(reader: Reader) -> None:
     connected, failed = reader.run("client/safe_agent.py").printed
@@ -149,7 +146,7 @@ def test_debug_mode_says_what_happens(reader: Reader) -> None:
         assert f"DEBUG gaia.mcp.client.mcp_client: MCP server {line}" in ran.errors
 
 
-@in_ci
+@pytest.mark.thorough
 @pytest.mark.requirement("S0-64")
 def test_a_wrapper_of_ones_own_counts_what_is_used(reader: Reader, model: ModelHandle) -> None:
     model.play(
@@ -236,7 +233,7 @@ async def test_one_agent_serves_mcp_clients_and_chat_clients(
 # Document 002
 
 
-@in_ci
+@pytest.mark.thorough
 @pytest.mark.requirement("S2-1", "S2-9", "S2-10", "S2-13", "S2-14")
 def test_the_asynchronous_manager_is_used_with_a_file_and_without(reader: Reader) -> None:
     servers = {"time": {"command": "uvx", "args": ["mcp-server-time"]}}
@@ -372,7 +369,7 @@ def test_a_search_agent_reads_a_page_of_the_web(reader: Reader, model: ModelHand
     assert "# News\n\nThere is **milk**." in second.messages[-1]["content"]
 
 
-@in_ci
+@pytest.mark.thorough
 @pytest.mark.requirement("S4-7", "S4-26")
 def test_a_home_agent_has_tools_of_every_kind_but_no_dangerous_ones(
     reader: Reader, model: ModelHandle, web_page: str
@@ -400,7 +397,7 @@ def test_a_server_is_added_with_its_settings_in_a_file(reader: Reader, model: Mo
     assert model.requests()[0].tool_names == ["weather_api__get_forecast", "weather_api__get_current"]
 
 
-@in_ci
+@pytest.mark.thorough
 @pytest.mark.requirement("S4-3", "S4-20")
 def test_the_tools_of_the_toolset_are_listed_and_converted(reader: Reader) -> None:
     server, count, *tools = reader.run("toolset/list_tools.py", MCP_FETCH="True").printed

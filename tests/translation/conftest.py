@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.translation.through import ThroughLink
 
-WAYS = (
-    ("http", "modern", "http", "modern"),
-    ("http", "modern", "http", "legacy"),
-    ("http", "legacy", "http", "modern"),
-    ("http", "legacy", "http", "legacy"),
-    ("sse", "legacy", "sse", "legacy"),
-)
-"""With `CI` set, all are tried out; else those in which something is translated, and the oldest transport."""
+SAME = pytest.mark.thorough
+"""Ways on which nothing is translated; tests/interaction does the same without a bridge between."""
 
 
 @pytest.fixture(
-    params=[way for way in WAYS if os.environ.get("CI") or way[1] != way[3] or way[0] == "sse"],
+    params=[
+        pytest.param(("http", "modern", "http", "modern"), marks=SAME),
+        ("http", "modern", "http", "legacy"),
+        ("http", "legacy", "http", "modern"),
+        pytest.param(("http", "legacy", "http", "legacy"), marks=SAME),
+        ("sse", "legacy", "sse", "legacy"),
+    ],
     ids=lambda way: "{}-{}-to-{}-{}".format(*way),
 )
 def link(request: pytest.FixtureRequest) -> ThroughLink:
