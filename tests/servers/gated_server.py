@@ -3,7 +3,7 @@
     python -S gated_server.py NAME [TOOL ...]
 
 With `HOLD` in its environment it answers `initialize` only after the test let it. Each further TOOL answers with the
-server's name.
+server's name; one whose name begins with `view_` is for the views of MCP Apps only.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 JSON = dict[str, Any]
 
 ANYTHING: JSON = {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "integer"}}}
+FOR_VIEWS: JSON = {"_meta": {"ui": {"visibility": ["app"]}}}
 NAME, TOOLS = sys.argv[1], ["answer", "pid", "env", "crash", "hang", "change", *sys.argv[2:]]
 
 gate = socket.create_connection(("127.0.0.1", int(os.environ["GATE"]))) if "GATE" in os.environ else None
@@ -32,6 +33,11 @@ def tell(word: str) -> None:
 def send(message: JSON) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
+
+
+def described(name: str) -> JSON:
+    tool: JSON = {"name": name, "description": f"{name} of {NAME}", "inputSchema": ANYTHING}
+    return tool | FOR_VIEWS if name.startswith("view_") else tool
 
 
 def text(number: Any, value: str) -> None:
@@ -71,8 +77,7 @@ def answer(number: Any, method: str, params: JSON) -> None:
             }
             send({"id": number, "result": result})
         case "tools/list":
-            tools = [{"name": name, "description": f"{name} of {NAME}", "inputSchema": ANYTHING} for name in listed]
-            send({"id": number, "result": {"tools": tools}})
+            send({"id": number, "result": {"tools": [described(name) for name in listed]}})
         case "tools/call":
             call(number, params["name"], params.get("arguments", {}))
         case "ping":

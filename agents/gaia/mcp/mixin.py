@@ -207,6 +207,8 @@ class MCPClientMixin:
             entry["inputSchema"] = tool.input_schema
             if tool.annotations:
                 entry["annotations"] = tool.annotations
+            if "_meta" in tool.definition:
+                entry["_meta"] = tool.definition["_meta"]
             entry["function"] = self._tool_function(client, tool)
             self._mcp_tools.add(client, entry, registry)
 

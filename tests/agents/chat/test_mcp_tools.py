@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gaia.agents.base import Agent, Tool
+from gaia.agents.base import Agent, MCPAgent, Tool
 from gaia.agents.base.console import SilentConsole
 from gaia.agents.base.tools import ToolEntry
 from gaia.agents.chat.limits import ChatLimits
@@ -18,6 +18,7 @@ from tests.chat_helpers import Asked, FakeModel, call, calls, made, say
 from tests.client_helpers import FakeTransport, all_tools, eventually, sdk_server
 
 READ = {"name": "read_file", "description": "Read it", "inputSchema": {"type": "object"}}
+PICK = {**READ, "name": "pick", "_meta": {"ui": {"visibility": ["app"]}}}
 WIPE = {**READ, "name": "wipe", "description": "Wipe it", "annotations": {"destructiveHint": True}}
 
 
@@ -95,6 +96,31 @@ def test_a_tool_of_a_server_that_may_destroy_something_is_asked_about(server: Fa
     agent.run("go")
     assert "nobody confirmed it" in model.asked[-1].results()[0]["error"]
     assert server.asked("tools/call") == 0
+
+
+def test_tools_that_are_for_views_only_are_kept_from_the_model_but_not_from_clients(server: FakeTransport) -> None:
+    agent, model = consuming(call("mcp_fs_pick"), say("ok"))
+    server.tools.append(PICK)
+    agent.connect_mcp_server("fs", {"command": "fs"})
+    agent.run("go")
+    assert model.asked[0].tool_names == ["mcp_fs_read_file", "mcp_fs_wipe"]
+    assert "pick" not in model.asked[0].system
+    assert "there is no tool 'mcp_fs_pick'" in model.asked[1].results()[0]["error"]
+    assert server.asked("tools/call") == 0
+    assert "mcp_fs_pick" in agent.tool_registry
+
+
+def test_an_agents_own_tools_for_views_are_kept_from_its_model() -> None:
+    class Published(MCPAgent):
+        def get_mcp_tool_definitions(self) -> list[dict[str, Any]]:
+            return [READ, PICK]
+
+        def execute_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+            return tool_name
+
+    model = FakeModel(say("ok"))
+    Published(silent_mode=True, model=model).run("go")
+    assert model.asked[0].tool_names == ["read_file"]
 
 
 def test_tools_that_come_and_go_in_the_middle_of_a_turn_are_seen_in_its_next_step(server: FakeTransport) -> None:

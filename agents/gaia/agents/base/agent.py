@@ -16,6 +16,7 @@ from gaia.agents.chat.limits import DEFAULT_SESSION, ChatLimits
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.prompting import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
+from gaia_bridge.apps import is_for_models
 from gaia_bridge.jsontypes import JSON
 
 if TYPE_CHECKING:
@@ -333,8 +334,11 @@ class Agent:
         """Hook, called while the agent is built: `tool` functions registered in here belong to this agent only."""
 
     def _model_tools(self) -> Mapping[str, ToolEntry]:
-        """Hook: all tools that the model may call right now. May block."""
-        return self.tool_registry.snapshot()
+        """Hook: all tools that the model may call right now. May block.
+
+        Default: the tools of the registry, but for those that MCP Apps keep from models.
+        """
+        return {name: entry for name, entry in self.tool_registry.snapshot().items() if is_for_models(entry)}
 
     async def _prepare_turn(self) -> None:
         """Hook: do what has to be done before each turn. Runs on the background loop, and must not block it."""

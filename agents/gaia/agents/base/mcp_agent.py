@@ -10,6 +10,7 @@ from gaia.agents.base.agent import Agent
 from gaia.agents.base.tool_class import validated
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
+from gaia_bridge.apps import is_for_models
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.publishing import AnnouncesChanges
 
@@ -86,7 +87,7 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
         """What clients may call, the agent's own model may call, too, beside the tools of its registry."""
         described: list[Any] = self.get_mcp_tool_definitions()
         definitions = [item for item in described if is_object(item) and isinstance(item.get("name"), str)]
-        entries = {str(definition["name"]): self._own_entry(definition) for definition in definitions}
+        entries = {str(item["name"]): self._own_entry(item) for item in definitions if is_for_models(item)}
         return {**entries, **super()._model_tools()}
 
     def _own_entry(self, definition: dict[str, Any]) -> ToolEntry:

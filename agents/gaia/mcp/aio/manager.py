@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia.mcp.aio.results import failure, outcome
 from gaia.mcp.client.server_config import client_spec
+from gaia_bridge.apps import is_for_models
 from gaia_bridge.background import BACKGROUND, Lease
 from gaia_bridge.config import EntryError, read_json_file
 from gaia_bridge.config.documents import servers_of
@@ -179,6 +180,8 @@ class MCPClientManager:
     async def get_tools(self) -> list[dict[str, Any]]:
         """The tools of all servers, as OpenAI's function calling describes them; always those that there are now.
 
+        Left out are those that MCP Apps keep from models.
+
         A tool has the name that its server gave it. Where two servers have the same, the first keeps it, and that of
         the other is `<server>__<tool>`; so is one that no model provider would accept.
 
@@ -195,6 +198,7 @@ class MCPClientManager:
                 },
             }
             for name, tool in self.tools.items()
+            if is_for_models(tool.definition)
         ]
 
     async def execute_tool(self, tool_name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:

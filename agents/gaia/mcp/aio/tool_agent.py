@@ -184,6 +184,7 @@ class ToolAgent(Agent):
             "name": key,
             "inputSchema": described.input_schema,
             "annotations": annotations if is_object(annotations) else {},
+            "_meta": described.definition.get("_meta"),
             "function": _calling(weakref.ref(self.mcp_manager), name),
         }
 

@@ -249,8 +249,7 @@ class MCPClientManager:
 
 def _definition(tool: MCPTool) -> JSON:
     definition: JSON = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-    annotations = tool.definition.get("annotations")
-    return definition | ({"annotations": annotations} if annotations else {})
+    return definition | {key: tool.definition[key] for key in ("annotations", "_meta") if tool.definition.get(key)}
 
 
 def _was_refused(error: RuntimeError) -> bool:

@@ -12,6 +12,7 @@ from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.toolset.client_manager import MCPClientManager
 from gaia.mcp.toolset.mcp_config import ALL_SERVERS, MCPServerConfig, get_enabled_mcp_servers
 from gaia.mcp.toolset.schema_converter import MCPSchemaConverter
+from gaia_bridge.apps import is_for_models
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import NamingPolicy, SourceKind
 from gaia_bridge.names import SourceName, assign_names, qualified_name
@@ -164,10 +165,10 @@ def _start(manager: MCPClientManager, config: MCPServerConfig) -> bool:
 
 
 def _allowed(config: MCPServerConfig, definitions: list[JSON]) -> list[JSON]:
-    if config.allowed_tools is None:
-        return definitions
-    offered = {definition["name"] for definition in definitions}
-    for name in config.allowed_tools:
+    """Those that the configuration lets through, but for what MCP Apps keep from models."""
+    offered = {definition["name"]: definition for definition in definitions}
+    names = offered if config.allowed_tools is None else config.allowed_tools
+    for name in names:
         if name not in offered:
             logger.warning(
                 "MCP server '%s' has no tool %r, which allowed_tools names; it has %s",
@@ -175,7 +176,7 @@ def _allowed(config: MCPServerConfig, definitions: list[JSON]) -> list[JSON]:
                 name,
                 ", ".join(sorted(offered)) or "none",
             )
-    return [definition for definition in definitions if definition["name"] in config.allowed_tools]
+    return [tool for name, tool in offered.items() if name in names and is_for_models(tool)]
 
 
 def _wrapped(

@@ -311,6 +311,13 @@ async def test_tools_are_described_for_openai_with_their_schema_as_it_is(servers
         assert (await manager.get_tools())[0]["function"]["parameters"] == schema
 
 
+async def test_tools_that_are_for_views_only_are_not_told_to_a_model(servers: Gate) -> None:
+    async with made({"a": servers.server("a", "view_b", "of_a")}) as manager:
+        told = [tool["function"]["name"] for tool in await manager.get_tools()]
+        assert (told[-1], "view_b" in told) == ("of_a", False)
+        assert await manager.execute_tool("view_b") == {"success": True, "content": "a"}
+
+
 @pytest.mark.requirement("S2-10")
 async def test_tools_that_change_are_followed_without_asking(servers: Gate) -> None:
     async with made({"a": servers.server("a")}) as manager:

@@ -89,6 +89,13 @@ async def test_the_servers_are_connected_by_the_first_chat_and_their_tools_are_o
         assert servers.count("a", "born") == 1
 
 
+async def test_tools_that_are_for_views_only_are_not_offered(servers: Gate) -> None:
+    model = FakeModel(say("done"))
+    async with using(made(model, a=servers.server("a", "view_b"))) as agent:
+        assert await agent.chat("go") == "done"
+        assert model.asked[0].tool_names == TOOLS
+
+
 @pytest.mark.requirement("S2-16")
 async def test_the_servers_are_connected_when_that_is_asked_for_once_for_all_who_ask(servers: Gate) -> None:
     model = FakeModel(say("hello"))

@@ -19,6 +19,7 @@ from gaia.mcp.toolset import (
     create_mcp_tools,
 )
 from tests.client_helpers import raw_server
+from tests.gates import gate
 from tests.provider_rules import violations
 from tests.servers.http_upstream import served
 
@@ -180,6 +181,21 @@ def test_only_tools_that_are_allowed_are_there(demo: MCPServerConfig, allowed: l
 @pytest.mark.requirement("S4-7")
 def test_without_a_list_all_tools_are_allowed(demo: MCPServerConfig, manager: MCPClientManager) -> None:
     assert len(create_mcp_tools()) == len(manager.get_discovered_tools("demo")) == 7
+
+
+@pytest.mark.parametrize("allowed", [None, ["pid", "view_b"]])
+def test_tools_that_are_for_views_only_are_not_there(
+    allowed: list[str] | None, manager: MCPClientManager, caplog: pytest.LogCaptureFixture
+) -> None:
+    with gate() as servers:
+        entry = servers.server("a", "view_b")
+        config = MCPServerConfig("a", command=entry["command"], args=entry["args"], allowed_tools=allowed)
+        ALL_SERVERS.append(config)
+        names = [tool.name for tool in create_mcp_tools()]
+        assert ("a__pid" in names, "a__view_b" in names) == (True, False)
+        assert "view_b" in [tool["name"] for tool in manager.get_discovered_tools("a")]
+        assert "has no tool" not in caplog.text
+        manager.stop_all()
 
 
 @pytest.mark.requirement("S4-7")
