@@ -39,7 +39,7 @@ __all__ = [
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 
 LIMITS = UpstreamLimits(
-    http_connect_timeout=1, message_bytes=1_000_000, retry_floor=0.01, retry_cap=0.1, resumes=3, farewell=0.5
+    http_connect_timeout=5, message_bytes=1_000_000, retry_floor=0.01, retry_cap=0.1, resumes=3, farewell=0.5
 )
 """The bounds of production, but in a hurry."""
 

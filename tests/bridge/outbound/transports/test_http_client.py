@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -27,15 +28,18 @@ from tests.servers.evil_http import EvilServer, Exchange, evil_http
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
-LIMITS = UpstreamLimits(http_connect_timeout=0.2, message_bytes=1_000_000)
+LIMITS = UpstreamLimits(http_connect_timeout=4, message_bytes=1_000_000)
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"m"}'
 
 
 @asynccontextmanager
 async def client_of(
-    url: str, auth: httpx2.Auth | None = None, headers: Mapping[str, str] | None = None
+    url: str,
+    auth: httpx2.Auth | None = None,
+    headers: Mapping[str, str] | None = None,
+    limits: UpstreamLimits = LIMITS,
 ) -> AsyncGenerator[HttpClient]:
-    client = HttpClient(HttpServerSpec("up", url, headers or {}), LIMITS, auth)
+    client = HttpClient(HttpServerSpec("up", url, headers or {}), limits, auth)
     try:
         with anyio.fail_after(5):
             yield client
@@ -128,7 +132,8 @@ async def test_a_name_that_is_not_known_is_an_error() -> None:
 
 @pytest.mark.requirement("F-050")
 async def test_a_connection_that_is_not_taken_is_given_up_in_time() -> None:
-    async with evil_http() as server, client_of(server.url().replace("http:", "https:")) as client:
+    hurried = replace(LIMITS, http_connect_timeout=0.2)
+    async with evil_http() as server, client_of(server.url().replace("http:", "https:"), limits=hurried) as client:
         assert "within 0.2 s" in await failure_of(client)
         await server.until_all_closed()
 
