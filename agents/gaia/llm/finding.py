@@ -59,12 +59,10 @@ async def find_server(places: Sequence[Place], limits: ModelLimits) -> tuple[Wir
             for number in range(len(wires)):
                 tasks.start_soon(ask, number)
         for number in sorted(locked) if not found else ():
-            if places[number].key:
-                wires.append(Wire(places[number], limits))
-                wires[number], wires[-1] = wires[-1], wires[number]
+            if places[number].key and not found:
+                await close_all([wires[number]])
+                wires[number] = Wire(places[number], limits)
                 await ask(number)
-            if found:
-                break
         if not found:
             raise locked[min(locked)] if locked else nothing_found(places)
         best = min(found, key=lambda number: (not chat_models(found[number]), number))

@@ -30,7 +30,7 @@ async def nothing_left(anyio_backend: Any) -> AsyncGenerator[None]:
 
 @pytest.fixture
 async def bystander(working: Upstream, nothing_left: None, request: pytest.FixtureRequest) -> AsyncGenerator[None]:
-    """The test leaves nothing behind, and another server answers all the while."""
+    """The test leaves nothing behind, and another server answers within a second all the while."""
     async with AsyncExitStack() as stack:
         if inspect.iscoroutinefunction(request.function):  # else the loop stands still meanwhile
             await stack.enter_async_context(answering(working))
