@@ -64,6 +64,8 @@ class Session:
         era: What the server was last time. If that is not known, it is greeted with `initialize`, as the
             specification demands, and with `server/discover` only after it refused that.
         own: The id that requests say they have passed. With one, `relay` can be used.
+        introduction: The parameters that the connection before this one was greeted with. If there was one, its users
+            may not know that it is over: the server is greeted before what they ask for.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Session:
         notified: Notified,
         era: Era | None = None,
         own: str = "",
+        introduction: JSON | None = None,
     ) -> None:
         self.name = name
         self.greeting: Greeting | None = None
@@ -84,6 +87,7 @@ class Session:
         self._limits = limits
         self._notified = notified
         self._era = era or Era.LEGACY
+        self._introduction = introduction
         self._line: _Line | None = None
         self._opening: _Line | None = None
         self._connection: Connection | None = None
@@ -91,6 +95,7 @@ class Session:
         self._closing = asyncio.Event()
         self._greets = anyio.Lock()
         self._numbers = itertools.count(1)
+        self._ids = itertools.count(1)
 
     @property
     def link(self) -> Link | None:
@@ -128,15 +133,13 @@ class Session:
             TimeoutError: It did not answer in time.
             RuntimeError: The connection is over.
         """
-        role = _Role(self.name, params, self._notified)
-        if self._id:
-            role.id, role.capabilities, role.relays = self._id, dict(ASKABLE), self._relays
-        return await self._respond(self._greet(role))
+        return await self._respond(self._greet(params))
 
     async def request(self, method: str, params: JSON | None, number: int) -> JSON:
         """Make one request. A list is read to its last page, unless a cursor is given.
 
-        On a link where the first request is any other than `initialize`, all are sent as they are.
+        On a link where the first request is any other than `initialize`, all are sent as they are; those that are made
+        while the server is greeted wait for that.
 
         Args:
             method: The JSON-RPC method.
@@ -151,12 +154,17 @@ class Session:
             RuntimeError: The connection is over.
         """
         if self._connection is None:
+            introduced = await self._respond(self._introduced(), number)
+            if "error" in introduced:
+                return introduced
+        connection = self._connection
+        if connection is None:
             return await self._exchange(method, params, number)
         listed = None if params else _KIND_OF_LIST.get(method)
         if listed is None:
             deadline = Deadline(self._limits.call_timeout, self._limits.call_timeout)
-            return await self._respond(self._connection.request(method, params, deadline=deadline), number)
-        return await self._respond(self._list(self._connection, *listed), number)
+            return await self._respond(connection.request(method, params, deadline=deadline), number)
+        return await self._respond(self._list(connection, *listed), number)
 
     async def relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Make a request on behalf of another, whose client hears of its progress and answers its questions.
@@ -169,14 +177,11 @@ class Session:
         Raises:
             RequestError: There is no result.
         """
-        connection = self._connection
-        if connection is None:
-            raise ConnectionLostError("is not connected")
         outcome: JSON | Exception = {}
         async with anyio.create_task_group() as tasks:
             relay = Relay(method, params, request, tasks, self._limits)
             try:
-                outcome = await self._in_rounds(connection, relay)
+                outcome = await self._in_rounds(relay)
             except Exception as error:  # raised again, not in the task group, which would wrap it
                 outcome = error
             finally:
@@ -187,7 +192,12 @@ class Session:
             raise outcome
         return outcome
 
-    async def _in_rounds(self, connection: Connection, relay: Relay) -> JSON:
+    async def _in_rounds(self, relay: Relay) -> JSON:
+        if self._connection is None:
+            await self._introduced()
+        connection = self._connection
+        if connection is None:
+            raise ConnectionLostError("is not connected")
         request: Any = relay.request
         for _ in range(self._limits.max_rounds):
             deadline = Deadline(self._limits.call_timeout, UpstreamLimits().call_cap)
@@ -220,10 +230,17 @@ class Session:
             if line is not None:
                 await line.close()
 
-    async def _greet(self, role: _Role) -> JSON:
+    async def _introduced(self) -> JSON:
+        """Wait while the server is greeted. Greet it if that was not tried here, and was done before; never twice."""
+        async with self._greets:
+            if self._introduction is not None and self._owner is None:
+                self.greeting = await self._owned(self._introduction)
+        return {}
+
+    async def _greet(self, params: JSON) -> JSON:
         async with self._greets:
             if self.greeting is None:
-                self.greeting = await self._owned(role)
+                self.greeting = await self._owned(params)
         greeting = self.greeting
         result: JSON = {
             "protocolVersion": greeting.revision,
@@ -232,8 +249,11 @@ class Session:
         }
         return result if greeting.instructions is None else {**result, "instructions": greeting.instructions}
 
-    async def _owned(self, role: _Role) -> Greeting:
+    async def _owned(self, params: JSON) -> Greeting:
         """Start the task that owns the connection, and wait until the server was greeted."""
+        role = _Role(self.name, params, self._notified)
+        if self._id:
+            role.id, role.capabilities, role.relays = self._id, dict(ASKABLE), self._relays
         greeted: asyncio.Future[Greeting] = asyncio.get_running_loop().create_future()
         owner = self._owner = asyncio.create_task(self._own(role, greeted), name=f"connection to {self.name}")
         with anyio.move_on_after(self._limits.connect_timeout):
@@ -252,7 +272,8 @@ class Session:
         # The deadline is kept where it is waited for; that of `connect` comes too late to matter.
         limits = replace(self._limits, connect_timeout=self._limits.connect_timeout + 1)
         try:
-            async with connect(_Lines(self._line_for), role, limits, era=self._era) as connection:
+            lines = _Lines(self._line_for)
+            async with connect(lines, role, limits, era=self._era, numbers=self._ids) as connection:
                 self._connection = connection
                 if not greeted.done():
                     greeted.set_result(connection.greeting)
@@ -274,10 +295,10 @@ class Session:
         if link is None:
             ending = None if self._line is None else self._line.ending
             raise RuntimeError(f"{self.name} {ending or 'is not connected'}")
-        message: JSON = {"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}
+        message: JSON = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params or {}}
         try:
             with anyio.fail_after(self._limits.call_timeout):
-                return await link.request(message)
+                return {**await link.request(message), "id": number}
         except TimeoutError:
             problem = RequestTimeoutError(method, self._limits.call_timeout)
             raise TimeoutError(f"{self.name} {problem}") from None

@@ -119,7 +119,11 @@ async def modern(wire: Wire, request: JSON) -> Any:
 
 @asynccontextmanager
 async def session(
-    serve: Serve, seconds: float = 5, heard: list[str] | None = None, era: Era | None = None
+    serve: Serve,
+    seconds: float = 5,
+    heard: list[str] | None = None,
+    era: Era | None = None,
+    introduction: JSON | None = None,
 ) -> AsyncGenerator[tuple[Session, Server]]:
     """A session that is not open yet, and closed at the end."""
     server = Server(serve)
@@ -129,7 +133,7 @@ async def session(
         if heard is not None:
             heard.append(method)
 
-    made = Session("old", server, limits, notified, era)
+    made = Session("old", server, limits, notified, era, introduction=introduction)
     with anyio.fail_after(10):
         yield made, server
         await made.close()
@@ -346,7 +350,99 @@ async def test_a_server_that_is_not_greeted_is_sent_what_there_is() -> None:
         assert await made.request("x", None, 4) == {"jsonrpc": "2.0", "id": 4, "result": {"echo": {}}}
         assert (await made.request("refused", {}, 5))["error"]["code"] == -32601
         assert (await made.request("broken", {}, 6))["error"]["message"] == "old answered 502 Bad Gateway"
-        assert server.wires[0].requests[0] == {"jsonrpc": "2.0", "id": 4, "method": "x", "params": {}}
+        assert server.wires[0].requests[0] == {"jsonrpc": "2.0", "id": 1, "method": "x", "params": {}}
+
+
+async def test_what_is_asked_for_while_the_server_is_greeted_waits_for_that() -> None:
+    asked, answered = anyio.Event(), anyio.Event()
+
+    async def slow(wire: Wire, request: JSON) -> Any:
+        if request["method"] == "initialize":
+            asked.set()
+            await answered.wait()
+        return await legacy(wire, request)
+
+    async with session(slow) as (made, server):
+        await made.open()
+        greeting = asyncio.create_task(made.initialize(HELLO))
+        await asked.wait()
+        request = asyncio.create_task(made.request("x", {}, 7))
+        await anyio.wait_all_tasks_blocked()
+        assert server.wires[0].methods() == ["initialize"]
+        answered.set()
+        assert (await request)["result"] == {"echo": {}}
+        assert server.wires[0].methods() == ["initialize", "x"]
+        await greeting
+
+
+@pytest.mark.requirement("S0-54")
+async def test_no_two_requests_of_a_link_have_one_id_also_not_before_and_after_the_greeting() -> None:
+    started, released = anyio.Event(), anyio.Event()
+
+    async def slow(wire: Wire, request: JSON) -> Any:
+        if request["method"] == "early":
+            started.set()
+            await released.wait()
+        return await legacy(wire, request)
+
+    async with session(slow) as (made, server):
+        await made.open()
+        early = asyncio.create_task(made.request("early", {}, 2))
+        await started.wait()
+        await made.initialize(HELLO)
+        assert (await made.request("late", {}, 2))["id"] == 2
+        released.set()
+        assert (await early)["id"] == 2
+        ids = [request["id"] for request in server.wires[0].requests]
+        assert len(set(ids)) == len(ids) == 3
+
+
+@pytest.mark.parametrize("relayed", [True, False])
+@pytest.mark.parametrize("serve", [legacy, modern])
+async def test_a_server_that_was_greeted_before_is_greeted_before_anything_else_and_once(
+    serve: Serve, relayed: bool
+) -> None:
+    async with session(serve, introduction=HELLO) as (made, server):
+        await made.open()
+        if relayed:
+            asking = made.relay("x", {"name": "n"}, FakeRequest()), made.relay("y", {"name": "n"}, FakeRequest())
+        else:
+            asking = made.request("x", {"name": "n"}, 1), made.request("y", {"name": "n"}, 2)
+        responses = await asyncio.gather(*asking)
+        assert all("echo" in (response if relayed else response["result"]) for response in responses)
+        methods = server.wires[-1].methods()
+        assert methods[0] == ("initialize" if serve is legacy else "server/discover")
+        assert {"x", "y"} <= set(methods)
+        assert (await made.initialize(HELLO))["result"]["protocolVersion"]
+        assert server.wires[-1].methods() == methods
+
+
+async def test_a_greeting_that_failed_is_not_tried_again_for_each_request() -> None:
+    async def dies(wire: Wire, request: JSON) -> Any:
+        wire.receiver.ended("exited with code 3")
+        raise ConnectionLostError("exited with code 3")
+
+    async with session(dies, introduction=HELLO) as (made, server):
+        await made.open()
+        requests = [asyncio.create_task(made.request("x", {}, number)) for number in range(3)]
+        await asyncio.wait(requests)
+        assert [str(request.exception()) for request in requests] == [
+            "old exited with code 3 before it completed the handshake",
+            "old exited with code 3",
+            "old exited with code 3",
+        ]
+        assert len(server.wires) == 1
+
+
+async def test_a_server_that_refuses_to_be_greeted_again_answers_the_request_with_that() -> None:
+    async def refusing(wire: Wire, request: JSON) -> Any:
+        return {"error": {"code": -32600, "message": "not today"}}
+
+    async with session(refusing, introduction=HELLO) as (made, _):
+        await made.open()
+        response = await made.request("x", {}, 9)
+        assert response["id"] == 9
+        assert "not today" in response["error"]["message"]
 
 
 @pytest.mark.parametrize("greeted", [True, False])

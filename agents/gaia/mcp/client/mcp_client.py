@@ -66,6 +66,7 @@ class MCPClient:
         self._lists = 0
         self._lock = threading.Lock()
         self._connections = 0
+        self._greeting = False
         self._connecting = threading.Lock()
         self._watcher = ChangeWatcher(f"tools of {name}", _LIMITS.refresh_interval)
         transport.on_notification = self._notified
@@ -151,7 +152,11 @@ class MCPClient:
         with self._connecting:
             if self._connections != before and self.is_connected():
                 return True  # another thread did it meanwhile
-            connected = self._connect_logged()
+            self._greeting = not self.transport.is_connected()
+            try:
+                connected = self._connect_logged()
+            finally:
+                self._greeting = False
             self._connections += connected
             return connected
 
@@ -163,8 +168,8 @@ class MCPClient:
         self._log("disconnected")
 
     def is_connected(self) -> bool:
-        """Whether the transport is connected: with a child process, whether that is alive."""
-        return self.transport.is_connected()
+        """Whether the server was greeted and the transport is connected: of a child process, whether it is alive."""
+        return not self._greeting and self.transport.is_connected()
 
     def list_tools(self, refresh: bool = False) -> list[MCPTool]:
         """List the server's tools. They are remembered until the server says that they changed.
@@ -316,7 +321,7 @@ class MCPClient:
 
     def _connect(self) -> str:
         """Connect; returns what is wrong, or nothing."""
-        if not self.is_connected():
+        if not self.transport.is_connected():
             self._forget_tools()  # its process ended; the next one may be of another version
         if not self.transport.connect():
             reason: Any = self.transport.last_error  # a test's double may have anything here

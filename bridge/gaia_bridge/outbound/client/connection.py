@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -31,7 +31,12 @@ __all__ = ["Connection", "connect"]
 
 @asynccontextmanager
 async def connect(
-    transport: Transport, role: ClientRole, limits: UpstreamLimits, *, era: Era | None = None
+    transport: Transport,
+    role: ClientRole,
+    limits: UpstreamLimits,
+    *,
+    era: Era | None = None,
+    numbers: Iterator[int] | None = None,
 ) -> AsyncGenerator[Connection]:
     """Open a connection and agree on a revision; the end of the block closes it.
 
@@ -42,6 +47,7 @@ async def connect(
         role: Who we are to the server.
         limits: Deadlines and bounds.
         era: What the server turned out to be last time: it is not probed then, unless it refuses that. `None` probes.
+        numbers: The ids of requests, for whoever makes some over the same link by itself; from 1 on if `None`.
 
     Raises:
         UpstreamError: There is no connection, no common revision, or no answer within `limits.connect_timeout`.
@@ -49,7 +55,7 @@ async def connect(
     # The scope stays around the connection, because a link may have scopes of its own, which must end in its order.
     with anyio.CancelScope(deadline=anyio.current_time() + limits.connect_timeout) as patience:
         for attempt in attempts(era):
-            async with opened(transport, role, limits) as exchange:
+            async with opened(transport, role, limits, numbers) as exchange:
                 try:
                     greeting = await attempt.greet(exchange, role, limits)
                 except MisconfiguredError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
@@ -38,14 +38,16 @@ _TOKEN: Final = "progressToken"
 
 
 @asynccontextmanager
-async def opened(transport: Transport, role: ClientRole, limits: UpstreamLimits) -> AsyncGenerator[Exchange]:
-    """Open a link and exchange messages over it until the end of the block.
+async def opened(
+    transport: Transport, role: ClientRole, limits: UpstreamLimits, numbers: Iterator[int] | None = None
+) -> AsyncGenerator[Exchange]:
+    """Open a link and exchange messages over it until the end of the block; see `Exchange`.
 
     Raises:
         UpstreamError: The server cannot be reached.
     """
     failure: BaseException | None = None
-    exchange = Exchange(role, limits)
+    exchange = Exchange(role, limits, numbers)
     async with transport.connect(exchange) as link, anyio.create_task_group() as tasks:
         exchange.open(link, tasks)
         try:
@@ -65,9 +67,10 @@ class Exchange:
     Args:
         role: Answers what the server asks.
         limits: Bounds.
+        numbers: The ids of requests; from 1 on if `None`.
     """
 
-    def __init__(self, role: ClientRole, limits: UpstreamLimits) -> None:
+    def __init__(self, role: ClientRole, limits: UpstreamLimits, numbers: Iterator[int] | None = None) -> None:
         self.declared: JSON = role.capabilities
         self.over = anyio.Event()
         """Set when the link is over, whoever ended it."""
@@ -80,7 +83,7 @@ class Exchange:
         self._link: Link | None = None
         self._tasks: TaskGroup | None = None
         self._reason = ""
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(1) if numbers is None else numbers
         self._watched: dict[int, _Watch] = {}
         self._clocks: dict[int, _Clock] = {}
         self._questions = Questions(role, self.declared, limits, self._send, self._answering)

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest import mock
 
@@ -69,6 +70,51 @@ def test_a_new_client_has_its_arguments_and_knows_nothing_yet() -> None:
     assert (client.server_info, client._tools) == ({}, None)  # pyright: ignore[reportPrivateUsage]  # specified
     assert MCPClient("test", transport, debug=True).debug
     assert transport.requests == []
+
+
+class GreetedInSteps(FakeTransport):
+    """A transport that stays between its connection and the greeting until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened, self.goes_on = threading.Event(), threading.Event()
+
+    def send_request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        if method == "initialize":
+            self.opened.set()
+            assert self.goes_on.wait(PATIENCE)
+        return super().send_request(method, params)
+
+
+def test_a_client_is_connected_once_the_server_was_greeted() -> None:
+    transport = GreetedInSteps()
+    client = MCPClient("test", transport)
+    with ThreadPoolExecutor(1) as pool:
+        connecting = pool.submit(client.connect)
+        assert transport.opened.wait(PATIENCE)
+        assert transport.is_connected()
+        assert not client.is_connected()
+        with pytest.raises(RuntimeError, match="Not connected"):
+            client.call_tool("early", {})
+        transport.goes_on.set()
+        assert connecting.result(PATIENCE)
+    assert client.is_connected()
+    assert [method for method, _ in transport.requests] == ["initialize"]
+
+
+def test_a_connected_client_stays_connected_while_it_is_connected_once_more() -> None:
+    transport = GreetedInSteps()
+    client = MCPClient("test", transport)
+    transport.goes_on.set()
+    assert client.connect()
+    transport.opened.clear()
+    transport.goes_on.clear()
+    with ThreadPoolExecutor(1) as pool:
+        connecting = pool.submit(client.connect)
+        assert transport.opened.wait(PATIENCE)
+        assert client.is_connected()
+        transport.goes_on.set()
+        assert connecting.result(PATIENCE)
 
 
 @pytest.mark.requirement("S0-28")

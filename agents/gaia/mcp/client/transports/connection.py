@@ -41,7 +41,8 @@ class ConnectionTransport(MCPTransport):
     """Base of our own transports. Thread-safe; every method blocks its thread only.
 
     `initialize` greets the server in whatever revision of MCP it speaks, also where that has no such request. What the
-    first request is decides: when it is another one, all are sent as they are.
+    first request is decides: when it is another one, all are sent as they are. Once the server was greeted, it is so
+    over every later connection, before what else it is asked for: of many threads, only one sees a connection end.
 
     Args:
         name: What the server is called in logs and error texts.
@@ -62,6 +63,7 @@ class ConnectionTransport(MCPTransport):
         self._lock = threading.Lock()
         self._open: _Open | None = None
         self._era: Era | None = None
+        self._introduction: dict[str, Any] | None = None
 
     @abstractmethod
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
@@ -131,7 +133,9 @@ class ConnectionTransport(MCPTransport):
         if method != "initialize":
             return open_.lease.run(partial(session.request, method, params, number))
         response = open_.lease.run(partial(session.initialize, params or {}))
-        self._era = None if session.greeting is None else session.greeting.era
+        greeting = session.greeting
+        self._era = None if greeting is None else greeting.era
+        self._introduction = None if greeting is None else params or {}
         return response
 
     async def relay(self, method: str, params: dict[str, Any], request: ClientRequest) -> dict[str, Any]:
@@ -165,7 +169,8 @@ class ConnectionTransport(MCPTransport):
         transport = self._make_transport(limits)
         lease = BACKGROUND.acquire()
         try:
-            session = Session(self.name, transport, limits, _notifying(weakref.ref(self)), self._era, self.own_id)
+            notified = _notifying(weakref.ref(self))
+            session = Session(self.name, transport, limits, notified, self._era, self.own_id, self._introduction)
             lease.run(session.open)
         except BaseException:
             lease.release()

@@ -284,12 +284,30 @@ def test_of_many_threads_that_find_the_process_gone_one_starts_it_again() -> Non
     gone = process_of(client)
     os.kill(gone.pid, signal.SIGKILL)
     eventually(lambda: not client.is_connected())
-    with ThreadPoolExecutor(8) as pool:
-        answers = [pool.submit(function) for _ in range(8)]
-        pids = {text_of(answer.result(PATIENCE)["data"]) for answer in answers}
-    assert pids == {str(process_of(client).pid)}
-    assert str(gone.pid) not in pids
-    agent.disconnect_mcp_server("raw")
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(function) for _ in range(8)]
+            pids = {text_of(answer.result(PATIENCE)["data"]) for answer in answers}
+        assert pids == {str(process_of(client).pid)}
+        assert str(gone.pid) not in pids
+    finally:
+        agent.disconnect_mcp_server("raw")
+
+
+def test_a_thread_that_comes_before_the_greeting_of_the_next_process_does_not_talk_to_a_stranger() -> None:
+    entry = sdk_server()  # refuses what is asked for before it was greeted
+    transport = StdioTransport(entry["command"], args=entry["args"])
+    client = MCPClient("sdk", transport)
+    assert client.connect()
+    os.kill(process_of(client).pid, signal.SIGKILL)
+    eventually(lambda: not transport.is_connected())
+    assert transport.connect()
+    try:
+        response = transport.send_request("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+        assert response["result"]["structuredContent"] == {"sum": 3}
+        assert client.connect()
+    finally:
+        client.disconnect()
 
 
 @pytest.mark.anyio
