@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
@@ -21,9 +21,22 @@ from gaia_bridge.outbound.transport import Transport
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["FakeRequest", "Heard", "no_more_files", "raw_server", "running", "sdk_server", "text_of", "until"]
+__all__ = [
+    "PATIENT",
+    "FakeRequest",
+    "Heard",
+    "no_more_files",
+    "raw_server",
+    "running",
+    "sdk_server",
+    "text_of",
+    "until",
+]
 
 TESTS = Path(__file__).parent
+
+PATIENT: Final = UpstreamLimits(probe_timeout=20)
+"""For real servers that tell by the probe which era they are of, however long a busy machine takes to start them."""
 
 
 def raw_server(mode: str = "", **env: str) -> StdioServerSpec:
@@ -46,7 +59,7 @@ async def running(
     cache: CatalogCache | None = None,
 ) -> AsyncGenerator[Upstream]:
     """An upstream of which is known whether it works, or that nobody needs to know yet; stopped at the end."""
-    upstream = Upstream(spec, limits or UpstreamLimits(), transport=transport, cache=cache)
+    upstream = Upstream(spec, limits or PATIENT, transport=transport, cache=cache)
     async with anyio.create_task_group() as tasks:
         await tasks.start(upstream.run)
         with anyio.fail_after(30):

@@ -18,14 +18,13 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, ServerSpec
 from gaia_bridge.outbound.client import ClientRole, Connection, Era, connect
 from gaia_bridge.outbound.reaching import transport_for
-from gaia_bridge.settings import UpstreamLimits
+from tests.outbound_helpers import PATIENT
 
 __all__ = ["ALL_CAPABILITIES", "DEADLINE", "Role", "call", "connected", "published", "text_of", "until_connected"]
 
 DEADLINE: Final = 30.0
 """Seconds for everything that one test does; only what is broken needs them."""
 POLL_SECONDS: Final = 0.05
-LIMITS: Final = UpstreamLimits()
 ALL_CAPABILITIES: Final[JSON] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 """All that a client can declare."""
 
@@ -70,7 +69,7 @@ async def connected(
         era: Which era to insist on; the newest that the server speaks, if none.
     """
     with anyio.fail_after(DEADLINE):
-        async with connect(transport_for(spec, LIMITS), role or Role(), LIMITS, era=era) as connection:
+        async with connect(transport_for(spec, PATIENT), role or Role(), PATIENT, era=era) as connection:
             yield connection
 
 

@@ -18,8 +18,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import SourceKind
 from gaia_bridge.outbound.upstream import Upstream
-from gaia_bridge.settings import UpstreamLimits
-from tests.outbound_helpers import FakeRequest, sdk_server, text_of
+from tests.outbound_helpers import PATIENT, FakeRequest, sdk_server, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +34,7 @@ async def pair() -> AsyncGenerator[Pair]:
     spec = sdk_server()
     parameters = StdioServerParameters(command=spec.command, args=list(spec.args))
     async with AsyncExitStack() as stack:
-        ours = Upstream(spec, UpstreamLimits())
+        ours = Upstream(spec, PATIENT)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         await tasks.start(ours.run)
         direct = await stack.enter_async_context(Client(stdio_client(parameters), mode="auto", cache=None))

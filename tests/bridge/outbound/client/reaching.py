@@ -21,6 +21,7 @@ from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransp
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from tests.interaction.connecting import AGENT_FILE, serving
 from tests.interaction.everything_agent import EverythingAgent
+from tests.outbound_helpers import PATIENT
 
 __all__ = ["TRANSPORTS", "Place"]
 
@@ -90,7 +91,7 @@ class Place:
         self, role: ClientRole | None = None, limits: UpstreamLimits | None = None
     ) -> AsyncGenerator[Connection]:
         """A connection to an `EverythingAgent`. A modern one is found by the probe."""
-        limits = limits or UpstreamLimits()
+        limits = limits or PATIENT
         known = None if self.modern else self.era
         with anyio.fail_after(DEADLINE):
             async with TRANSPORTS[self.transport](limits) as transport:

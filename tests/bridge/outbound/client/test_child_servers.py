@@ -19,6 +19,7 @@ from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.outbound.transports.stdio import StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import Role
+from tests.outbound_helpers import PATIENT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
@@ -61,7 +62,7 @@ async def connected(
     limits: UpstreamLimits | None = None,
     era: Era | None = None,
 ) -> AsyncGenerator[Connection]:
-    limits = limits or UpstreamLimits()
+    limits = limits or PATIENT
     with anyio.fail_after(20):
         async with connect(StdioTransport(spec, limits), role or ClientRole(), limits, era=era) as connection:
             yield connection

@@ -14,7 +14,6 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.outbound.client import ClientRole, Deadline, Era, RequestTimeoutError
 from gaia_bridge.outbound.transport import UpstreamError
-from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.reaching import TRANSPORTS, Place
 from tests.bridge.outbound.client.scripted import Role
 from tests.interaction.everything_agent import CONTENT, INFO, PROMPTS, RESOURCES, TEMPLATES, TOOLS
@@ -234,7 +233,7 @@ async def test_changes_are_heard_of(place: Place) -> None:
 async def test_a_connection_that_is_closed_while_a_call_runs_leaves_nothing_behind(place: Place) -> None:
     failures: list[UpstreamError] = []
     async with anyio.create_task_group() as tasks:
-        async with place.connected(limits=UpstreamLimits()) as connection:
+        async with place.connected() as connection:
 
             async def call() -> None:
                 try:
