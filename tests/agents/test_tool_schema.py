@@ -16,10 +16,10 @@ import pytest
 from annotated_types import Ge, Le, MaxLen, MinLen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
-from gaia.agents.base.tools import _TOOL_REGISTRY, tool  # pyright: ignore[reportPrivateUsage]  # specified name
+from gaia.agents.base.tools import _TOOL_REGISTRY, tool, tool_entry  # pyright: ignore[reportPrivateUsage]  # specified name
 
 
 class Colour(Enum):
@@ -73,11 +73,17 @@ TYPES: list[Any] = [
     dict[str, list[Colour]],
 ]
 
+
+def is_rounded(value: float) -> bool:
+    """Whether it may stand for another whole number, which only its writer knows; see the test of whole numbers."""
+    return value.is_integer() and abs(value) >= 2**63
+
+
 finite_json = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.floats(allow_nan=False, allow_infinity=False).filter(lambda value: not is_rounded(value))
     | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
@@ -139,6 +145,14 @@ def test_what_the_schema_accepts_the_function_accepts(example: tuple[Callable[..
     assert accepted or not fitting
     if accepted:
         assert entry["function"](**arguments).keys() >= arguments.keys()
+
+
+def test_a_whole_number_that_was_written_as_a_float_is_one_as_long_as_its_digits_are_known() -> None:
+    function = tool_entry(function_of({"n": int}, set()))["function"]
+    assert function(n=1e18) == {"n": 10**18}
+    assert function(n=10**30) == {"n": 10**30}
+    with pytest.raises(ValidationError, match="integer, exceeded maximum size"):
+        function(n=1e30)
 
 
 @steady
