@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ __all__ = [
     "CountingAgent",
     "EchoAgent",
     "FakeTransport",
+    "after_collection",
     "all_tools",
     "background_threads",
     "eventually",
@@ -137,6 +139,16 @@ def sdk_server() -> dict[str, Any]:
 def background_threads() -> list[threading.Thread]:
     """The threads of the background loop; there is one, or none."""
     return [thread for thread in threading.enumerate() if thread.name == "gaia-bridge background loop"]
+
+
+def after_collection(holds: Callable[[], bool]) -> Callable[[], bool]:
+    """For `eventually`: what holds once garbage was collected. A thread may hold a last reference a moment longer."""
+
+    def collected() -> bool:
+        gc.collect()
+        return holds()
+
+    return collected
 
 
 def eventually(holds: Callable[[], bool]) -> None:

@@ -27,7 +27,7 @@ from gaia_bridge.chats import Reply
 from gaia_bridge.errors import ModelError, ModelUnreachableError
 from gaia_bridge.jsontypes import JSON
 from tests.chat_helpers import Asked, FakeModel, call, calls, made, replied, say
-from tests.client_helpers import PATIENCE, eventually
+from tests.client_helpers import PATIENCE, after_collection, eventually
 from tests.helpers import threads_named, wait_in_thread
 
 HERE = Path(__file__).parents[3]
@@ -320,8 +320,7 @@ def test_a_forgotten_agent_leaves_no_thread_no_lease_and_no_open_model() -> None
     assert threads_named("agent Forgotten")
     gone = weakref.ref(agent)
     del agent
-    gc.collect()
-    assert gone() is None
+    eventually(after_collection(lambda: gone() is None))
     eventually(lambda: not threads_named("agent Forgotten") and leases() <= before)
     assert model.closed == 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 from gaia.agents.base import Agent
 from gaia_bridge.background import BACKGROUND
 from gaia_bridge.errors import ModelError, ModelUnreachableError
-from tests.client_helpers import PATIENCE, eventually
+from tests.client_helpers import PATIENCE, after_collection, eventually
 from tests.model_helpers import ModelHandle, call, calls, fault, rule, say, script, scripted_model
 
 HERE = Path(__file__).parents[3]
@@ -119,8 +118,7 @@ def test_agents_that_are_forgotten_close_their_connections(server: ModelHandle) 
         before = sockets()
         for _ in range(10):
             assert agent_of(server).run("go") == "ok"
-        gc.collect()
-        eventually(lambda: sockets() <= before)
+        eventually(after_collection(lambda: sockets() <= before))
 
 
 def test_nobody_at_the_address_is_an_error_that_says_what_to_do() -> None:

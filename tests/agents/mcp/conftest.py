@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
-from tests.client_helpers import background_threads, eventually
+from tests.client_helpers import after_collection, background_threads, eventually
 
 
 @pytest.fixture(autouse=True)
 def agents_of_earlier_tests_are_gone() -> None:
     """An agent that was forgotten keeps the background loop until it is collected; tests here look for its thread."""
     if background_threads():
-        gc.collect()
-        eventually(lambda: not background_threads())
+        eventually(after_collection(lambda: not background_threads()))

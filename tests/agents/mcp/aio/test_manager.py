@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
 import shutil
 import sys
+import weakref
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,7 +21,7 @@ from gaia.mcp.aio import ManagerLimits, MCPClientManager
 from gaia_bridge.background import BACKGROUND
 from gaia_bridge.errors import ToolError
 from gaia_bridge.settings import UpstreamLimits
-from tests.client_helpers import EchoAgent, background_threads, eventually
+from tests.client_helpers import EchoAgent, after_collection, background_threads, eventually
 from tests.gates import Gate
 from tests.helpers import running_bridge
 
@@ -520,8 +520,9 @@ async def test_a_manager_that_is_forgotten_lets_its_servers_go(servers: Gate) ->
     manager: MCPClientManager | None = made({"a": servers.server("a")})
     assert manager is not None
     await manager.connect_to_servers()
+    gone = weakref.ref(manager)
     del manager
-    gc.collect()
+    await until(after_collection(lambda: gone() is None))
     await servers.told("a", "dead")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import weakref
 from collections.abc import AsyncGenerator
@@ -19,7 +18,7 @@ from gaia.agents.base.tools import get_tool_display_name
 from gaia.mcp.aio import ManagerLimits, MCPAgent, ToolAgent
 from gaia_bridge.settings import UpstreamLimits
 from tests.chat_helpers import FakeModel, call, calls, say
-from tests.client_helpers import eventually
+from tests.client_helpers import after_collection, eventually
 from tests.gates import Gate
 
 pytestmark = pytest.mark.anyio
@@ -232,6 +231,5 @@ async def test_an_agent_that_is_forgotten_lets_its_servers_go(servers: Gate) -> 
     await agent.chat("hi")
     gone = weakref.ref(agent)
     del agent
-    gc.collect()
-    assert gone() is None
+    await anyio.to_thread.run_sync(eventually, after_collection(lambda: gone() is None))
     await servers.told("a", "dead")

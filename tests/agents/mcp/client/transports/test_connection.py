@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 from gaia.mcp.client import AgentTransport, MCPClient
-from tests.client_helpers import PATIENCE, EchoAgent, background_threads, eventually
+from tests.client_helpers import PATIENCE, EchoAgent, after_collection, background_threads, eventually
 
 
 class TalkingAgent(EchoAgent):
@@ -47,8 +46,7 @@ def nothing_is_left() -> Iterator[None]:
     """Every test ends with all connections closed, and the loop with them."""
     assert background_threads() == []
     yield
-    gc.collect()
-    eventually(lambda: not background_threads())
+    eventually(after_collection(lambda: not background_threads()))
 
 
 @pytest.fixture
@@ -169,8 +167,7 @@ def test_a_connection_that_is_forgotten_is_closed() -> None:
     gone = weakref.ref(client)
     assert len(background_threads()) == 1
     del client
-    gc.collect()
-    assert gone() is None
+    eventually(after_collection(lambda: gone() is None))
     eventually(lambda: not background_threads())
 
 
