@@ -13,9 +13,9 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
-from gaia_bridge.contract import ClientRequest
+from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import Change, ChangeKind, ServerSpec, StdioServerSpec
+from gaia_bridge.model import Change, ChangeKind, ServerSpec, SourceState, StdioServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.transport import Transport
 from gaia_bridge.outbound.upstream import Upstream
@@ -31,6 +31,7 @@ __all__ = [
     "sdk_server",
     "text_of",
     "until",
+    "until_ready",
 ]
 
 TESTS = Path(__file__).parent
@@ -73,6 +74,14 @@ async def until(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(10):
         while not holds():  # noqa: ASYNC110
             await anyio.sleep(0.002)
+
+
+async def until_ready(*sources: Source) -> None:
+    """Wait until servers are there, however long a busy machine takes to start them; how soon is not what is tested."""
+    with anyio.move_on_after(30):
+        while any(source.status.state is not SourceState.READY for source in sources):  # noqa: ASYNC110
+            await anyio.sleep(0.002)
+    assert [source.status for source in sources if source.status.state is not SourceState.READY] == []
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.helpers import both_eras, one_tool, running_bridge, text_of
 from tests.interaction.connecting import DEADLINE, client_of, serving
-from tests.outbound_helpers import until
+from tests.outbound_helpers import until, until_ready
 from tests.translation.legacy_only import forget_discovery
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +69,7 @@ async def two_bridges() -> AsyncGenerator[tuple[str, Bridge, str, Bridge]]:
             await a.add_upstream(HttpServerSpec("b", f"{url_b}/mcp"))
             await b.add_upstream(HttpServerSpec("a", f"{url_a}/mcp"))
             for bridge, name in ((a, "b"), (b, "a")):
-                await until(lambda: source_of(bridge, name).status.state is SourceState.READY)  # noqa: B023
+                await until_ready(source_of(bridge, name))
             yield url_a, a, url_b, b
 
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.model import SourceState
 from tests.helpers import running_bridge
-from tests.outbound_helpers import raw_server, until
+from tests.outbound_helpers import raw_server, until_ready
 
 ROOT = Path(__file__).parents[2]
 TRACE: Any = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=b"}
@@ -37,7 +36,7 @@ async def test_without_opentelemetry_the_trace_goes_on_as_it_came() -> None:
     assert "opentelemetry.sdk" not in sys.modules
     async with running_bridge() as running:
         await running.bridge.add_upstream(raw_server())
-        await until(lambda: running.bridge.sources[0].status.state is SourceState.READY)
+        await until_ready(*running.bridge.sources)
         async with running.client("legacy") as client:
             result = await client.call_tool("up__meta", meta=TRACE)
     [block] = result.content

@@ -12,9 +12,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from gaia_bridge.model import SourceState
 from tests.helpers import running_bridge
-from tests.outbound_helpers import raw_server, until
+from tests.outbound_helpers import raw_server, until_ready
 
 EXPORTER = InMemorySpanExporter()
 
@@ -25,7 +24,7 @@ async def main() -> None:
     trace.set_tracer_provider(provider)
     async with running_bridge() as running:
         await running.bridge.add_upstream(raw_server())
-        await until(lambda: running.bridge.sources[0].status.state is SourceState.READY)
+        await until_ready(*running.bridge.sources)
         EXPORTER.clear()
         client: Client
         async with running.client("legacy") as client:

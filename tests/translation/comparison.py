@@ -23,12 +23,12 @@ import anyio
 from mcp.client.streamable_http import streamable_http_client
 
 from gaia_bridge.jsontypes import is_array, is_object
-from gaia_bridge.model import HttpServerSpec, ServerSpec, SourceState
+from gaia_bridge.model import HttpServerSpec, ServerSpec
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.interaction.connecting import ERAS, serving
 from tests.interaction.everything_agent import EverythingAgent
-from tests.outbound_helpers import until
+from tests.outbound_helpers import until, until_ready
 from tests.translation.legacy_only import forget_discovery
 from tests.translation.recording import LOG, Recording, record
 from tests.translation.steps import AGENT_STEPS, everything_steps
@@ -211,7 +211,7 @@ async def _published(spec: ServerSpec, *, asks: bool = False) -> AsyncGenerator[
         await bridge.add_upstream(replace(spec, options=AT_ONCE))
         [source] = bridge.sources
         assert isinstance(source, Upstream)
-        await until(lambda: source.status.state is SourceState.READY)
+        await until_ready(source)
         if asks:
             with suppress(TimeoutError):  # see `ATTEMPTS`
                 await until(lambda: source._relays.asks)  # pyright: ignore[reportPrivateUsage]

@@ -8,11 +8,11 @@ import anyio
 import pytest
 from mcp_types import ElicitCompleteNotification, LoggingMessageNotification
 
-from gaia_bridge.model import SourceState, StdioServerSpec
+from gaia_bridge.model import StdioServerSpec
 from tests.bridge.outbound.client.scripted import ScriptedTransport, Wire, legacy
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.interaction.results import older, wire
-from tests.outbound_helpers import until
+from tests.outbound_helpers import until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -34,7 +34,7 @@ async def test_logs_and_finished_links_reach_every_legacy_client_that_wants_them
         async with serving({}) as (url, bridge):
             await bridge.add_upstream(StdioServerSpec("up", command="none"), transport)
             [source] = bridge.sources
-            await until(lambda: source.status.state is SourceState.READY)
+            await until_ready(source)
             [server] = transport.wires
             async with (
                 client_of(f"{url}/sse", "legacy", message_handler=hear_all) as curious,

@@ -18,11 +18,11 @@ from mcp_types import (
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import SourceState, StdioServerSpec
+from gaia_bridge.model import StdioServerSpec
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.conformance.raw_clients import connect_http, connect_sse
 from tests.interaction.connecting import DEADLINE, serving
-from tests.outbound_helpers import until
+from tests.outbound_helpers import until_ready
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +70,7 @@ async def publishing(*scripts: Script) -> AsyncGenerator[tuple[str, Bridge, list
         async with serving({}) as (url, bridge):
             for number, transport in enumerate(transports):
                 await bridge.add_upstream(StdioServerSpec(f"up{number}", command="none"), transport)
-            await until(lambda: all(source.status.state is SourceState.READY for source in bridge.sources))
+            await until_ready(*bridge.sources)
             yield url, bridge, transports
 
 

@@ -16,12 +16,12 @@ from mcp import Client, MCPError
 from mcp_types import ElicitResult
 
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import SourceState, StdioServerSpec
+from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bystanders import Holdings
 from tests.interaction.connecting import ERAS, client_of, serving
 from tests.interaction.results import call, older, text_of
-from tests.outbound_helpers import raw_server, until
+from tests.outbound_helpers import raw_server, until, until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -72,7 +72,7 @@ async def test_a_fault_in_the_middle_of_everything_is_told_and_mended(
         async with serving({}, LIMITS) as (url, bridge):
             await bridge.add_upstream(upstream)
             await bridge.add_upstream(replace(raw_server(), name="beside"))
-            await until(lambda: all(source.status.state is SourceState.READY for source in bridge.sources))
+            await until_ready(*bridge.sources)
             user = User()
             async with (
                 client_of(f"{url}/mcp", era, elicitation_callback=user.answer, message_handler=user.hear) as client,

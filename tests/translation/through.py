@@ -17,7 +17,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from gaia_bridge.config import fingerprint, load_servers
-from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
 from gaia_bridge.outbound.client import Era
 from gaia_bridge.outbound.listing import empty_offer
@@ -25,7 +25,7 @@ from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from tests.interaction.connecting import DEADLINE, Connect, Link, client_of, serving
 from tests.interaction.everything_agent import EverythingAgent
-from tests.outbound_helpers import until
+from tests.outbound_helpers import until_ready
 from tests.translation.legacy_only import forget_discovery
 from tests.translation.wiretap import Introduced
 from tests.upstreams.servers import entry_of
@@ -111,7 +111,7 @@ async def published(spec: ServerSpec, transport: str, era: str) -> AsyncGenerato
         await bridge.add_upstream(spec)
         [source] = bridge.sources
         assert isinstance(source, Upstream)
-        await until(lambda: source.status.state is SourceState.READY)
+        await until_ready(source)
         assert (source.details["protocolVersion"] == "2026-07-28") == (era == "modern")
         yield lambda: transport_to(f"{url}/servers/{spec.name}{PATHS[transport]}")
 

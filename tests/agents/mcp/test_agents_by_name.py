@@ -14,7 +14,7 @@ from gaia.agents.base import MCPAgent
 from gaia.mcp import MCPClientMixin
 from gaia_bridge.model import AgentServerSpec, SourceState
 from tests.helpers import one_tool, running_bridge, text_of
-from tests.outbound_helpers import until
+from tests.outbound_helpers import until, until_ready
 
 pytestmark = pytest.mark.anyio
 
@@ -99,7 +99,7 @@ async def test_an_entry_of_the_bridge_publishes_an_agent_under_another_name_with
         await running.bridge.add_agent(one_tool(lambda _: "from code", "hello"), "code")
         await running.bridge.add_upstream(AgentServerSpec("alias", "code"))
         [_, alias] = running.bridge.sources
-        await until(lambda: alias.status.state is SourceState.READY)
+        await until_ready(alias)
         async with running.client() as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["hello", "alias__hello"]
             assert text_of(await client.call_tool("alias__hello", {})) == "from code"

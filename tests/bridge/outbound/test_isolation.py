@@ -8,12 +8,12 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from gaia_bridge.model import ServerOptions, SourceState
+from gaia_bridge.model import ServerOptions
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.helpers import running_bridge
 from tests.helpers import text_of as said
-from tests.outbound_helpers import FakeRequest, raw_server, running, text_of, until
+from tests.outbound_helpers import FakeRequest, raw_server, running, text_of, until, until_ready
 
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +77,7 @@ async def test_sessions_of_real_clients_are_kept_apart_and_end_with_them() -> No
     async with running_bridge(settings=Settings(upstream=UpstreamLimits(announce_interval=0))) as running_one:
         await running_one.bridge.add_upstream(SPEC)
         [source] = running_one.bridge.sources
-        await until(lambda: source.status.state is SourceState.READY)
+        await until_ready(source)
         assert isinstance(source, Upstream)
         async with running_one.client("legacy") as one, running_one.client("legacy") as two:
             pids = [said(await client.call_tool("up__pid")) for client in (one, two, one)]
