@@ -19,6 +19,7 @@ __all__ = [
     "CountingAgent",
     "EchoAgent",
     "FakeTransport",
+    "GreetedInSteps",
     "after_collection",
     "all_tools",
     "background_threads",
@@ -90,6 +91,20 @@ class FakeTransport(MCPTransport):
 def all_tools(tool_name: str) -> bool:
     """For `ConfiguredServer`: no tool is left out."""
     return True
+
+
+class GreetedInSteps(FakeTransport):
+    """A transport that stays between its connection and the greeting until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened, self.goes_on = threading.Event(), threading.Event()
+
+    def send_request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        if method == "initialize":
+            self.opened.set()
+            assert self.goes_on.wait(PATIENCE)
+        return super().send_request(method, params)
 
 
 def fake_client(*tools: Any, name: str = "fake", **answers: Any) -> tuple[MCPClient, FakeTransport]:

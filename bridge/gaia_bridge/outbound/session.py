@@ -93,7 +93,7 @@ class Session:
         self._connection: Connection | None = None
         self._owner: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
-        self._greets = anyio.Lock()
+        self._greeted: asyncio.Future[Greeting] | None = None
         self._numbers = itertools.count(1)
         self._ids = itertools.count(1)
 
@@ -154,12 +154,13 @@ class Session:
             RuntimeError: The connection is over.
         """
         if self._connection is None:
-            introduced = await self._respond(self._introduced(), number)
-            if "error" in introduced:
-                return introduced
+            if self._greeted is None and self._introduction is None:
+                return await self._exchange(method, params, number)
+            greeting = await self._respond(self._greet(self._introduction or {}), number)
+            if "error" in greeting:
+                return greeting
         connection = self._connection
-        if connection is None:
-            return await self._exchange(method, params, number)
+        assert connection is not None
         listed = None if params else _KIND_OF_LIST.get(method)
         if listed is None:
             deadline = Deadline(self._limits.call_timeout, self._limits.call_timeout)
@@ -194,10 +195,11 @@ class Session:
 
     async def _in_rounds(self, relay: Relay) -> JSON:
         if self._connection is None:
-            await self._introduced()
+            if self._greeted is None and self._introduction is None:
+                raise ConnectionLostError("is not connected")
+            await self._greet(self._introduction or {})
         connection = self._connection
-        if connection is None:
-            raise ConnectionLostError("is not connected")
+        assert connection is not None
         request: Any = relay.request
         for _ in range(self._limits.max_rounds):
             deadline = Deadline(self._limits.call_timeout, UpstreamLimits().call_cap)
@@ -230,18 +232,16 @@ class Session:
             if line is not None:
                 await line.close()
 
-    async def _introduced(self) -> JSON:
-        """Wait while the server is greeted. Greet it if that was not tried here, and was done before; never twice."""
-        async with self._greets:
-            if self._introduction is not None and self._owner is None:
-                self.greeting = await self._owned(self._introduction)
-        return {}
-
     async def _greet(self, params: JSON) -> JSON:
-        async with self._greets:
-            if self.greeting is None:
-                self.greeting = await self._owned(params)
-        greeting = self.greeting
+        """Greet the server, or wait while it is greeted. That happens once: what comes of it is the same for all.
+
+        Who gives up waiting leaves it to the others; it ends by itself, in good time.
+        """
+        greeted = self._greeted = self._greeted or self._begin(params)
+        await asyncio.wait({greeted})
+        if greeted.cancelled():
+            raise ConnectionLostError(_CLOSED)
+        greeting = self.greeting = greeted.result()
         result: JSON = {
             "protocolVersion": greeting.revision,
             "capabilities": greeting.capabilities,
@@ -249,27 +249,34 @@ class Session:
         }
         return result if greeting.instructions is None else {**result, "instructions": greeting.instructions}
 
-    async def _owned(self, params: JSON) -> Greeting:
-        """Start the task that owns the connection, and wait until the server was greeted."""
+    def _begin(self, params: JSON) -> asyncio.Future[Greeting]:
+        """Start the task that owns the connection; returns what resolves as soon as the server was greeted."""
+        if self._closing.is_set():
+            raise ConnectionLostError(_CLOSED)
         role = _Role(self.name, params, self._notified)
         if self._id:
             role.id, role.capabilities, role.relays = self._id, dict(ASKABLE), self._relays
-        greeted: asyncio.Future[Greeting] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        greeted: asyncio.Future[Greeting] = loop.create_future()
         owner = self._owner = asyncio.create_task(self._own(role, greeted), name=f"connection to {self.name}")
-        with anyio.move_on_after(self._limits.connect_timeout):
-            try:
-                await asyncio.wait({greeted})
-            finally:
-                if not greeted.done():
-                    owner.cancel()
-        if not greeted.done():
-            raise RequestTimeoutError("initialize", self._limits.connect_timeout)
-        if greeted.cancelled():
-            raise ConnectionLostError(_CLOSED)
-        return greeted.result()
+        patience = self._limits.connect_timeout
+
+        def expire() -> None:
+            if not greeted.done():
+                greeted.set_exception(RequestTimeoutError("initialize", patience))
+                owner.cancel()
+
+        def greeting_ended(_: object) -> None:
+            expiry.cancel()
+            if not greeted.cancelled():
+                greeted.exception()  # nobody may be left who waits for it
+
+        expiry = loop.call_later(patience, expire)
+        greeted.add_done_callback(greeting_ended)
+        return greeted
 
     async def _own(self, role: _Role, greeted: asyncio.Future[Greeting]) -> None:
-        # The deadline is kept where it is waited for; that of `connect` comes too late to matter.
+        # The deadline is kept by whoever began this; that of `connect` comes too late to matter.
         limits = replace(self._limits, connect_timeout=self._limits.connect_timeout + 1)
         try:
             lines = _Lines(self._line_for)
@@ -332,6 +339,8 @@ class Session:
         return line
 
     async def _new_line(self) -> _Line:
+        if self._closing.is_set():
+            raise ConnectionLostError(_CLOSED)
         line = self._opening = _Line(self.name, self._transport, self._notified)
         try:
             await line.open()

@@ -16,7 +16,7 @@ from gaia_bridge.outbound.client import Era
 from gaia_bridge.outbound.session import Session
 from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
-from tests.outbound_helpers import FakeRequest
+from tests.outbound_helpers import FakeRequest, until
 
 pytestmark = pytest.mark.anyio
 
@@ -417,6 +417,65 @@ async def test_a_server_that_was_greeted_before_is_greeted_before_anything_else_
         assert server.wires[-1].methods() == methods
 
 
+async def until_asked(made: Session, server: Server) -> tuple[asyncio.Task[JSON], asyncio.Task[JSON]]:
+    """A request that began the greeting, and one that came later; the server has been greeted and has not answered."""
+    await made.open()
+    requests = tuple(asyncio.create_task(made.request(name, {}, 1)) for name in ("first", "second"))
+    await until(lambda: server.wires[0].methods() == ["initialize"])
+    return requests[0], requests[1]
+
+
+async def never_greets(wire: Wire, request: JSON) -> Any:
+    if request["method"] == "initialize":
+        await anyio.sleep_forever()
+    return await legacy(wire, request)
+
+
+async def test_what_waits_for_a_greeting_that_takes_too_long_is_not_sent_without_it() -> None:
+    async with session(never_greets, seconds=0.2, introduction=HELLO) as (made, server):
+        for request in await until_asked(made, server):
+            with pytest.raises(TimeoutError, match=r"old did not answer initialize within 0\.2 s"):
+                await request
+        assert [wire.methods() for wire in server.wires] == [["initialize"]]
+
+
+async def test_a_request_that_is_cancelled_leaves_the_greeting_that_it_began_to_the_others() -> None:
+    answered = anyio.Event()
+
+    async def slow(wire: Wire, request: JSON) -> Any:
+        if request["method"] == "initialize":
+            await answered.wait()
+        return await legacy(wire, request)
+
+    async with session(slow, introduction=HELLO) as (made, server):
+        first, second = await until_asked(made, server)
+        first.cancel()
+        await asyncio.wait([first])
+        answered.set()
+        assert (await second)["result"] == {"echo": {}}
+        assert [wire.methods() for wire in server.wires] == [["initialize", "second"]]
+
+
+async def test_a_session_that_is_closed_while_the_server_is_greeted_opens_no_link_any_more() -> None:
+    async with session(never_greets, seconds=60, introduction=HELLO) as (made, server):
+        waiting = [*(await until_asked(made, server)), asyncio.create_task(made.initialize(HELLO))]
+        await made.close()
+        for request in (*waiting, asyncio.create_task(made.initialize(HELLO))):
+            with pytest.raises(RuntimeError, match="old is no longer connected"):
+                await request
+        assert len(server.wires) == 1
+
+
+@pytest.mark.parametrize("era", [Era.LEGACY, Era.MODERN])
+async def test_a_session_that_was_closed_before_the_greeting_opens_no_link_any_more(era: Era) -> None:
+    async with session(modern, era=era, introduction=HELLO) as (made, server):
+        await made.open()
+        await made.close()
+        with pytest.raises(RuntimeError, match="old is no longer connected"):
+            await made.request("x", {}, 1)
+        assert len(server.wires) == 1
+
+
 async def test_a_greeting_that_failed_is_not_tried_again_for_each_request() -> None:
     async def dies(wire: Wire, request: JSON) -> Any:
         wire.receiver.ended("exited with code 3")
@@ -427,10 +486,10 @@ async def test_a_greeting_that_failed_is_not_tried_again_for_each_request() -> N
         requests = [asyncio.create_task(made.request("x", {}, number)) for number in range(3)]
         await asyncio.wait(requests)
         assert [str(request.exception()) for request in requests] == [
-            "old exited with code 3 before it completed the handshake",
-            "old exited with code 3",
-            "old exited with code 3",
-        ]
+            "old exited with code 3 before it completed the handshake"
+        ] * 3
+        with pytest.raises(RuntimeError, match="before it completed the handshake"):
+            await made.initialize(HELLO)
         assert len(server.wires) == 1
 
 

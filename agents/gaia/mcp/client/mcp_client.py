@@ -152,7 +152,6 @@ class MCPClient:
         with self._connecting:
             if self._connections != before and self.is_connected():
                 return True  # another thread did it meanwhile
-            self._greeting = not self.transport.is_connected()
             try:
                 connected = self._connect_logged()
             finally:
@@ -169,7 +168,11 @@ class MCPClient:
 
     def is_connected(self) -> bool:
         """Whether the server was greeted and the transport is connected: of a child process, whether it is alive."""
-        return not self._greeting and self.transport.is_connected()
+        return self.transport.is_connected() and not self._greeting  # in this order: it is greeted before it is used
+
+    def is_connecting(self) -> bool:
+        """Whether a thread is just connecting the client, for the first time or again."""
+        return self._connecting.locked()
 
     def list_tools(self, refresh: bool = False) -> list[MCPTool]:
         """List the server's tools. They are remembered until the server says that they changed.
@@ -322,6 +325,7 @@ class MCPClient:
     def _connect(self) -> str:
         """Connect; returns what is wrong, or nothing."""
         if not self.transport.is_connected():
+            self._greeting = True
             self._forget_tools()  # its process ended; the next one may be of another version
         if not self.transport.connect():
             reason: Any = self.transport.last_error  # a test's double may have anything here

@@ -150,10 +150,10 @@ class MCPClientManager:
         return client
 
     def _reserve(self, name: str) -> bool:
-        """Claim a name, so that two threads do not connect the same server; not if it is connected."""
+        """Claim a name, so that two threads do not connect the same server; not if it is connected, or about to be."""
         with self._lock:
             known = self._clients.get(name)
-            if name in self._connecting or (known is not None and known.is_connected()):
+            if name in self._connecting or (known is not None and (known.is_connected() or known.is_connecting())):
                 return False
             self._connecting.add(name)
             self._clients.pop(name, None)

@@ -18,7 +18,7 @@ from mcp_types.version import (
 )
 
 from gaia.mcp.client import MCPClient, MCPTool, MCPTransport, StdioTransport
-from tests.client_helpers import PATIENCE, FakeTransport, fake_client
+from tests.client_helpers import PATIENCE, FakeTransport, GreetedInSteps, fake_client
 
 READ_FILE: dict[str, Any] = {
     "name": "read_file",
@@ -72,20 +72,6 @@ def test_a_new_client_has_its_arguments_and_knows_nothing_yet() -> None:
     assert transport.requests == []
 
 
-class GreetedInSteps(FakeTransport):
-    """A transport that stays between its connection and the greeting until it is told to go on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened, self.goes_on = threading.Event(), threading.Event()
-
-    def send_request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        if method == "initialize":
-            self.opened.set()
-            assert self.goes_on.wait(PATIENCE)
-        return super().send_request(method, params)
-
-
 def test_a_client_is_connected_once_the_server_was_greeted() -> None:
     transport = GreetedInSteps()
     client = MCPClient("test", transport)
@@ -94,11 +80,13 @@ def test_a_client_is_connected_once_the_server_was_greeted() -> None:
         assert transport.opened.wait(PATIENCE)
         assert transport.is_connected()
         assert not client.is_connected()
+        assert client.is_connecting()
         with pytest.raises(RuntimeError, match="Not connected"):
             client.call_tool("early", {})
         transport.goes_on.set()
         assert connecting.result(PATIENCE)
     assert client.is_connected()
+    assert not client.is_connecting()
     assert [method for method, _ in transport.requests] == ["initialize"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from gaia.mcp import MCPClientManager
 from gaia.mcp.client import MCPClient, MCPConfig, mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer, check_server_config
 from gaia_bridge.errors import ConfigError
-from tests.client_helpers import PATIENCE, EchoAgent, FakeTransport, all_tools
+from tests.client_helpers import PATIENCE, EchoAgent, FakeTransport, GreetedInSteps, all_tools
 
 
 @pytest.fixture(autouse=True)
@@ -83,6 +84,29 @@ def test_a_second_server_of_one_name_is_refused(manager: MCPClientManager, file:
         manager.add_server("fs", {"command": "two"})
     assert manager.get_client("fs") is first
     assert remembered(file) == {"fs": {"command": "one"}}
+
+
+def test_a_server_that_is_just_connected_again_is_left_alone(
+    manager: MCPClientManager, file: Path, transports: dict[str, FakeTransport]
+) -> None:
+    transport = transports["one"] = GreetedInSteps()
+    transport.goes_on.set()
+    client = manager.add_server("fs", {"command": "one"})
+    transport.disconnect()
+    transport.opened.clear()
+    transport.goes_on.clear()
+    with ThreadPoolExecutor(1) as pool:
+        connecting = pool.submit(client.connect)
+        assert transport.opened.wait(PATIENCE)
+        try:
+            with pytest.raises(ValueError, match="already exists"):
+                manager.add_server("fs", {"command": "two"})
+            manager.load_from_config()
+        finally:
+            transport.goes_on.set()
+        assert connecting.result(PATIENCE)
+    assert manager.get_client("fs") is client
+    assert client.is_connected()
 
 
 @pytest.mark.requirement("S0-40")

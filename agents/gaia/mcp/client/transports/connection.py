@@ -42,7 +42,8 @@ class ConnectionTransport(MCPTransport):
 
     `initialize` greets the server in whatever revision of MCP it speaks, also where that has no such request. What the
     first request is decides: when it is another one, all are sent as they are. Once the server was greeted, it is so
-    over every later connection, before what else it is asked for: of many threads, only one sees a connection end.
+    over every later connection, before what else it is asked for: of many threads, only one sees a connection end. The
+    first request may then take as long as connecting does, besides its own `timeout`.
 
     Args:
         name: What the server is called in logs and error texts.
@@ -135,7 +136,8 @@ class ConnectionTransport(MCPTransport):
         response = open_.lease.run(partial(session.initialize, params or {}))
         greeting = session.greeting
         self._era = None if greeting is None else greeting.era
-        self._introduction = None if greeting is None else params or {}
+        if greeting is not None:
+            self._introduction = params or {}
         return response
 
     async def relay(self, method: str, params: dict[str, Any], request: ClientRequest) -> dict[str, Any]:
