@@ -79,8 +79,9 @@ class Running:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.errors = ""
-        self._error_lines = _lines_of(process.stderr)
-        self._output_lines = _lines_of(process.stdout)
+        self._error_lines, reads_errors = _lines_of(process.stderr)
+        self._output_lines, reads_output = _lines_of(process.stdout)
+        self._readers = reads_errors, reads_output
 
     def send(self, *messages: dict[str, Any]) -> None:
         """Write JSON-RPC messages to its standard input."""
@@ -119,6 +120,11 @@ class Running:
         """Its exit code, once it has ended."""
         return self.process.wait(DEADLINE)
 
+    def read_to_the_end(self) -> None:
+        """Wait until all that it wrote was read: only then may its pipes be closed."""
+        for reader in self._readers:
+            reader.join(DEADLINE)
+
     def rest_of_output(self) -> str:
         """What is left on standard output, once it has ended."""
         rest = ""
@@ -141,16 +147,18 @@ def running(*arguments: str, cwd: Path) -> Generator[Running]:
     )
     try:
         with process:
+            bridge = Running(process)
             try:
-                yield Running(process)
+                yield bridge
             finally:
                 process.kill()
+                bridge.read_to_the_end()
     except BrokenPipeError:  # what a test left unsent to a process that has gone
         pass
 
 
-def _lines_of(stream: IO[str] | None) -> queue.SimpleQueue[str | None]:
-    """The lines of a stream, read as they come; `None` is its end."""
+def _lines_of(stream: IO[str] | None) -> tuple[queue.SimpleQueue[str | None], threading.Thread]:
+    """The lines of a stream, read as they come, and the thread that reads them; `None` is its end."""
     assert stream is not None
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
@@ -159,5 +167,6 @@ def _lines_of(stream: IO[str] | None) -> queue.SimpleQueue[str | None]:
             lines.put(line)
         lines.put(None)
 
-    threading.Thread(target=read, daemon=True).start()
-    return lines
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return lines, thread
