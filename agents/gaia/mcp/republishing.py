@@ -41,7 +41,7 @@ class Republished:
         found: list[JSON] = []
         for name, entry in self._registry().snapshot().items():
             client = self._manager().get_client(str(entry.get("_mcp_server")))
-            if client is None or not (client.is_connected() or client.is_connecting()):
+            if client is None or not client.is_connected():
                 continue
             tools = {tool.name: tool for tool in client.list_tools()}
             tool = tools.get(str(entry.get("_mcp_tool_name")))

@@ -153,19 +153,9 @@ class Session:
             TimeoutError: It was not answered in time.
             RuntimeError: The connection is over.
         """
-        if self._connection is None:
-            if self._greeted is None and self._introduction is None:
-                return await self._exchange(method, params, number)
-            greeting = await self._respond(self._greet(self._introduction or {}), number)
-            if "error" in greeting:
-                return greeting
-        connection = self._connection
-        assert connection is not None
-        listed = None if params else _KIND_OF_LIST.get(method)
-        if listed is None:
-            deadline = Deadline(self._limits.call_timeout, self._limits.call_timeout)
-            return await self._respond(connection.request(method, params, deadline=deadline), number)
-        return await self._respond(self._list(connection, *listed), number)
+        if self._greeted is None and self._introduction is None:
+            return await self._exchange(method, params, number)
+        return await self._respond(self._answer(method, params), number)
 
     async def relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Make a request on behalf of another, whose client hears of its progress and answers its questions.
@@ -194,12 +184,7 @@ class Session:
         return outcome
 
     async def _in_rounds(self, relay: Relay) -> JSON:
-        if self._connection is None:
-            if self._greeted is None and self._introduction is None:
-                raise ConnectionLostError("is not connected")
-            await self._greet(self._introduction or {})
-        connection = self._connection
-        assert connection is not None
+        connection = await self._connected()
         request: Any = relay.request
         for _ in range(self._limits.max_rounds):
             deadline = Deadline(self._limits.call_timeout, UpstreamLimits().call_cap)
@@ -241,7 +226,7 @@ class Session:
         await asyncio.wait({greeted})
         if greeted.cancelled():
             raise ConnectionLostError(_CLOSED)
-        greeting = self.greeting = greeted.result()
+        greeting = greeted.result()
         result: JSON = {
             "protocolVersion": greeting.revision,
             "capabilities": greeting.capabilities,
@@ -281,7 +266,7 @@ class Session:
         try:
             lines = _Lines(self._line_for)
             async with connect(lines, role, limits, era=self._era, numbers=self._ids) as connection:
-                self._connection = connection
+                self._connection, self.greeting = connection, connection.greeting
                 if not greeted.done():
                     greeted.set_result(connection.greeting)
                 await self._closing.wait()
@@ -293,7 +278,22 @@ class Session:
         finally:
             greeted.cancel()  # does nothing to one that is done
 
-    async def _list(self, connection: Connection, kind: str, field: str) -> JSON:
+    async def _connected(self) -> Connection:
+        """The connection to the server, greeted; as it was before, if that was not begun."""
+        if self._connection is None:
+            if self._greeted is None and self._introduction is None:
+                raise ConnectionLostError("is not connected")
+            await self._greet(self._introduction or {})
+        assert self._connection is not None
+        return self._connection
+
+    async def _answer(self, method: str, params: JSON | None) -> JSON:
+        connection = await self._connected()
+        listed = None if params else _KIND_OF_LIST.get(method)
+        if listed is None:
+            deadline = Deadline(self._limits.call_timeout, self._limits.call_timeout)
+            return await connection.request(method, params, deadline=deadline)
+        kind, field = listed
         return {field: await connection.list_all(kind)}
 
     async def _exchange(self, method: str, params: JSON | None, number: int) -> JSON:

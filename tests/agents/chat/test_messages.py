@@ -83,6 +83,28 @@ def test_numbers_that_json_does_not_have_are_refused(text: str) -> None:
         decoded(text)
 
 
+@pytest.mark.parametrize("text", ["1e999", '{"a": -1e400}', "[" + "9" * 400 + ".0]"])
+def test_numbers_that_nobody_could_be_told_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"the number .* is too large"):
+        decoded(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("9.223372036908546e+18", 9223372036908546048),
+        ("-1e30", int(-1e30)),
+        ("1e18", 1e18),
+        ("1.5", 1.5),
+        ("2.0", 2.0),
+        ("7", 7),
+    ],
+)
+def test_a_whole_number_beyond_64_bits_is_one_however_it_is_written(text: str, number: float) -> None:
+    read = decoded(text)
+    assert (read, type(read)) == (number, type(number))
+
+
 def test_half_characters_are_replaced_before_they_poison_a_history() -> None:
     half = "\ud83d"
     call = ToolCall(half, half, json.dumps({"a": half}))

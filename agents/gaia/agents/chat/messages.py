@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from gaia_bridge.chats import Reply, ToolCall
 from gaia_bridge.jsontypes import JSON, is_array, is_object
@@ -22,6 +23,8 @@ __all__ = [
 ]
 
 _INSTRUCTING = ("system", "developer")
+
+_BEYOND_64_BITS: Final = 2.0**63
 
 
 def user_message(prompt: str) -> JSON:
@@ -69,13 +72,13 @@ def sendable(message: JSON) -> JSON:
 
 
 def decoded(text: str) -> Any:
-    """Decode JSON that a model wrote, strictly: `NaN` is no JSON, and servers refuse to be told it.
+    """Decode JSON that a model wrote, strictly: `NaN` is no JSON, and servers refuse to be told it, or `1e999`.
 
     Raises:
         ValueError: It is no JSON.
         RecursionError: It is nested too deeply.
     """
-    return json.loads(text, parse_constant=_refuse)
+    return json.loads(text, parse_constant=_refuse, parse_float=_number)
 
 
 def call_ids(message: JSON) -> tuple[str, ...]:
@@ -129,6 +132,14 @@ def _object_text(arguments: str) -> str:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON value")
+
+
+def _number(digits: str) -> int | float:
+    """A number with a point or an exponent. To JSON Schema `1e30` is an integer; to pydantic, no float of its size."""
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {digits:.40} is too large")
+    return int(value) if abs(value) >= _BEYOND_64_BITS else value
 
 
 def _is_call(item: Any) -> bool:

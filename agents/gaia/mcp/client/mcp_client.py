@@ -168,7 +168,8 @@ class MCPClient:
 
     def is_connected(self) -> bool:
         """Whether the server was greeted and the transport is connected: of a child process, whether it is alive."""
-        return self.transport.is_connected() and not self._greeting  # in this order: it is greeted before it is used
+        # The flag is read last: it was set before the transport was opened, and stands until the server was greeted.
+        return self.transport.is_connected() and not self._greeting
 
     def is_connecting(self) -> bool:
         """Whether a thread is just connecting the client, for the first time or again."""

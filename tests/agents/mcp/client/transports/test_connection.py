@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from gaia.mcp.client import AgentTransport, MCPClient
+from gaia.mcp.client.transports.connection import ConnectionTransport
+from gaia_bridge.settings import UpstreamLimits
+from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, serving
 from tests.client_helpers import PATIENCE, EchoAgent, after_collection, background_threads, eventually
 
 
@@ -169,6 +172,37 @@ def test_a_connection_that_is_forgotten_is_closed() -> None:
     del client
     eventually(after_collection(lambda: gone() is None))
     eventually(lambda: not background_threads())
+
+
+class ScriptedConnection(ConnectionTransport):
+    """A connection to servers that follow a script."""
+
+    def __init__(self, *scripts: Script) -> None:
+        super().__init__("old", PATIENCE, False)
+        self.servers = ScriptedTransport(*scripts)
+
+    def _make_transport(self, limits: UpstreamLimits) -> ScriptedTransport:
+        return self.servers
+
+
+async def dies_greeted(wire: Wire) -> None:
+    await wire.next("initialize")
+    wire.end()
+
+
+def test_a_server_that_once_failed_to_be_greeted_again_is_still_greeted_before_anything_else() -> None:
+    working = legacy(serving(tools={"content": []}))
+    transport = ScriptedConnection(working, dies_greeted, working)
+    client = MCPClient("old", transport)
+    assert client.connect()
+    client.disconnect()
+    assert not client.connect()
+    assert transport.connect()
+    try:
+        assert transport.send_request("tools/call", {"name": "t"})["result"] == {"content": []}
+        assert [message["method"] for message in transport.servers.wires[2].received][0] == "initialize"
+    finally:
+        client.disconnect()
 
 
 @pytest.mark.requirement("S0-12")
