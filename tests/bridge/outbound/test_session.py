@@ -353,15 +353,21 @@ async def test_a_server_that_is_not_greeted_is_sent_what_there_is() -> None:
         assert server.wires[0].requests[0] == {"jsonrpc": "2.0", "id": 1, "method": "x", "params": {}}
 
 
-async def test_what_is_asked_for_while_the_server_is_greeted_waits_for_that() -> None:
+def held(method: str) -> tuple[Serve, anyio.Event, anyio.Event]:
+    """A server that answers one request when it is told to; what says that it was asked, and what tells it."""
     asked, answered = anyio.Event(), anyio.Event()
 
-    async def slow(wire: Wire, request: JSON) -> Any:
-        if request["method"] == "initialize":
+    async def serve(wire: Wire, request: JSON) -> Any:
+        if request["method"] == method:
             asked.set()
             await answered.wait()
         return await legacy(wire, request)
 
+    return serve, asked, answered
+
+
+async def test_what_is_asked_for_while_the_server_is_greeted_waits_for_that() -> None:
+    slow, asked, answered = held("initialize")
     async with session(slow) as (made, server):
         await made.open()
         greeting = asyncio.create_task(made.initialize(HELLO))
@@ -377,14 +383,7 @@ async def test_what_is_asked_for_while_the_server_is_greeted_waits_for_that() ->
 
 @pytest.mark.requirement("S0-54")
 async def test_no_two_requests_of_a_link_have_one_id_also_not_before_and_after_the_greeting() -> None:
-    started, released = anyio.Event(), anyio.Event()
-
-    async def slow(wire: Wire, request: JSON) -> Any:
-        if request["method"] == "early":
-            started.set()
-            await released.wait()
-        return await legacy(wire, request)
-
+    slow, started, released = held("early")
     async with session(slow) as (made, server):
         await made.open()
         early = asyncio.create_task(made.request("early", {}, 2))
@@ -440,13 +439,7 @@ async def test_what_waits_for_a_greeting_that_takes_too_long_is_not_sent_without
 
 
 async def test_a_request_that_is_cancelled_leaves_the_greeting_that_it_began_to_the_others() -> None:
-    answered = anyio.Event()
-
-    async def slow(wire: Wire, request: JSON) -> Any:
-        if request["method"] == "initialize":
-            await answered.wait()
-        return await legacy(wire, request)
-
+    slow, _, answered = held("initialize")
     async with session(slow, introduction=HELLO) as (made, server):
         first, second = await until_asked(made, server)
         first.cancel()
