@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
@@ -16,6 +17,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.text import one_line
 
 if TYPE_CHECKING:
+    from gaia_bridge.bridge import Bridge
     from gaia_bridge.discovery import LoadedAgent
     from gaia_bridge.model import Offer, ServerInfo
 
@@ -95,13 +97,15 @@ class _Entry:
 
 
 def _entries(references: Sequence[str]) -> list[_Entry]:
-    import anyio
+    with imported_for_good():
+        import anyio
 
-    from gaia_bridge.discovery import find_agents
+        from gaia_bridge.bridge import Bridge
+        from gaia_bridge.discovery import find_agents
 
     with keep_log():
         found = find_agents(references)
-    offers = anyio.run(_offers, [agent for entry in found for agent in entry.agents])
+    offers = anyio.run(_offers, Bridge(), [agent for entry in found for agent in entry.agents])
     entries: list[_Entry] = []
     for entry in found:
         entries.extend(_Entry(agent.reference, agent.name, *offers[agent.name]) for agent in entry.agents)
@@ -109,12 +113,12 @@ def _entries(references: Sequence[str]) -> list[_Entry]:
     return entries
 
 
-async def _offers(loaded: Sequence[LoadedAgent]) -> dict[str, tuple[Offer | None, str | None, str | None]]:
+async def _offers(
+    bridge: Bridge, loaded: Sequence[LoadedAgent]
+) -> dict[str, tuple[Offer | None, str | None, str | None]]:
     """What each agent offers and which model it is, by its name, or why it cannot be published."""
-    from gaia_bridge.bridge import Bridge
-
     offers: dict[str, tuple[Offer | None, str | None, str | None]]
-    async with Bridge() as bridge:
+    async with bridge:
         refused = await bridge.add_agents({item.name: item.agent for item in loaded})
         models = {name: model for model, name in bridge.models.items()}
         offers = {item.name: (item.offer, models.get(item.name), None) for item in bridge.sources}

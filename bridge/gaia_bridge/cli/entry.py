@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.interrupts import ended_by_interrupt, interrupts_end_the_process
 
 TYPE_CHECKING = False  # see gaia_bridge
@@ -21,7 +22,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
     Returns:
         The exit code (see `gaia_bridge.cli`).
     """
-    with ended_by_interrupt():  # while all of it is imported
+    with ended_by_interrupt(), imported_for_good():
         from gaia_bridge.cli.program import run
     code = run(args, prog_name)
     if args is None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
@@ -75,7 +76,8 @@ def serve(
     if options["stdio"]:
         _refuse_http_options(ctx)
     set_up_logging(ctx, log_level, debug, default="warning" if options["stdio"] else "info")
-    from gaia_bridge.cli.serving import ServeOptions, run
+    with imported_for_good():
+        from gaia_bridge.cli.serving import ServeOptions, run
 
     settings = Settings(tool_search=ToolSearchPolicy(tool_search))
     return run(ServeOptions(names=NamingPolicy(names), settings=settings, **options))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.servers.naming import (
     Activity,
@@ -41,9 +42,10 @@ _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 @config_option
 def tools(name: str, as_json: bool, config: Path | None) -> int:
     """Show the tools of a server, also those that the configuration keeps from being published."""
-    from gaia_bridge.cli.servers.parameters import parameter_lines
-    from gaia_bridge.cli.servers.probing import shown_tools
-    from gaia_bridge.outbound.listing import is_permitted
+    with imported_for_good():
+        from gaia_bridge.cli.servers.parameters import parameter_lines
+        from gaia_bridge.cli.servers.probing import shown_tools
+        from gaia_bridge.outbound.listing import is_permitted
 
     spec = _spec(name, config)
     found: Sequence[Mapping[str, Any]] = _probed(spec).definitions.get("tool", [])
@@ -81,12 +83,13 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     Its arguments are one JSON object, or KEY=VALUE words, read as the tool's schema wants them; KEY:=JSON says it
     exactly.
     """
-    from gaia_bridge.cli.servers.arguments import ArgumentsError, tool_arguments
-    from gaia_bridge.cli.servers.naming import unknown_hint
-    from gaia_bridge.cli.servers.probing import UnknownToolError
-    from gaia_bridge.cli.servers.probing import call as call_tool
-    from gaia_bridge.cli.servers.reaching import reach
-    from gaia_bridge.errors import ToolError
+    with imported_for_good():
+        from gaia_bridge.cli.servers.arguments import ArgumentsError, tool_arguments
+        from gaia_bridge.cli.servers.naming import unknown_hint
+        from gaia_bridge.cli.servers.probing import UnknownToolError
+        from gaia_bridge.cli.servers.probing import call as call_tool
+        from gaia_bridge.cli.servers.reaching import reach
+        from gaia_bridge.errors import ToolError
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
         return await call_tool(
@@ -163,8 +166,9 @@ def _spec(name: str, config: Path | None) -> ServerSpec:
 
 
 def _probed(spec: ServerSpec, show_all: bool = False) -> Probe:
-    from gaia_bridge.cli.servers.probing import probe
-    from gaia_bridge.cli.servers.reaching import reach
+    with imported_for_good():
+        from gaia_bridge.cli.servers.probing import probe
+        from gaia_bridge.cli.servers.reaching import reach
 
     return reach(spec, probe, show_all=show_all)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.servers.naming import (
     complete_server,
@@ -105,8 +106,9 @@ def add(
         raise target.error
     spec = _understood(name, entry, target.path.parent, later=no_connect)
     if spec is not None and not no_connect:
-        from gaia_bridge.cli.servers.probing import probe
-        from gaia_bridge.cli.servers.reaching import reach
+        with imported_for_good():
+            from gaia_bridge.cli.servers.probing import probe
+            from gaia_bridge.cli.servers.reaching import reach
 
         try:
             found = reach(spec, probe)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.servers.naming import (
     Activity,
@@ -160,14 +161,15 @@ def login(name: str, again: bool, as_json: bool, config: Path | None) -> int:
     """
     from dataclasses import replace
 
-    from gaia_bridge.cli.servers.naming import usable_spec
-    from gaia_bridge.cli.servers.probing import Probe, probe
-    from gaia_bridge.cli.servers.reaching import reach
-    from gaia_bridge.errors import ConfigError
-    from gaia_bridge.model import HttpServerSpec
-    from gaia_bridge.outbound.oauth.interaction import BrowserInteraction
-    from gaia_bridge.outbound.oauth.provider import oauth_for
-    from gaia_bridge.settings import UpstreamLimits
+    with imported_for_good():
+        from gaia_bridge.cli.servers.naming import usable_spec
+        from gaia_bridge.cli.servers.probing import Probe, probe
+        from gaia_bridge.cli.servers.reaching import reach
+        from gaia_bridge.errors import ConfigError
+        from gaia_bridge.model import HttpServerSpec
+        from gaia_bridge.outbound.oauth.interaction import BrowserInteraction
+        from gaia_bridge.outbound.oauth.provider import oauth_for
+        from gaia_bridge.settings import UpstreamLimits
 
     servers = configured(config)
     spec = usable_spec(servers, name)

@@ -1,0 +1,95 @@
+"""What is imported for good, and what is not."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from gaia_bridge.cli.collection import imported_for_good
+from tests.bridge.cli.running import run, write_agent
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Generator[None]:
+    yield
+    gc.unfreeze()
+    gc.enable()
+
+
+def test_nothing_is_collected_meanwhile_and_what_is_there_afterwards_is_never_looked_at() -> None:
+    collections: list[str] = []
+
+    def counted(phase: str, info: dict[str, int]) -> None:
+        collections.append(phase)
+
+    frozen = gc.get_freeze_count()
+    gc.callbacks.append(counted)
+    try:
+        with imported_for_good():
+            made = [[number] for number in range(100_000)]
+    finally:
+        gc.callbacks.remove(counted)
+    assert collections == []
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > frozen + len(made)
+
+
+def test_an_import_that_fails_leaves_collection_as_it_was() -> None:
+    frozen = gc.get_freeze_count()
+    with pytest.raises(ImportError), imported_for_good():
+        raise ImportError("on purpose")
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == frozen
+
+
+def test_who_collects_nothing_anyway_is_not_made_to() -> None:
+    gc.disable()
+    frozen = gc.get_freeze_count()
+    with imported_for_good():
+        pass
+    assert not gc.isenabled()
+    assert gc.get_freeze_count() == frozen
+
+
+@pytest.mark.parametrize("command", [["agents"], ["serve", "--stdio"]], ids=" ".join)
+def test_a_command_collects_again_once_it_is_imported(tmp_path: Path, command: list[str]) -> None:
+    agent = write_agent(tmp_path)
+    code = (
+        "import gc, sys; from gaia_bridge.cli import main; main(sys.argv[1:]);"
+        "print(gc.isenabled(), gc.get_freeze_count(), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command, str(agent)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    enabled, frozen = done.stderr.split()[-2:]
+    assert enabled == "True"
+    assert int(frozen) > 50_000  # the SDK's classes are among them
+
+
+@pytest.mark.parametrize("command", [["agents"], ["serve", "--stdio"]], ids=" ".join)
+def test_what_an_agents_module_leaves_open_is_finalized_at_the_end(tmp_path: Path, command: list[str]) -> None:
+    before = """
+        import os
+
+        class Notes:
+            def __init__(self):
+                self.itself = self
+
+            def __del__(self, write=os.write):
+                write(2, b"put away")
+
+        NOTES = Notes()
+    """
+    done = run(*command, str(write_agent(tmp_path, before=before)))
+    assert done.returncode == 0
+    assert done.stderr.endswith("put away")
