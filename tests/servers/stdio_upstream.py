@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Final
 
 import anyio
@@ -10,6 +11,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+
+gc.freeze()  # many tests start it: it ends sooner where the SDK is not looked through for garbage
 
 Context = ServerRequestContext[Any, Any]
 

@@ -17,7 +17,6 @@ from tests.bridge.cli.running import run, write_agent
 @pytest.fixture(autouse=True)
 def _as_before() -> Generator[None]:
     yield
-    gc.unfreeze()
     gc.enable()
 
 

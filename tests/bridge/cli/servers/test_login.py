@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 from urllib.request import ProxyHandler, build_opener
 
@@ -13,32 +15,57 @@ import pytest
 from gaia_bridge.config import ServersConfig
 from tests.bridge.cli.running import run
 from tests.bridge.cli.terminals import terminal
-from tests.servers.auth_server import auth_server
+from tests.servers.auth_server import AuthServer, auth_server
 from tests.servers.evil_http import Exchange
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("on_terminal", [True, False])
-async def test_a_login_tells_where_to_go_and_what_came_of_it(
-    monkeypatch: pytest.MonkeyPatch, on_terminal: bool
-) -> None:
+async def test_a_login_tells_where_to_go_and_what_came_of_it(on_terminal: bool) -> None:
+    async with _server():
+        await anyio.to_thread.run_sync(partial(_log_in, on_terminal=on_terminal))
+
+
+@pytest.mark.anyio
+async def test_a_login_is_kept_and_used_until_another_is_wanted() -> None:
+    async with _server() as server:
+        refused = await anyio.to_thread.run_sync(partial(run, "tools", "web"))
+        assert refused.returncode == 69
+        assert "it wants a login; run: " in refused.stderr
+        await anyio.to_thread.run_sync(_log_in)
+        used = await anyio.to_thread.run_sync(partial(run, "tools", "web"))
+        assert used.returncode == 0
+        kept = await anyio.to_thread.run_sync(partial(run, "login", "web"))
+        assert (kept.returncode, kept.stderr) == (0, "")
+        await anyio.to_thread.run_sync(partial(_log_in, "--again"))
+        used = await anyio.to_thread.run_sync(partial(run, "tools", "web"))
+        assert used.returncode == 0
+        assert len(server.authorizations) == len(server.clients) == 2
+
+
+@pytest.fixture(autouse=True)
+def _no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
         monkeypatch.delenv(name, raising=False)
 
-    def log_in(*options: str) -> None:
-        output = None if on_terminal else subprocess.PIPE
-        with terminal("login", "web", *options, output=output) as screen:
-            screen.until("Log in in your browser: ")
-            screen.until("\r\n")
-            [url] = re.findall(r"browser: (http\S+)\r\n", screen.shown)
-            with build_opener(ProxyHandler({})).open(url, timeout=20) as page:
-                assert page.status == 200
-            said = "web lets you in: 0 tools"
-            assert (screen.output() if output else said).strip() == said
-            assert screen.ended() == 0
-            assert on_terminal is (said in screen.left)
-        assert run("tools", "web").returncode == 0
 
+def _log_in(*options: str, on_terminal: bool = True) -> None:
+    output = None if on_terminal else subprocess.PIPE
+    with terminal("login", "web", *options, output=output) as screen:
+        screen.until("Log in in your browser: ")
+        screen.until("\r\n")
+        [url] = re.findall(r"browser: (http\S+)\r\n", screen.shown)
+        with build_opener(ProxyHandler({})).open(url, timeout=20) as page:
+            assert page.status == 200
+        said = "web lets you in: 0 tools"
+        assert (screen.output() if output else said).strip() == said
+        assert screen.ended() == 0
+        assert on_terminal is (said in screen.left)
+
+
+@asynccontextmanager
+async def _server() -> AsyncGenerator[AuthServer]:
+    """The server `web`, which has no tools and wants a login, in the configuration."""
     async with auth_server() as server:
 
         async def serve_mcp(exchange: Exchange) -> None:
@@ -56,11 +83,4 @@ async def test_a_login_tells_where_to_go_and_what_came_of_it(
 
         server.http.faults["mcp"] = serve_mcp
         ServersConfig().add("web", {"url": server.url})
-        refused = await anyio.to_thread.run_sync(partial(run, "tools", "web"))
-        assert refused.returncode == 69
-        assert "it wants a login; run: " in refused.stderr
-        await anyio.to_thread.run_sync(log_in)
-        kept = await anyio.to_thread.run_sync(partial(run, "login", "web"))
-        assert (kept.returncode, kept.stderr) == (0, "")
-        await anyio.to_thread.run_sync(log_in, "--again")
-        assert len(server.authorizations) == len(server.clients) == 2
+        yield server
