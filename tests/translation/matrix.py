@@ -1,7 +1,7 @@
 """What works between which client and which server, tried out: `python -m tests.translation.matrix` writes the page.
 
-The page is docs/compatibility.md, and has to be what comes of it: .ci/run tries out every cell, the test suite one of
-three.
+The page is docs/compatibility.md, and has to be what comes of it: .ci/run tries out every cell, the test suite
+every second one.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gaia_bridge.cli.collection import imported_for_good
-from tests.bridge.cli.running import run, write_agent
+from tests.bridge.cli.running import DEADLINE, write_agent
 
 
 @pytest.fixture(autouse=True)
@@ -56,28 +56,10 @@ def test_who_collects_nothing_anyway_is_not_made_to() -> None:
 
 
 @pytest.mark.parametrize("command", [["agents"], ["serve", "--stdio"]], ids=" ".join)
-def test_a_command_collects_again_once_it_is_imported(tmp_path: Path, command: list[str]) -> None:
-    agent = write_agent(tmp_path)
-    code = (
-        "import gc, sys; from gaia_bridge.cli import main; main(sys.argv[1:]);"
-        "print(gc.isenabled(), gc.get_freeze_count(), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command, str(agent)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    enabled, frozen = done.stderr.split()[-2:]
-    assert enabled == "True"
-    assert int(frozen) > 50_000  # the SDK's classes are among them
-
-
-@pytest.mark.parametrize("command", [["agents"], ["serve", "--stdio"]], ids=" ".join)
-def test_what_an_agents_module_leaves_open_is_finalized_at_the_end(tmp_path: Path, command: list[str]) -> None:
-    before = """
+def test_a_command_keeps_what_it_imports_and_finalizes_what_an_agents_module_leaves(
+    tmp_path: Path, command: list[str]
+) -> None:
+    left = """
         import os
 
         class Notes:
@@ -89,6 +71,19 @@ def test_what_an_agents_module_leaves_open_is_finalized_at_the_end(tmp_path: Pat
 
         NOTES = Notes()
     """
-    done = run(*command, str(write_agent(tmp_path, before=before)))
-    assert done.returncode == 0
-    assert done.stderr.endswith("put away")
+    code = (
+        "import gc, sys; from gaia_bridge.cli import main; main(sys.argv[1:]);"
+        "print(gc.isenabled(), gc.get_freeze_count(), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command, str(write_agent(tmp_path, before=left))],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE,
+    )
+    [enabled, frozen], at_the_end = (line.split() for line in done.stderr.splitlines()[-2:])
+    assert enabled == "True"
+    assert int(frozen) > 50_000  # the SDK's classes are among them
+    assert at_the_end == ["put", "away"]
