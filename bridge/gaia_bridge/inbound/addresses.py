@@ -7,7 +7,6 @@ the `ui://` references of MCP Apps.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -98,10 +97,14 @@ class Addresses:
         return self.find(uri)
 
     def public(self, source: Source, uri: str) -> str:
-        """What a client must say to reach what `source` calls `uri`."""
-        if len(self._sources) < 2 or self._find(uri) == (source, uri):
+        """What a client must say to reach what `source` calls `uri`.
+
+        The URI itself where nothing else leads there: the source reads no resources, or is no longer one of these.
+        """
+        if len(self._sources) < 2 or source not in self._readers or self._find(uri) == (source, uri):
             return uri
-        return next(way for way in _ways(source, uri) if self._find(way) == (source, uri))
+        ways = _ways(source, uri, len(self._resources))
+        return next((way for way in ways if self._find(way) == (source, uri)), uri)
 
     def outward(self, source: Source, result: JSON) -> JSON:
         """A result of `source` with the URIs that clients know: of a tool, a prompt, or a resource."""
@@ -153,7 +156,7 @@ class Addresses:
         if uri not in known and not taken:
             return uri
         self.rewritten.append((source, uri))
-        return next(way for way in _ways(source, uri) if way not in known)
+        return next(way for way in _ways(source, uri, len(known)) if way not in known)
 
     def _find(self, uri: str) -> tuple[Source, str] | None:
         if (listed := self._resources.get(uri)) is not None:
@@ -176,11 +179,11 @@ class Addresses:
         return source, _UI + rest if uri.startswith(_UI) else rest
 
 
-def _ways(source: Source, uri: str) -> Iterator[str]:
-    """How a URI can be written with the name of its source, the best first; without end, whatever others list."""
+def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:
+    """How a URI can be written with the name of its source, the best first; more than the `taken` that others list."""
     if uri.startswith(_UI):
         yield f"{_UI}{source.name}/{uri.removeprefix(_UI)}"
-    for number in itertools.count():
+    for number in range(taken + 1):
         yield f"mcp{number or ''}://{source.name}/{uri}"
 
 

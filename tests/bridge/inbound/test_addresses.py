@@ -48,8 +48,11 @@ def test_what_a_client_is_shown_leads_back_to_its_source_under_its_own_name(
         for definition in source.offer.templates:
             listed = [item["uriTemplate"] for item in addresses.templates]
             assert any(addresses.find_template(uri) == (source, definition["uriTemplate"]) for uri in listed)
+        said = addresses.public(source, other)
         if "resources" in source.offer.capabilities:
-            assert addresses.find(addresses.public(source, other)) == (source, other)
+            assert addresses.find(said) == (source, other)
+        else:
+            assert said == other
 
 
 _PARTS = st.sampled_from(
@@ -124,6 +127,32 @@ def test_the_only_source_that_reads_resources_may_know_one_that_it_did_not_list(
     for uri in ("", "mcp://", "mcp://one", "mcp://nobody/u:a", "ui://" + "x" * 100_000):
         with pytest.raises(ResourceNotFoundError):
             Addresses([reader, FixedSource("two", reads=True)]).find(uri)
+
+
+def test_links_of_a_source_that_nobody_can_read_from_stay_as_they_are() -> None:
+    """It declares no resources, or was removed or replaced while its call went on: no other URI leads to it."""
+    link: JSON = {"type": "resource_link", "uri": "u:a", "name": "a"}
+    embedded: JSON = {"type": "resource", "resource": {"uri": "ui://form", "text": ""}}
+    result: JSON = {"content": [link, embedded], "contents": [{"uri": "u:b", "text": ""}]}
+    prompt: JSON = {"messages": [{"role": "user", "content": link}]}
+    app: JSON = {"name": "t", "_meta": {"ui": {"resourceUri": "ui://form"}}}
+    mute = FixedSource("mute", "a")
+    readers = [FixedSource("one", resources=("u:a", "ui://form")), FixedSource("two", resources=("u:a",))]
+    for others in ([], readers[:1], readers):
+        addresses = Addresses([*others, mute])
+        for source in (mute, FixedSource("gone", reads=True), FixedSource("two", reads=True)):
+            assert addresses.outward(source, result) == result
+            assert addresses.outward(source, prompt) == prompt
+            assert addresses.shown(source, app) == app
+
+
+@pytest.mark.requirement("S1-15")
+def test_a_source_that_lists_what_others_would_be_called_costs_as_many_tries_as_it_lists() -> None:
+    claims = tuple(f"mcp{number or ''}://two/u:a" for number in range(50))
+    one, two = FixedSource("one", resources=("u:a", *claims)), FixedSource("two", resources=("u:a",))
+    addresses = Addresses([one, two])
+    assert addresses.public(two, "u:a") == "mcp50://two/u:a"
+    assert addresses.find("mcp50://two/u:a") == (two, "u:a")
 
 
 def test_results_and_definitions_name_what_clients_know() -> None:
