@@ -462,5 +462,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-123": covered("After a suspension the servers are asked again, gently."),
     "F-124": covered("A cancelled connect leaks no process."),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
+    # Seen by others: GAIA's own agents, clients of other makes.
+    "F-290": covered("Whatever fails while a server is connected, the agent is told False."),
+    "F-291": covered("An agent is built with the options of GAIA's own agents."),
+    "F-292": covered("A result that says that it is no success is a failed call."),
 }
 """Every row by id, in the order of its source."""

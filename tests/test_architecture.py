@@ -82,6 +82,7 @@ LAYERS = {
     "gaia.agents.base.tools": 10,
     "gaia.agents.base.tool_class": 10,
     "gaia.agents.base.console": 10,
+    "gaia.agents.base.gaia_options": 10,
     "gaia.agents.chat": 11,
     "gaia.agents.base.agent": 12,
     "gaia.agents.base.api_agent": 13,

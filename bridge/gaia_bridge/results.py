@@ -198,11 +198,17 @@ def _from_mapping(value: JSON, text: str) -> JSON:
         return _COMPLETE | {"content": [value]}
     if is_array(value.get("content")) and value.keys() <= _RESULT_FIELDS and _is_result(value):
         return value | _COMPLETE
-    failed = value.get("error") is not None and (len(value) == 1 or value.get("status") == "error")
-    if failed:
+    if _says_it_failed(value):
         error = value["error"]
         return error_result(error if isinstance(error, str) else text) | {"structuredContent": value}
     return _COMPLETE | {"content": [_text(text)], "structuredContent": value}
+
+
+def _says_it_failed(value: JSON) -> bool:
+    """In one of the ways of GAIA's agents; an `error` beside other fields may as well be one of several findings."""
+    if value.get("error") is None:
+        return False
+    return len(value) == 1 or value.get("status") == "error" or value.get("success") is False
 
 
 def _is_content(item: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gaia.agents.base import Agent, ApiAgent, MCPAgent, tool
+from gaia.agents.base import Agent, ApiAgent, MCPAgent, gaia_options, tool
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
 from gaia.agents.base.tools import ToolRegistry
 
@@ -227,3 +227,101 @@ def test_the_system_prompt_follows_the_tools_after_a_rebuild() -> None:
 def test_numbers_that_leave_nothing_to_do_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"max_s\w+ is at least 1; got "):
         Agent(silent_mode=True, **options)
+
+
+GAIA_OPTIONS: dict[str, Any] = {
+    "use_claude": True,
+    "use_chatgpt": True,
+    "claude_model": "claude-x",
+    "base_url": "http://127.0.0.1:9/v1",
+    "model_id": "qwen3",
+    "max_steps": 7,
+    "debug_prompts": True,
+    "show_prompts": True,
+    "output_dir": "/tmp",
+    "streaming": True,
+    "show_stats": True,
+    "silent_mode": True,
+    "debug": True,
+    "output_handler": SilentConsole(),
+    "max_plan_iterations": 9,
+    "max_consecutive_repeats": 9,
+    "min_context_size": 32_768,
+    "skip_lemonade": True,
+    "device": "npu",
+    "skill_set": "x",
+    "resend_reasoning_across_requests": True,
+    "max_output_tokens": 9,
+    "context_eviction": "on",
+    "context_eviction_threshold_tokens": 9,
+    "context_eviction_keep_steps": 9,
+    "context_eviction_min_batch_tokens": 9,
+}
+"""Everything that constructors of amd-gaia 0.15 to 0.25 take."""
+
+
+@pytest.mark.requirement("F-291")
+@pytest.mark.parametrize("bases", [(Agent,), (ApiAgent, Agent), (Publishing, ApiAgent, Agent, Forwarding)])
+@pytest.mark.parametrize("option", GAIA_OPTIONS)
+def test_every_option_of_gaia_is_taken_and_is_an_attribute(bases: tuple[type, ...], option: str) -> None:
+    mixed: type[Any] = type("MixedAgent", bases, {})
+    agent = mixed(**{option: GAIA_OPTIONS[option]})
+    if option != "base_url":
+        assert getattr(agent, option) == GAIA_OPTIONS[option]
+    assert isinstance(mixed(**GAIA_OPTIONS).max_steps, int)
+
+
+@pytest.mark.requirement("F-291")
+def test_an_agent_built_without_options_has_those_of_gaia_as_attributes() -> None:
+    class Kitchen(Agent):
+        device = "oven"
+
+    agent: Any = Kitchen()
+    assert (agent.streaming, agent.max_plan_iterations, agent.model_id, agent.device) == (False, 3, None, "oven")
+
+
+@pytest.mark.requirement("F-291")
+@pytest.mark.parametrize(
+    ("options", "model", "base_url"),
+    [
+        ({"model_id": "qwen3"}, "qwen3", None),
+        ({"model_id": "qwen3", "model": "phi"}, "phi", None),
+        ({"use_claude": True}, "claude-sonnet-5", "https://api.anthropic.com/v1"),
+        ({"use_claude": True, "claude_model": "claude-x", "model_id": "q"}, "claude-x", "https://api.anthropic.com/v1"),
+        ({"use_chatgpt": True, "model_id": "gpt"}, "gpt", "https://api.openai.com/v1"),
+        ({"use_claude": True, "base_url": "http://proxy/v1"}, "claude-sonnet-5", "http://proxy/v1"),
+    ],
+)
+def test_options_of_gaia_say_which_model_is_meant(options: dict[str, Any], model: str, base_url: str | None) -> None:
+    meant = Agent(**options)._chat_options  # pyright: ignore[reportPrivateUsage]
+    assert (meant.model, meant.base_url) == (model, base_url)
+
+
+@pytest.mark.requirement("F-291")
+def test_an_option_without_effect_is_told_once_and_only_where_it_asks_for_something(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gaia_options.tell.cache_clear()
+    for _ in range(3):
+        Agent(show_stats=True, device=None, skip_lemonade=True, max_plan_iterations=3)
+    assert caplog.messages == ["option show_stats of GAIA has no effect here: the model's server shows its own"]
+
+
+@pytest.mark.requirement("F-291")
+def test_an_option_that_a_mixin_takes_is_the_mixins() -> None:
+    class Oven:
+        def __init__(self, device: str = "") -> None:
+            self.heated = device
+
+    class Kitchen(Agent, Oven):
+        pass
+
+    assert Kitchen(device="oven").heated == "oven"
+
+
+@pytest.mark.requirement("F-291")
+def test_what_no_gaia_knows_is_still_refused() -> None:
+    with pytest.raises(TypeError, match="does not know modle_id"):
+        Agent(modle_id="x")
+    with pytest.raises(ValueError, match="max_output_tokens is at least 1"):
+        Agent(max_output_tokens=0)

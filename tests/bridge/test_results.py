@@ -387,8 +387,16 @@ def test_nothing_is_an_empty_result() -> None:
     assert tool_result(None, LIMIT, structured=True)["content"] == []
 
 
-@pytest.mark.requirement("S1-13")
-@pytest.mark.parametrize("value", [{"error": "no such file"}, {"status": "error", "error": "no such file", "code": 2}])
+@pytest.mark.requirement("S1-13", "F-292")
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"error": "no such file"},
+        {"status": "error", "error": "no such file", "code": 2},
+        {"success": False, "error": "no such file"},
+        {"error": "no such file", "success": False, "hint": "look elsewhere"},
+    ],
+)
 def test_an_error_dict_is_a_failure_with_its_message(value: JSON) -> None:
     result = tool_result(value, LIMIT, structured=False)
     assert result["isError"] is True
@@ -397,7 +405,17 @@ def test_an_error_dict_is_a_failure_with_its_message(value: JSON) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{"error": None}, {"error": "x", "rows": []}, {"status": "success", "error": "x"}, {"errors": ["x"]}]
+    "value",
+    [
+        {"error": None},
+        {"error": "x", "rows": []},
+        {"status": "success", "error": "x"},
+        {"errors": ["x"]},
+        {"success": True, "error": "x"},
+        {"success": False, "error": None},
+        {"success": False},
+        {"success": "false", "error": "x"},
+    ],
 )
 def test_a_dict_that_also_speaks_of_errors_is_no_failure(value: JSON) -> None:
     assert not tool_result(value, LIMIT, structured=False).get("isError")

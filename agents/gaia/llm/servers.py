@@ -101,6 +101,15 @@ KNOWN: Final = (
         key_variable="OPENAI_API_KEY",
         is_local=False,
     ),
+    KnownServer(
+        "anthropic",
+        "Anthropic",
+        ("https://api.anthropic.com/v1",),
+        "see https://status.anthropic.com",
+        "choose a model with a larger one",
+        key_variable="ANTHROPIC_API_KEY",
+        is_local=False,
+    ),
 )
 """In the order in which they are looked for."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, wraps
 from typing import Any
 
 from gaia.agents.base.tools import ToolRegistry, matching_tools
@@ -41,14 +42,19 @@ class MCPClientMixin:
 
     Args:
         *args: For the next base class.
-        auto_load_config: Whether the servers of `~/.gaia/mcp_servers.json` and `./mcp_servers.json` are connected now.
-        config_file: Use this file only, and connect its servers now in any case.
+        auto_load_config: Whether the servers of `~/.gaia/mcp_servers.json` and `./mcp_servers.json` are connected: when
+            the constructors are done, or before, when one of them asks which there are. Initialised more than once, the
+            last word counts.
+        config_file: Use this file only, and connect its servers in any case.
         republish_tools: Whether clients of this agent are offered what its servers offer: their tools under the names
             that they have in its registry, their prompts and resources, with progress, questions and cancellation.
         **kwargs: For the next base class; `debug` is heeded here too.
     """
 
     tool_registry: ToolRegistry
+    _mcp_is_being_built: bool = False
+    """Whether a constructor of a subclass is still at work: it may yet say that nothing is to be loaded."""
+    _mcp_waits_to_load: bool = False
 
     def __init__(
         self,
@@ -70,10 +76,39 @@ class MCPClientMixin:
         if config_file is not None:
             self._mcp_manager = MCPClientManager(MCPConfig(config_file), self._mcp_manager.debug, self)
             self._mcp_manager.own_id = self._mcp_own_id
-        if auto_load_config or config_file is not None:
-            before = set(self.list_mcp_servers())
+        self._mcp_waits_to_load = auto_load_config or config_file is not None
+        if not self._mcp_is_being_built:
+            self._load_what_waits()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = MCPClientMixin._loads_at_its_end(cls.__init__)  # type: ignore[method-assign]
+
+    @staticmethod
+    def _loads_at_its_end(constructor: Callable[..., None]) -> Callable[..., None]:
+        """Have the outermost constructor of an agent load the configuration when it is done."""
+
+        @wraps(constructor)
+        def constructed(self: MCPClientMixin, *args: Any, **kwargs: Any) -> None:
+            if self._mcp_is_being_built:
+                constructor(self, *args, **kwargs)
+                return
+            self._mcp_is_being_built = True
+            try:
+                constructor(self, *args, **kwargs)
+            finally:
+                self._mcp_is_being_built = False
+            self._load_what_waits()
+
+        return constructed
+
+    def _load_what_waits(self) -> None:
+        """Connect the servers of the configuration, where `__init__` left that to the end of the constructors."""
+        if self._mcp_waits_to_load:
+            before = set(self._mcp_manager.list_servers())
             self.load_mcp_servers_from_config()
-            self._mcp_loaded |= set(self.list_mcp_servers()) - before
+            self._mcp_loaded |= set(self._mcp_manager.list_servers()) - before
 
     @cached_property
     def _mcp_manager(self) -> MCPClientManager:
@@ -135,7 +170,21 @@ class MCPClientMixin:
         except ValueError as error:
             logger.warning("MCP server '%s' is not added: %s", name, error)
             return False
-        self._register_client(client)
+        except Exception:
+            # The boundary to somebody else's server: whatever its transport or the configuration's file raises.
+            logger.exception("MCP server '%s' is not added", name)
+            return False
+        return self._register_or_forget(client)
+
+    def _register_or_forget(self, client: MCPClient) -> bool:
+        """Have the agent use a server that was just added; without it if that fails."""
+        try:
+            self._register_client(client)
+        except Exception:
+            # The boundary to somebody else's server, and to hooks of the agent's author.
+            logger.exception("MCP server '%s' is not used: its tools cannot be registered", client.name)
+            self._forget_server(client.name)
+            return False
         self._rebuild_prompt()
         return True
 
@@ -145,6 +194,7 @@ class MCPClientMixin:
         Returns:
             How many servers are connected, with their tools registered.
         """
+        self._mcp_waits_to_load = False
         for name, entry in self._mcp_manager.config.get_servers().items():
             if _is_still_missing(entry) and not entry.get("disabled"):
                 self._connect_later(name, entry)
@@ -169,7 +219,7 @@ class MCPClientMixin:
         Raises:
             ConfigError: The file cannot be changed; the server is disconnected all the same.
         """
-        client = self._mcp_manager.get_client(name)
+        client = self.get_mcp_client(name)
         if client is None:
             logger.warning("MCP server '%s' is not connected; there is nothing to disconnect", name)
             return
@@ -182,6 +232,7 @@ class MCPClientMixin:
 
     def list_mcp_servers(self) -> list[str]:
         """The names of the servers that are connected right now."""
+        self._load_what_waits()
         return self._mcp_manager.list_servers()
 
     def get_mcp_client(self, name: str) -> MCPClient | None:
@@ -190,6 +241,7 @@ class MCPClientMixin:
         Args:
             name: What the server is called here.
         """
+        self._load_what_waits()
         return self._mcp_manager.get_client(name)
 
     def _register_mcp_tools(self, client: MCPClient) -> None:

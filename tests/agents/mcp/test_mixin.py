@@ -347,26 +347,55 @@ def test_an_entry_written_by_hand_without_the_tools_name_keeps_its_key(monkeypat
     assert own_tools(agent) == ["mcp_fs_read_file"]
 
 
-@pytest.mark.requirement("S0-20", "S3-20")
-def test_what_a_hook_registered_before_it_failed_goes_with_the_server() -> None:
-    class HastyAgent(Agent, MCPClientMixin):
-        def _register_mcp_tools(self, client: MCPClient) -> None:
-            super()._register_mcp_tools(client)
-            _TOOL_REGISTRY["mcp_fs_extra"] = {"name": "mcp_fs_extra", "_mcp_server": "fs", "_mcp_tool_name": "extra"}
+class HastyAgent(Agent, MCPClientMixin):
+    """Fails after it registered more than its server has, at once or when that server's tools change."""
+
+    fails = True
+
+    def _register_mcp_tools(self, client: MCPClient) -> None:
+        super()._register_mcp_tools(client)
+        _TOOL_REGISTRY["mcp_fs_extra"] = {"name": "mcp_fs_extra", "_mcp_server": "fs", "_mcp_tool_name": "extra"}
+        if self.fails:
             raise LookupError("nothing more")
 
+
+@pytest.mark.requirement("S0-20", "S3-20")
+def test_what_a_hook_registered_before_it_failed_goes_with_the_server() -> None:
     agent = HastyAgent(silent_mode=True)
     for _ in range(2):
-        with pytest.raises(LookupError):
-            agent.connect_mcp_server("fs", {"command": "fs"})
+        agent.fails = False
+        assert agent.connect_mcp_server("fs", {"command": "fs"})
         client = agent.get_mcp_client("fs")
         assert client is not None
+        agent.fails = True
         with pytest.raises(LookupError):
             agent._register_client(client)  # pyright: ignore[reportPrivateUsage]  # as when the server changed its tools
         assert own_tools(agent) == ["mcp_fs_extra", "mcp_fs_read_file", "mcp_fs_write-file"]
         agent.disconnect_mcp_server("fs")
         assert own_tools(agent) == []
         assert "mcp_fs_extra" not in _TOOL_REGISTRY
+
+
+@pytest.mark.requirement("F-290")
+def test_whatever_fails_while_a_server_is_connected_leaves_the_agent_without_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = HastyAgent(silent_mode=True)
+    for _ in range(2):
+        assert agent.connect_mcp_server("fs", {"command": "fs"}) is False
+        assert (agent.get_mcp_client("fs"), own_tools(agent)) == (None, [])
+        assert "mcp_fs_extra" not in _TOOL_REGISTRY
+    agent.fails = False
+    for error in (OSError("disk"), KeyError("x"), TimeoutError("late"), Exception("any")):
+
+        def fails(*args: object, raised: Exception = error) -> None:
+            raise raised
+
+        with monkeypatch.context() as patched:
+            patched.setattr(MCPClientManager, "add_server", fails)
+            assert agent.connect_mcp_server("fs", {"command": "fs"}) is False
+    assert {record.levelname for record in caplog.records} == {"ERROR"}
+    assert agent.connect_mcp_server("fs", {"command": "fs"})
 
 
 @pytest.mark.requirement("S0-20")
@@ -556,9 +585,50 @@ def test_what_is_said_explicitly_counts_also_after_the_agent_did_it_by_itself(
             MCPClientMixin.__init__(self, config_file=named)
 
     quiet = QuietAgent()
-    assert (quiet.list_mcp_servers(), own_tools(quiet), transports["home"].connected) == ([], [], False)
+    assert (quiet.list_mcp_servers(), own_tools(quiet)) == ([], [])
     assert NamingAgent().list_mcp_servers() == ["named"]
+    assert "home" not in transports
     assert "home" in json.loads(home.read_text("utf-8"))["mcpServers"]
+
+
+@pytest.mark.requirement("S3-15")
+def test_servers_of_the_configuration_are_there_as_soon_as_somebody_asks_and_when_the_agent_is_built(
+    transports: dict[str, FakeTransport],
+) -> None:
+    write_config(Path.home() / ".gaia" / "mcp_servers.json", home="home")
+    seen: list[object] = []
+
+    class Base(Agent, MCPClientMixin):
+        def __init__(self, asks: bool) -> None:
+            super().__init__(silent_mode=True)
+            seen.append("home" in transports)
+            if asks:
+                seen.extend(self.list_mcp_servers())
+
+    class Derived(Base):
+        def __init__(self, asks: bool) -> None:
+            super().__init__(asks)
+            seen.append("home" in transports)
+
+    assert own_tools(Derived(asks=False)) == ["mcp_home_read_file", "mcp_home_write-file"]
+    assert (seen, transports.pop("home").asked("initialize")) == ([False, False], 1)
+    seen.clear()
+    assert own_tools(Derived(asks=True)) == ["mcp_home_read_file", "mcp_home_write-file"]
+    assert (seen, transports["home"].asked("initialize")) == ([False, "home", True], 1)
+
+
+@pytest.mark.requirement("S3-15")
+def test_a_constructor_that_fails_starts_no_server(transports: dict[str, FakeTransport]) -> None:
+    write_config(Path.home() / ".gaia" / "mcp_servers.json", home="home")
+
+    class Failing(Agent, MCPClientMixin):
+        def __init__(self) -> None:
+            super().__init__(silent_mode=True)
+            raise LookupError("no data")
+
+    with pytest.raises(LookupError):
+        Failing()
+    assert transports == {}
 
 
 def test_a_server_that_was_loaded_already_is_what_was_asked_for(transports: dict[str, FakeTransport]) -> None:

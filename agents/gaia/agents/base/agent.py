@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
+from gaia.agents.base.gaia_options import GAIA_DEFAULTS, gaia_options, meaning_of
 from gaia.agents.base.tool_class import Tool
 from gaia.agents.base.tools import ToolEntry, ToolRegistry, given_entry
 from gaia.agents.chat.limits import DEFAULT_SESSION, ChatLimits
@@ -73,7 +74,9 @@ class Agent:
         max_sessions: How many sessions there may be.
         session_file: Where sessions are kept that outlive the process (SQLite).
         chat_limits: Deadlines and bounds of conversations.
-        **kwargs: Options of mixins.
+        **kwargs: Options of mixins, and those of AMD GAIA's `Agent`: `model_id` is the model's name, `use_claude` with
+            `claude_model`, and `use_chatgpt`, name a server, `output_handler` is the console, `max_output_tokens`
+            bounds an answer. The others have no effect here, which the log tells once. All are attributes of the agent.
 
     Raises:
         TypeError: An option that no base class knows, or a tool or model that is none.
@@ -111,12 +114,16 @@ class Agent:
             raise TypeError(
                 f"{model!r} is no model; expected its name, or an object of the shape of gaia.llm.ChatModel"
             )
+        classes = type(self).__mro__
+        options = gaia_options(kwargs, classes[classes.index(Agent) + 1 :])
+        meant = meaning_of(options, model, base_url)
+        self._keep_gaia_options(options, max_steps)
         self.silent_mode = silent_mode
         self.debug = debug
         self.agent_type = agent_type
         self._chat_options = ChatOptions(
-            model,
-            base_url,
+            meant.model if model is None else model,
+            meant.base_url,
             api_key,
             max_steps,
             deferred_tools,
@@ -127,11 +134,13 @@ class Agent:
             max_sessions,
             session_file,
             chat_limits or ChatLimits(),
+            options.get("max_output_tokens"),
         )
         self._given_prompt = system_prompt
         self._own_prompt: str | None = None
         self.tool_registry = ToolRegistry(type(self).__name__)
-        self.console = self._create_console()
+        handler: Console | None = options.get("output_handler")
+        self.console = self._create_console() if handler is None else handler
         self._engine: ChatEngine | None = None
         self._is_closed = False
         self._making_engine = threading.Lock()
@@ -298,6 +307,12 @@ class Agent:
         if self._own_prompt is None:
             self._own_prompt = self._get_system_prompt()
         return self._own_prompt
+
+    def _keep_gaia_options(self, options: Mapping[str, Any], max_steps: int | None) -> None:
+        """GAIA's agents read their options as attributes. What a class says of itself stays, where none was given."""
+        for name, default in {**GAIA_DEFAULTS, "max_steps": max_steps}.items():
+            if name in options or not hasattr(type(self), name):
+                self.__dict__[name] = options.get(name, default)
 
     @property
     def _chat(self) -> ChatEngine:

@@ -67,8 +67,8 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
             arguments: The client's arguments, already validated against the tool's `inputSchema`.
 
         Returns:
-            A JSON-serialisable dictionary, or MCP content (`gaia_bridge.content`). `{"error": "..."}` alone is a
-            failure.
+            A JSON-serialisable dictionary, or MCP content (`gaia_bridge.content`). `{"error": "..."}` is a failure if
+            it is alone, or beside `"success": False` or `"status": "error"`.
 
         Raises:
             ValueError: The tool is unknown: "Unknown tool: ...".

@@ -27,13 +27,19 @@ class ChatOptions:
     max_sessions: int = 1_000
     session_file: Path | str | None = None
     limits: ChatLimits = ChatLimits()
+    max_output_tokens: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense.
 
         Raises:
-            ValueError: There would be no step, or no session.
+            ValueError: There would be no step, no session, or no room for an answer.
         """
-        for name, value in (("max_steps", self.max_steps), ("max_sessions", self.max_sessions)):
+        bounds = {
+            "max_steps": self.max_steps,
+            "max_sessions": self.max_sessions,
+            "max_output_tokens": self.max_output_tokens,
+        }
+        for name, value in bounds.items():
             if value is not None and value < 1:
                 raise ValueError(f"{name} is at least 1; got {value}")

@@ -126,5 +126,6 @@ def _made_model(options: ChatOptions) -> ChatModel:
     if model is None or isinstance(model, str):
         from gaia.llm import OpenAIModel
 
-        return OpenAIModel(model, base_url=options.base_url, api_key=options.api_key)
+        bound = {} if options.max_output_tokens is None else {"max_tokens": options.max_output_tokens}
+        return OpenAIModel(model, base_url=options.base_url, api_key=options.api_key, options=bound)
     return model

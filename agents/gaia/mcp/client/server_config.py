@@ -40,7 +40,7 @@ def check_server_config(config: object) -> None:
         ValueError: It is no dictionary, or has none or more than one of `command`, `url` and `agent`.
     """
     if not is_object(config):
-        raise ValueError(f"Config must be a dict with a 'command' field, got {type(config).__name__}")
+        raise ValueError(f"Config: expected a config dict with a 'command' field, got {type(config).__name__}")
     given = [way for way in _WAYS if config.get(way) is not None]
     if not given:
         raise ValueError("Config must include 'command' field (or 'url' for a server that is reached over HTTP)")
@@ -79,6 +79,10 @@ def configured_server(
     else:
         assert isinstance(spec, StdioServerSpec)  # agents are above
         transport = StdioTransport.from_spec(spec, timeout, debug)
+        if config.get("args") is None:
+            transport.args = None
+        if config.get("env") is None:
+            transport.env = None
     transport.startup_timeout = spec.options.startup_timeout
     return ConfiguredServer(transport, _offered(spec.options))
 

@@ -475,6 +475,9 @@ def test_from_config_makes_an_unconnected_client_of_a_program() -> None:
     assert isinstance(client.transport, StdioTransport)
     assert (client.transport.command, client.transport.args) == ("npx", ["-y", "some-server"])
     assert (client.transport.env, client.transport.timeout) == ({"TOKEN": "x"}, 30)
+    bare = MCPClient.from_config("bare", {"command": "npx"})
+    assert isinstance(bare.transport, StdioTransport)
+    assert (bare.transport.args, bare.transport.env) == (None, None)
     assert not client.is_connected()
     other = MCPClient.from_config("fs", {**config, "timeout": 5}, timeout=60, debug=True)
     assert (other.debug, getattr(other.transport, "debug", None), getattr(other.transport, "timeout", None)) == (
@@ -490,7 +493,7 @@ def test_from_config_makes_an_unconnected_client_of_a_program() -> None:
     [
         ({}, "must include 'command' field"),
         ({"args": ["x"]}, "must include 'command' field"),
-        ([], "must be a dict with a 'command' field, got list"),
+        ([], "expected a config dict with a 'command' field, got list"),
         ({"command": "x", "url": "http://localhost"}, "has 'command' and 'url'; keep one of them"),
         ({"command": 5}, "'command' is a number; expected a text"),
         ({"command": " "}, "'command' is empty"),

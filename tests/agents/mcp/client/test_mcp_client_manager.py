@@ -271,7 +271,7 @@ def test_an_entry_that_is_no_entry_is_skipped_as_such(file: Path, caplog: pytest
     write(file, a=["uvx", "server"])
     manager = MCPClientManager(MCPConfig(file))
     manager.load_from_config()
-    assert "'a' is skipped: Config must be a dict with a 'command' field, got list" in caplog.text
+    assert "'a' is skipped: Config: expected a config dict with a 'command' field, got list" in caplog.text
     assert manager.list_servers() == []
 
 

@@ -32,7 +32,7 @@ class StdioTransport(ConnectionTransport):
         command: The program if `args` are given, else the whole command, such as `npx -y some-server "/my files"`.
         timeout: Seconds for the handshake, and for each request.
         debug: Whether requests are logged at level DEBUG.
-        args: The program's arguments.
+        args: The program's arguments; attributes of these names are `None` where none were given.
         env: Variables that are set over the environment of this process, which the server inherits.
 
     Raises:
@@ -49,10 +49,10 @@ class StdioTransport(ConnectionTransport):
     ) -> None:
         super().__init__("the server", timeout, debug)
         self.command = command
-        self.args = list(args or ())
-        self.env = dict(env or {})
+        self.args = None if args is None else list(args)
+        self.env = None if env is None else dict(env)
         program, *arguments = split_command(command) if args is None else [command, *args]
-        values = {name: str(value) for name, value in self.env.items() if value is not None}  # a common slip (C9)
+        values = {name: str(value) for name, value in (env or {}).items() if value is not None}  # a common slip (C9)
         # The specification wants the environment inherited (S0-61); the bridge itself passes on much less.
         self._spec = StdioServerSpec(self.name, program, tuple(arguments), values, inherit_env=True)
         self._understood: object = None

@@ -73,10 +73,13 @@ def python(source: str, timeout: float = 30) -> StdioTransport:
 def test_a_new_transport_has_its_arguments_and_no_process() -> None:
     transport = StdioTransport("npx some-server /tmp")
     assert (transport.command, transport.timeout, transport.debug) == ("npx some-server /tmp", 30, False)
+    assert (transport.args, transport.env) == (None, None)
     assert transport._process is None  # pyright: ignore[reportPrivateUsage]  # specified
     assert transport._request_id == 0  # pyright: ignore[reportPrivateUsage]  # specified
     other = StdioTransport("npx", 5, True, ["a b"], {"X": "1"})
     assert (other.timeout, other.debug, other.args, other.env) == (5, True, ["a b"], {"X": "1"})
+    empty = StdioTransport("server", args=[], env={})
+    assert (empty.args, empty.env) == ([], {})
 
 
 @pytest.mark.requirement("S0-3", "S0-6")
