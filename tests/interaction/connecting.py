@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import NamingPolicy
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.interaction.everything_agent import EverythingAgent
 
@@ -63,6 +65,19 @@ class Link:
     def modern_throughout(self) -> bool:
         """Whether everything between the client and the agent speaks 2026-07-28."""
         return self.modern
+
+    @property
+    def alone(self) -> bool:
+        """Whether the endpoint publishes the agent alone, and so speaks for it."""
+        return True
+
+    def own(self, definitions: Sequence[JSON]) -> list[JSON]:
+        """Those of the agent, of what the endpoint lists."""
+        return list(definitions)
+
+    def address(self, uri: str) -> str:
+        """What to say for a URI of the agent that it neither lists nor has a template for."""
+        return uri
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[Connect]:
@@ -116,15 +131,16 @@ async def client_of(target: Any, era: str, **options: Any) -> AsyncGenerator[Cli
 
 @asynccontextmanager
 async def serving(
-    agents: Mapping[str, AgentLike], settings: Settings | None = None
+    agents: Mapping[str, AgentLike], settings: Settings | None = None, names: NamingPolicy = NamingPolicy.DEFAULT
 ) -> AsyncGenerator[tuple[str, Bridge]]:
     """A bridge in this process behind the real HTTP server; its URL and itself.
 
     Args:
         agents: What it publishes, by name.
         settings: Its limits.
+        names: How it names tools where it publishes several.
     """
-    async with Bridge(settings) as bridge, anyio.create_task_group() as tasks:
+    async with Bridge(settings, names) as bridge, anyio.create_task_group() as tasks:
         for name, agent in agents.items():
             await bridge.add_agent(agent, name)
         sockets = bind(HOST, 0)

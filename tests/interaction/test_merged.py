@@ -13,6 +13,7 @@ from mcp import Client, MCPError
 from mcp.client.subscriptions import ToolsListChanged
 from mcp_types import ToolListChangedNotification
 
+from gaia_bridge.content import embedded_text, resource_link
 from gaia_bridge.context import get_request_context
 from gaia_bridge.errors import PublishError
 from tests.interaction.connecting import DEADLINE, ERAS, client_of, serving
@@ -100,6 +101,44 @@ async def test_agents_are_merged_on_one_endpoint_and_alone_on_their_own(era: str
                 assert await said(alone, "both") == "both of second"
                 with pytest.raises(MCPError, match="Unknown tool: only-first"):
                     await call(alone, "only-first")
+
+
+class LinkingAgent:
+    """Links to resources in every way there is, and has none that can be read."""
+
+    def get_mcp_tool_definitions(self) -> list[dict[str, Any]]:
+        return [{"name": "link", "inputSchema": {}, "_meta": {"ui": {"resourceUri": VIEW}, "ui/resourceUri": VIEW}}]
+
+    def execute_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
+        return LINKS
+
+    def get_mcp_prompts(self) -> list[dict[str, Any]]:
+        return [{"name": "linking-prompt"}]
+
+    def get_mcp_prompt(self, name: str, arguments: dict[str, str]) -> Any:
+        return {"messages": [{"role": "user", "content": LINKS[1]}]}
+
+
+VIEW = "ui://nobody/view"
+LINKS = [resource_link("file:///x/y.txt", "y"), embedded_text("first://here", "embedded")]
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("others", [0, 1, 2])
+async def test_links_of_an_agent_without_resources_arrive_as_they_are_whatever_is_beside_it(
+    era: str, others: int
+) -> None:
+    agents: dict[str, Any] = {name: NamedAgent(name, name) for name in ("first", "second")[:others]}
+    with anyio.fail_after(DEADLINE):
+        async with (
+            serving({**agents, "linking": LinkingAgent()}) as (url, _),
+            client_of(f"{url}/mcp", era) as client,
+        ):
+            [tool] = [tool for tool in (await client.list_tools()).tools if tool.name == "link"]
+            assert tool.meta == {"ui": {"resourceUri": VIEW}, "ui/resourceUri": VIEW}
+            assert (await call(client, "link"))["content"] == LINKS
+            prompt = wire(await client.get_prompt("linking-prompt"))
+            assert prompt["messages"] == [{"role": "user", "content": LINKS[1]}]
 
 
 async def outlives_its_agent(client: Client, *, task_status: TaskStatus[None]) -> None:

@@ -64,7 +64,7 @@ async def test_resources_are_read_by_uri_and_by_template(link: Link, caplog: pyt
         assert absent.value.code == (INVALID_PARAMS if link.modern else LEGACY_RESOURCE_NOT_FOUND)
         assert absent.value.data == {"uri": "nowhere://1"}
         with pytest.raises(MCPError, match="failed with RuntimeError") as broken:
-            await client.read_resource("broken://1")
+            await client.read_resource(link.address("broken://1"))
         assert broken.value.code == INTERNAL_ERROR
         assert "hunter2" not in broken.value.message
 

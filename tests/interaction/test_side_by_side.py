@@ -11,7 +11,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import TOOLS
-from tests.interaction.results import call, older
+from tests.interaction.results import call, older, wire_list
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -49,7 +49,7 @@ async def test_an_agent_whose_threads_are_all_taken_keeps_its_lists_and_delays_n
             async with anyio.create_task_group() as blocked:
                 for n in range(THREADS):
                     await blocked.start(block, client, f"{n}")
-                names = [tool.name for tool in (await client.list_tools()).tools]
+                names = [tool["name"] for tool in link.own(wire_list((await client.list_tools()).tools))]
                 assert names == [tool["name"] for tool in TOOLS]
                 if not link.modern:
                     await older(client).send_ping()
@@ -85,7 +85,7 @@ async def test_a_client_that_goes_away_is_forgotten_and_the_next_one_is_served(h
             tasks.start_soon(left_alone, first)
             await call(first, "started", key="left")
         async with connect() as second:
-            names = [tool.name for tool in (await second.list_tools()).tools]
+            names = [tool["name"] for tool in http_link.own(wire_list((await second.list_tools()).tools))]
             assert names == [tool["name"] for tool in TOOLS]
             assert (await call(second, "ended", key="left"))["structuredContent"] == {"cancelled": True}
 

@@ -17,13 +17,17 @@ SAME = pytest.mark.thorough
         ("http", "legacy", "http", "modern"),
         pytest.param(("http", "legacy", "http", "legacy"), marks=SAME),
         ("sse", "legacy", "sse", "legacy"),
+        ("http", "modern", "http", "legacy", True),
+        ("http", "legacy", "http", "modern", True),
+        pytest.param(("http", "modern", "http", "modern", True), marks=SAME),
+        pytest.param(("sse", "legacy", "http", "legacy", True), marks=SAME),
     ],
-    ids=lambda way: "{}-{}-to-{}-{}".format(*way),
+    ids=lambda way: "{}-{}-to-{}-{}".format(*way) + "-of-several" * (len(way) > 4),
 )
 def link(request: pytest.FixtureRequest) -> ThroughLink:
     """How to reach an `EverythingAgent` through a bridge."""
-    transport, era, upstream, upstream_era = request.param
-    return ThroughLink(transport, era, upstream=upstream, upstream_era=upstream_era)
+    transport, era, upstream, upstream_era, *merged = request.param
+    return ThroughLink(transport, era, upstream=upstream, upstream_era=upstream_era, merged=bool(merged))
 
 
 @pytest.fixture

@@ -99,6 +99,7 @@ async def structured(session: Session, name: str, **arguments: object) -> Any:
 
 @feature("server info")
 async def _server_info(session: Session) -> None:
+    assert session.link.alone
     assert session.client.server_info is not None
     assert wire(session.client.server_info) == {key: value for key, value in INFO.items() if key != "instructions"}
 
@@ -130,7 +131,7 @@ async def _ping(session: Session) -> None:
 @feature("tools: descriptions, schemas, annotations, icons")
 async def _tools(session: Session) -> None:
     whole = [tool for tool in TOOLS if tool["name"] != "count"]
-    listed = wire_list((await session.client.list_tools()).tools)
+    listed = session.link.own(wire_list((await session.client.list_tools()).tools))
     assert [tool for tool in listed if tool["name"] in {known["name"] for known in whole}] == [
         seen(tool, modern=True) for tool in whole
     ]
@@ -195,7 +196,7 @@ async def _meta(session: Session) -> None:
 
 @feature("prompts")
 async def _prompts(session: Session) -> None:
-    listed = wire_list((await session.client.list_prompts()).prompts)
+    listed = session.link.own(wire_list((await session.client.list_prompts()).prompts))
     assert listed[: len(PROMPTS)] == PROMPTS
     letter = wire(await session.client.get_prompt("write-letter", {"to": "Ada", "tone": "briefly"}))
     assert letter["description"] == "A letter to someone"
@@ -207,7 +208,7 @@ async def _prompts(session: Session) -> None:
 
 @feature("resources: text, binary, JSON")
 async def _resources(session: Session) -> None:
-    listed = wire_list((await session.client.list_resources()).resources)
+    listed = session.link.own(wire_list((await session.client.list_resources()).resources))
     assert listed[: len(RESOURCES)] == RESOURCES
     [note] = wire(await session.client.read_resource("note://1"))["contents"]
     assert note["text"].startswith("1 was updated")
@@ -219,7 +220,8 @@ async def _resources(session: Session) -> None:
 
 @feature("resource templates")
 async def _templates(session: Session) -> None:
-    assert wire_list((await session.client.list_resource_templates()).resource_templates) == TEMPLATES
+    templates = wire_list((await session.client.list_resource_templates()).resource_templates)
+    assert session.link.own(templates) == TEMPLATES
     [part] = wire(await session.client.read_resource("note://1/head"))["contents"]
     assert part["text"].startswith("1/head was updated")
 

@@ -19,11 +19,11 @@ from typing import Final, TextIO
 import anyio
 
 from gaia_bridge.jsontypes import JSON
-from tests.interaction.connecting import ERAS, TRANSPORTS
+from tests.interaction.connecting import ERAS, HTTP_TRANSPORTS, TRANSPORTS
 from tests.translation.features import FEATURES, open_session
 from tests.translation.through import ThroughLink
 
-__all__ = ["CELLS", "FORBIDDEN", "PAGE", "WORKS", "Cell", "declared", "page", "try_out"]
+__all__ = ["CELLS", "FORBIDDEN", "MERGED_CELLS", "PAGE", "WORKS", "Cell", "declared", "page", "try_out"]
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "compatibility.md"
 WORKS: Final = "works"
@@ -34,6 +34,8 @@ CELL_PATIENCE: Final = 50.0
 Cell = tuple[str, str, str, str]
 """The client's transport and era, the server's transport and era."""
 CELLS: Final[tuple[Cell, ...]] = tuple(product(TRANSPORTS, ERAS, TRANSPORTS, ERAS))
+MERGED_CELLS: Final[tuple[Cell, ...]] = tuple(product(HTTP_TRANSPORTS, ERAS, TRANSPORTS, ERAS))
+"""Those that are also tried out with an agent and a server of each era on the same endpoint."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,18 @@ class Forbidden:
     server: str = ""
     transport: str = ""
 
-    def applies(self, cell: Cell) -> bool:
-        """Whether it is so in a cell."""
+    def applies(self, cell: Cell, *, merged: bool = False) -> bool:
+        """Whether it is so in a cell.
+
+        Args:
+            cell: Who is connected with whom.
+            merged: Whether the server shares its endpoint, as it does over stdio.
+        """
         transport, client, _, server = cell
+        shared = "stdio" if merged else transport
         return all(
             not wanted or wanted == there
-            for wanted, there in ((self.client, client), (self.server, server), (self.transport, transport))
+            for wanted, there in ((self.client, client), (self.server, server), (self.transport, shared))
         )
 
 
@@ -78,27 +86,30 @@ FORBIDDEN: Final = (
 """All that does not work; each is tried out all the same."""
 
 
-def declared(cell: Cell) -> dict[str, str]:
+def declared(cell: Cell, *, merged: bool = False) -> dict[str, str]:
     """What is to be expected of each feature: `WORKS`, or why not."""
-    return {
-        name: next((known.why for known in FORBIDDEN if known.feature == name and known.applies(cell)), WORKS)
-        for name in FEATURES
-    }
+
+    def expected(feature: str) -> str:
+        known = (known for known in FORBIDDEN if known.feature == feature and known.applies(cell, merged=merged))
+        return next((forbidden.why for forbidden in known), WORKS)
+
+    return {name: expected(name) for name in FEATURES}
 
 
-async def try_out(cell: Cell, errors: TextIO) -> dict[str, str]:
+async def try_out(cell: Cell, errors: TextIO, *, merged: bool = False) -> dict[str, str]:
     """Use every feature once.
 
     Args:
         cell: Who is connected with whom.
         errors: A file for the standard error of server processes.
+        merged: Whether the server shares its endpoint with an agent and a server of each era.
 
     Returns:
         For each feature `WORKS`, why the protocol forbids it and it did not work, or what went wrong.
     """
     transport, era, upstream, upstream_era = cell
-    link = ThroughLink(transport, era, errors, upstream, upstream_era)
-    expected = declared(cell)
+    link = ThroughLink(transport, era, errors, upstream, upstream_era, merged)
+    expected = declared(cell, merged=merged)
     found: dict[str, str] = {}
     with anyio.fail_after(CELL_PATIENCE):
         async with open_session(link) as session:
@@ -132,6 +143,9 @@ agent in `tests/interaction/everything_agent.py`.
 official client speaks it over HTTP+SSE with servers that answer `server/discover` there, and so does the bridge, on
 both sides. That is what *sse* means where both are modern.
 
+All of it works as well at `/mcp` and `/sse`, where the server is published together with an agent and a server of each
+era, save that such an endpoint introduces itself as the bridge.
+
 A column is the transport of the client → that of the server.
 """
 
@@ -163,12 +177,16 @@ def _mark(result: str, notes: dict[str, int]) -> str:
 async def _main() -> int:
     found: dict[Cell, JSON] = {}
     wrong = 0
-    for cell in CELLS:
-        found[cell] = await try_out(cell, sys.stderr)
-        for name, result in found[cell].items():
-            if result != declared(cell)[name]:
-                sys.stderr.write(f"{cell}: {name}: {result}, expected: {declared(cell)[name]}\n")
-                wrong += 1
+    for merged, cells in ((False, CELLS), (True, MERGED_CELLS)):
+        for cell in cells:
+            results, expected = await try_out(cell, sys.stderr, merged=merged), declared(cell, merged=merged)
+            for name, result in results.items():
+                if result != expected[name]:
+                    beside = " beside others" if merged else ""
+                    sys.stderr.write(f"{cell}{beside}: {name}: {result}, expected: {expected[name]}\n")
+                    wrong += 1
+            if not merged:
+                found[cell] = results
     if not wrong:
         PAGE.write_text(page(found), "utf-8")
     return 1 if wrong else 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.translation.matrix import CELLS, FORBIDDEN, PAGE, Cell, declared, page, try_out
+from tests.translation.matrix import CELLS, FORBIDDEN, MERGED_CELLS, PAGE, Cell, declared, page, try_out
 
 OTHERS = (
     ("sse", "legacy", "stdio", "modern"),
@@ -27,6 +27,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 async def test_everything_works_that_the_protocol_allows(cell: Cell, tmp_path: Path) -> None:
     with (tmp_path / "stderr").open("w+", encoding="utf-8") as errors:
         assert await try_out(cell, errors) == declared(cell)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("P-2", "P-12")
+@pytest.mark.parametrize("cell", [cell for cell in MERGED_CELLS if cell[0] == cell[2] == "http"], ids="-".join)
+async def test_everything_works_beside_an_agent_and_a_server_of_each_era(cell: Cell, tmp_path: Path) -> None:
+    with (tmp_path / "stderr").open("w+", encoding="utf-8") as errors:
+        assert await try_out(cell, errors, merged=True) == declared(cell, merged=True)
 
 
 def test_the_page_is_what_comes_of_it() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
@@ -17,7 +17,8 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from gaia_bridge.config import fingerprint, load_servers
-from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
 from gaia_bridge.outbound.client import Era
 from gaia_bridge.outbound.listing import empty_offer
@@ -27,6 +28,7 @@ from tests.interaction.connecting import DEADLINE, Connect, Link, client_of, ser
 from tests.interaction.everything_agent import EverythingAgent
 from tests.outbound_helpers import until_ready
 from tests.translation.legacy_only import forget_discovery
+from tests.translation.neighbours import add_neighbours, neighbour_servers, without_neighbours
 from tests.translation.wiretap import Introduced
 from tests.upstreams.servers import entry_of
 
@@ -56,10 +58,28 @@ class ThroughLink(Link):
     Args:
         upstream: One of `TRANSPORTS`.
         upstream_era: One of `ERAS`.
+        merged: Whether the client sees the server on one endpoint with an agent and a server of each era.
     """
 
     upstream: str = "http"
     upstream_era: str = "modern"
+    merged: bool = False
+
+    @property
+    def alone(self) -> bool:
+        """Whether the endpoint publishes the server alone."""
+        return not self.merged
+
+    def own(self, definitions: Sequence[JSON]) -> list[JSON]:
+        """Those of the server, of what the endpoint lists."""
+        if self.alone:
+            return list(definitions)
+        listed: list[JSON] = json.loads(json.dumps(definitions).replace(f"ui://{NAME}/", "ui://"))
+        return without_neighbours(listed)
+
+    def address(self, uri: str) -> str:
+        """A URI of the server, which nothing else leads to: with its name where there are several."""
+        return uri if self.alone else f"mcp://{NAME}/{uri}"
 
     @property
     def modern_throughout(self) -> bool:
@@ -81,8 +101,9 @@ class ThroughLink(Link):
                 async with stdio_bridge(spec, self.upstream_era, self.errors) as reach:
                     yield reach
             else:
-                async with published(spec, self.transport, self.upstream_era) as reach:
-                    yield reach
+                async with AsyncExitStack() as stack:
+                    near = await stack.enter_async_context(neighbour_servers()) if self.merged else None
+                    yield await stack.enter_async_context(published(spec, self.transport, self.upstream_era, near))
 
     @asynccontextmanager
     async def _server(self) -> AsyncGenerator[ServerSpec]:
@@ -99,21 +120,27 @@ class ThroughLink(Link):
 
 
 @asynccontextmanager
-async def published(spec: ServerSpec, transport: str, era: str) -> AsyncGenerator[Reach]:
+async def published(
+    spec: ServerSpec, transport: str, era: str, near: Sequence[HttpServerSpec] | None = None
+) -> AsyncGenerator[Reach]:
     """A server, published by a bridge in this process.
 
     Args:
         spec: The server.
         transport: One of `HTTP_TRANSPORTS`.
         era: One of `ERAS`, which the bridge's connection to the server must turn out to have.
+        near: Servers that are published on the same endpoint, with an agent; if `None`, the server has one for itself.
     """
-    async with serving({}, QUICK) as (url, bridge):
+    async with serving({}, QUICK, NamingPolicy.BARE) as (url, bridge):
+        if near is not None:
+            await add_neighbours(bridge, near)
         await bridge.add_upstream(spec)
-        [source] = bridge.sources
-        assert isinstance(source, Upstream)
-        await until_ready(source)
-        assert (source.details["protocolVersion"] == "2026-07-28") == (era == "modern")
-        yield lambda: transport_to(f"{url}/servers/{spec.name}{PATHS[transport]}")
+        servers = [source for source in bridge.sources if isinstance(source, Upstream)]
+        for server in servers:
+            await until_ready(server)
+        assert (servers[-1].details["protocolVersion"] == "2026-07-28") == (era == "modern")
+        endpoint = f"/servers/{spec.name}" if near is None else ""
+        yield lambda: transport_to(f"{url}{endpoint}{PATHS[transport]}")
 
 
 @asynccontextmanager

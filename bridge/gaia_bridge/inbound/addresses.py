@@ -26,6 +26,8 @@ _UI: Final = "ui://"
 _WITH_SOURCE: Final = re.compile(r"(?:mcp\d*|ui)://([^/]+)/", re.ASCII)
 """How a URI begins that names its source; see `_ways`."""
 
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
+
 _SAMPLE: Final = "x"
 
 
@@ -55,6 +57,8 @@ class Addresses:
         self._readers = [source for source in self._sources.values() if "resources" in source.offer.capabilities]
         self._resources: dict[str, _Listed] = {}
         self._templates: dict[str, _Listed] = {}
+        self._schemes: Mapping[str, list[Source]] = {}
+        """Which sources list URIs that begin alike; what they do not list may be theirs, too."""
         self.rewritten: list[tuple[Source, str]] = []
         """What could not keep its URI."""
         for source in self._readers:
@@ -63,6 +67,7 @@ class Addresses:
         for source in self._readers:
             for definition in source.offer.templates:
                 self._add_template(source, definition)
+        self._schemes = self._sources_of_schemes()
 
     @property
     def resources(self) -> list[JSON]:
@@ -77,7 +82,8 @@ class Addresses:
     def find(self, uri: str) -> tuple[Source, str]:
         """The source that can read a URI, and what it calls it.
 
-        It lists it, or has a template for it, or is named in it, or is the only one that reads any.
+        It lists it, or has a template for it, or is named in it, or is the only one with URIs of that scheme, or the
+        only one that reads any.
 
         Raises:
             ResourceNotFoundError: None can.
@@ -168,7 +174,19 @@ class Addresses:
                 continue
             if listed.pattern.match(uri) is not None:
                 return listed.source, uri
-        return (self._readers[0], uri) if len(self._readers) == 1 else None
+        if len(self._readers) == 1:
+            return self._readers[0], uri
+        owners = self._schemes.get(_scheme(uri), ())
+        return (owners[0], uri) if len(owners) == 1 else None
+
+    def _sources_of_schemes(self) -> dict[str, list[Source]]:
+        found: dict[str, list[Source]] = {}
+        for listed in (*self._resources.values(), *self._templates.values()):
+            owners = found.setdefault(_scheme(listed.uri), [])
+            if listed.source not in owners:
+                owners.append(listed.source)
+        found.pop("", None)
+        return found
 
     def _named(self, uri: str) -> tuple[Source, str] | None:
         if len(self._sources) < 2 or (beginning := _WITH_SOURCE.match(uri)) is None:
@@ -185,6 +203,12 @@ def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:
         yield f"{_UI}{source.name}/{uri.removeprefix(_UI)}"
     for number in range(taken + 1):
         yield f"mcp{number or ''}://{source.name}/{uri}"
+
+
+def _scheme(uri: str) -> str:
+    """The scheme of a URI or template (RFC 3986, section 3.1); empty where none is to be read."""
+    scheme = uri.partition(":")[0].lower()
+    return scheme if _SCHEME.fullmatch(scheme) else ""
 
 
 def _parsed(template: str) -> UriTemplate | None:

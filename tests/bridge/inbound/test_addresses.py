@@ -100,6 +100,22 @@ def test_a_uri_stays_as_it_is_while_it_is_unambiguous() -> None:
 
 
 @pytest.mark.requirement("S1-15")
+def test_what_nobody_lists_belongs_to_the_only_source_with_uris_of_that_scheme() -> None:
+    one = FixedSource("one", resources=("u:a", "file:///x", "no scheme: at all"))
+    two = FixedSource("two", resources=("v:a",), templates=("File:///{name}", "w+1:{id}"))
+    addresses = Addresses([one, two, FixedSource("three", reads=True)])
+    assert [addresses.find(uri) for uri in ("u:b", "V:b", "w+1:/b/c")] == [
+        (one, "u:b"),
+        (two, "V:b"),
+        (two, "w+1:/b/c"),
+    ]
+    assert [addresses.public(source, "u:b") for source in (one, two)] == ["u:b", "mcp://two/u:b"]
+    for uri in ("file:///a/b", "x:a", "no scheme: here", ""):
+        with pytest.raises(ResourceNotFoundError):
+            addresses.find(uri)
+
+
+@pytest.mark.requirement("S1-15")
 def test_a_template_that_describes_what_another_source_has_is_written_otherwise() -> None:
     one, two = (
         FixedSource("one", templates=("f:///{+path}",)),
