@@ -466,5 +466,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-290": covered("Whatever fails while a server is connected, the agent is told False."),
     "F-291": covered("An agent is built with the options of GAIA's own agents."),
     "F-292": covered("A result that says that it is no success is a failed call."),
+    # Faults that others found: servers.
+    "F-300": covered("Whatever text a server sends, in any message, clients are sent text that UTF-8 can carry."),
 }
 """Every row by id, in the order of its source."""

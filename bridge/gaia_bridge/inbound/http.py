@@ -31,6 +31,7 @@ from gaia_bridge.inbound.replay import ReplayingSessionManager
 from gaia_bridge.inbound.server import Endpoint
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.settings import HttpLimits
+from gaia_bridge.text import valid_json
 
 __all__ = ["HttpEndpoint", "make_app"]
 
@@ -146,7 +147,7 @@ class _Routed:
 
 def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
     async def report(request: Request) -> Response:
-        return JSONResponse(answer())
+        return JSONResponse(valid_json(answer()))
 
     return report
 

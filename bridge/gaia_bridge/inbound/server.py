@@ -51,7 +51,7 @@ from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, client_name, connection_of, set_log_level
 from gaia_bridge.inbound.forwarding import Forwarding, extras, for_era, with_public_task
 from gaia_bridge.inbound.pages import Pager
-from gaia_bridge.inbound.plain import PlainResults, plainly
+from gaia_bridge.inbound.plain import PlainResults, plainly, validly
 from gaia_bridge.inbound.tool_search import PublishedSearch
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import Change, ServerInfo
@@ -271,7 +271,7 @@ class Endpoint:
         if "opentelemetry.sdk" not in sys.modules:
             server.middleware.clear()
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
-        server.middleware += [_NoLoops(self.check), _one_handshake, _handshake_with_extras(server)]
+        server.middleware += [validly, _NoLoops(self.check), _one_handshake, _handshake_with_extras(server)]
         server.middleware += [_SealedState(audience), PlainResults(), forwarding]
         return server
 

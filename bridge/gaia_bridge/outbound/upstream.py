@@ -48,6 +48,7 @@ from gaia_bridge.outbound.transport import (
     UnreachableError,
     UpstreamError,
 )
+from gaia_bridge.outbound.transports.foreign import ForeignTransport
 from gaia_bridge.redact import Redactor
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
@@ -104,7 +105,7 @@ class Upstream:
         self._last_lines = deque[str](maxlen=_LAST_LINES)
         launches_child = transport is None and isinstance(spec, StdioServerSpec)
         self._transport = Watched(
-            transport or transport_for(spec, limits, self._note_error_line),
+            transport_for(spec, limits, self._note_error_line) if transport is None else ForeignTransport(transport),
             launches if launches is not None and launches_child else Pace(0),
             self._last_lines.clear,
         )

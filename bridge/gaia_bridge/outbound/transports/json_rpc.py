@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.transport import UpstreamError
-from gaia_bridge.text import printable
+from gaia_bridge.text import printable, valid_json
 
 __all__ = ["cancellation", "encoded", "is_complete", "is_response", "messages", "response_to"]
 
@@ -38,8 +38,9 @@ def messages(content: bytes | str) -> list[JSON]:
     batches; later revisions have none. They are taken whatever was agreed: the answer to `initialize` comes before
     that, and there is nothing else that they could mean. What of a batch is no object is left out.
 
-    Bytes that are no UTF-8 are replaced (F-011). NaN and the infinities, which JSON does not have and some servers
-    write all the same, become null (F-039).
+    Bytes that are no UTF-8 are replaced (F-011), and so are lone surrogates, which the strict reader takes for an
+    error (F-300). NaN and the infinities, which JSON does not have and some servers write all the same, become null
+    (F-039).
 
     Raises:
         UpstreamError: There is no JSON object, or there are too many.
@@ -60,7 +61,7 @@ def messages(content: bytes | str) -> list[JSON]:
 def _leniently(content: bytes | str, error: ValueError) -> Any:
     text = content if isinstance(content, str) else content.decode("utf-8-sig", "replace")
     try:
-        return json.loads(text, parse_constant=lambda _: None)
+        return valid_json(json.loads(text, parse_constant=lambda _: None))
     except (ValueError, RecursionError):
         raise UpstreamError(f"sent what is no JSON: {printable(str(error), 100)}") from None
 
