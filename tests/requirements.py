@@ -468,5 +468,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-292": covered("A result that says that it is no success is a failed call."),
     # Faults that others found: servers.
     "F-300": covered("Whatever text a server sends, in any message, clients are sent text that UTF-8 can carry."),
+    # Faults of the second round: questions and endings.
+    "F-220": covered("Questions that nobody answers take nothing from other calls; the oldest gives way."),
 }
 """Every row by id, in the order of its source."""

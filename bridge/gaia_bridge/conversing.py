@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import secrets
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
@@ -20,7 +22,6 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import (
     INVALID_PARAMS,
     AnswerError,
-    BusyError,
     ClientCapabilityError,
     ProtocolError,
     RequestError,
@@ -29,10 +30,13 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.runtime import LoopHandle
 from gaia_bridge.wire import answer_problem, missing_capability
 
-__all__ = ["Conversations", "Question", "Work"]
+__all__ = ["Conversations", "Question", "Waiting", "Work"]
 
 _PARKED = "parked:"
 """What a `requestState` begins with that brings parked work back."""
+
+_REMEMBERED = 256
+"""Of the calls that were ended while they were parked: why. A client that comes back later is told less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +83,53 @@ class Work(Protocol):
 W = TypeVar("W", bound=Work)
 
 
+class Waiting:
+    """What waits for answers of clients, in whichever way: at most so much, and the oldest gives way to the newest.
+
+    Nobody has to come back with an answer (MCP 2026-07-28, basic/patterns/mrtr), so to refuse the newest would let
+    those who are gone lock out those who are there.
+
+    Args:
+        places: How much may wait at once.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._ends: OrderedDict[object, Callable[[str], object]] = OrderedDict()
+
+    def add(self, key: object, end: Callable[[str], object]) -> None:
+        """One more waits.
+
+        Args:
+            key: To `discard` it by.
+            end: Ends it, told why; called at most once.
+        """
+        while len(self._ends) >= self._places:
+            _, oldest = self._ends.popitem(last=False)
+            oldest(f"{self._places} calls wait for answers of clients, and the oldest gives way")
+        self._ends[key] = end
+
+    def discard(self, key: object) -> None:
+        """It waits no longer; twice is harmless."""
+        self._ends.pop(key, None)
+
+
 class Conversations(Generic[W]):
     """The work that one source does and that may ask. Only on the event loop.
 
     Args:
-        name: The source, for error texts.
-        places: How much work may wait at once for clients to come back.
+        waiting: What of it waits for answers.
         patience: Seconds a question may stay open.
     """
 
-    def __init__(self, name: str, places: int, patience: float) -> None:
-        self._name = name
-        self._places = places
+    def __init__(self, waiting: Waiting, patience: float) -> None:
+        self._waiting = waiting
         self._patience = patience
         self._loop = LoopHandle()
         self._running: set[W] = set()
         self._parked: dict[str, tuple[W, Callable[[], None]]] = {}
+        self._gone: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)
+        """Handles of parked work that was ended, each with the reason, for clients that come back after all."""
 
     def resumed(self, request: ClientRequest) -> W | None:
         """The work that a request comes back to; `None` if it begins something.
@@ -105,9 +140,13 @@ class Conversations(Generic[W]):
         state = request.request_state
         if state is None or not state.startswith(_PARKED):
             return None
-        work = self._take(state.removeprefix(_PARKED))
+        handle = state.removeprefix(_PARKED)
+        work = self._take(handle)
         if work is None:
-            raise ProtocolError(INVALID_PARAMS, "The call that asked is no longer there; call again from the start")
+            reason = next((f" ({reason})" for ended, reason in self._gone if ended == handle), "")
+            raise ProtocolError(
+                INVALID_PARAMS, f"The call that asked is no longer there{reason}; call again from the start"
+            )
         return work
 
     async def carry_on(self, work: W, request: ClientRequest, what: str, seconds: float) -> JSON | None:
@@ -152,11 +191,18 @@ class Conversations(Generic[W]):
             if request.modern and work.questions:
                 return self._park(work)
             for question in work.questions:
-                await self._push(question, request)
+                await self._push(question, work, request)
         return None
 
-    async def _push(self, question: Question, request: ClientRequest) -> None:
+    async def _push(self, question: Question, work: W, request: ClientRequest) -> None:
         """Ask the client, until it answers, its time is up, or nobody waits for the answer any longer."""
+        self._waiting.add(question.reply, work.cancel)
+        try:
+            await self._ask(question, request)
+        finally:
+            self._waiting.discard(question.reply)
+
+    async def _ask(self, question: Question, request: ClientRequest) -> None:
         with anyio.move_on_after(self._patience) as patience:
             question.reply.add_done_callback(lambda _: self._loop.call_soon(patience.cancel))
             try:
@@ -167,15 +213,14 @@ class Conversations(Generic[W]):
             question.fail(AnswerError(f"the client did not answer {question.method} within {self._patience:g} s"))
 
     def _park(self, work: W) -> JSON:
-        if len(self._parked) >= self._places:
-            raise BusyError(self._name, 0, len(self._parked))
         questions = {item.key: {"method": item.method, "params": item.params} for item in work.questions}
         handle = secrets.token_urlsafe(16)
-        expire = self._loop.call_later(self._patience, lambda: self._expire(handle))
-        self._parked[handle] = (work, expire)
+        self._waiting.add(handle, partial(self._cancel, handle))
+        self._parked[handle] = (work, self._loop.call_later(self._patience, partial(self._expire, handle)))
         return {"resultType": "input_required", "inputRequests": questions, "requestState": _PARKED + handle}
 
     def _take(self, handle: str) -> W | None:
+        self._waiting.discard(handle)
         work, stop_timer = self._parked.pop(handle, (None, None))
         if stop_timer is not None:
             stop_timer()
@@ -186,6 +231,7 @@ class Conversations(Generic[W]):
 
     def _cancel(self, handle: str, reason: str) -> None:
         if (work := self._take(handle)) is not None:
+            self._gone.append((handle, reason))
             work.cancel(reason)
 
 

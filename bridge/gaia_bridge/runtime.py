@@ -4,6 +4,8 @@ Nothing an agent does may stop the loop that serves the protocol, so agent code 
 a pool that belongs to that agent alone; coroutines run on an event loop that belongs to that agent alone. Both kinds
 of thread are daemons: a stuck call must not keep the process alive (F-118), which is why the standard library's
 executor, whose threads are joined at exit, does not serve here.
+
+Code that waits for a person's answer does nothing, so it gives its place to others meanwhile (`resting`).
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import asyncio
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
-from contextvars import Context
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -25,7 +27,7 @@ import anyio.to_thread
 from gaia_bridge.errors import BusyError
 from gaia_bridge.loops import wait_across
 
-__all__ = ["AgentRunner", "Job", "LoopHandle", "Outcome"]
+__all__ = ["AgentRunner", "Job", "LoopHandle", "Outcome", "resting"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +78,58 @@ class LoopHandle:
         return self._loop.call_later(seconds, callback).cancel
 
 
+class _Place:
+    """What a piece of agent code takes of its runner. Its runner's lock guards it; it outlives neither code nor runner.
+
+    Args:
+        runner: Whose place it is.
+        outer: That of the code on whose behalf it runs, which waits when this does.
+    """
+
+    def __init__(self, runner: AgentRunner, outer: _Place | None) -> None:
+        self.runner: AgentRunner | None = runner
+        self.outer = outer
+        self.waits = 0
+        """For how many answers."""
+        self.has_thread = True
+        self.held = 0
+        """Threads that it keeps while it waits: one, or none where it is a coroutine."""
+
+    def rest(self) -> None:
+        """Let others work meanwhile."""
+        if (runner := self.runner) is not None:
+            runner.rest(self)
+
+    def resume(self) -> None:
+        """Work again."""
+        if (runner := self.runner) is not None:
+            runner.resume(self)
+
+
+_place: ContextVar[_Place | None] = ContextVar("gaia_bridge_place", default=None)
+
+
+@contextmanager
+def resting() -> Generator[None]:
+    """Give the places of the code that calls this to others while it waits for an answer.
+
+    It is those of its own runner, and of every runner whose code waits for it. Afterwards it goes on at once: as many
+    threads more may then be at work as have waited, for as long as they need to come to an end.
+    """
+    places: list[_Place] = []
+    place = _place.get()
+    while place is not None:
+        places.append(place)
+        place = place.outer
+    for place in places:
+        place.rest()
+    try:
+        yield
+    finally:
+        for place in places:
+            place.resume()
+
+
 class Job:
     """One piece of agent code on its way through a runner."""
 
@@ -85,11 +139,13 @@ class Job:
         convert: Callable[[Any], Any],
         context: Context,
         on_done: Callable[[Outcome], None],
+        place: _Place,
     ) -> None:
         self._call = call
         self._convert = convert
         self._context = context
         self._on_done = on_done
+        self._place = place
         self._cancelled = False
         self._cancel_task: Callable[[], object] | None = None
 
@@ -105,6 +161,7 @@ class Job:
             self._on_done(Outcome(error=asyncio.CancelledError()))
             return
         try:
+            self._context.run(_place.set, self._place)
             value = self._context.run(self._call)
             if not inspect.isawaitable(value):
                 value = self._context.run(self._convert, value)
@@ -112,6 +169,7 @@ class Job:
             self._on_done(Outcome(error=error))
             return
         if inspect.isawaitable(value):
+            self._place.has_thread = False
             self._cancel_task = loop.submit(value, self._convert, self._context, self._on_done)
             if self._cancelled:
                 self._cancel_task()
@@ -135,8 +193,9 @@ class AgentRunner:
         self._max_pending = threads + queue
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._lock = threading.RLock()  # re-entrant: `close` may come out of garbage collection
-        self._pending = 0
+        self._pending = 0  # without those that rest
         self._threads = 0
+        self._held = 0  # of the threads, by those that rest
         self._closed = False
         self._loop = loop or _AgentLoop(name)
 
@@ -162,16 +221,18 @@ class AgentRunner:
         Raises:
             BusyError: All threads and the whole queue are taken.
         """
-        job = Job(call, convert, context, self._release_and(on_done))
+        place = _Place(self, context.get(_place))
+        job = Job(call, convert, context, self._release_and(on_done, place), place)
         with self._lock:
             if self._closed or self._pending >= self._max_pending:
                 running = min(self._pending, self._max_threads)
                 raise BusyError(self.name, running, self._pending - running)
-            if self._threads < min(self._pending + 1, self._max_threads):
-                name = f"agent {self.name} #{self._threads + 1}"
-                threading.Thread(target=self._work, name=name, daemon=True).start()
-                self._threads += 1
             self._pending += 1
+            try:
+                self._ensure_thread()
+            except BaseException:  # the system has no more threads
+                self._pending -= 1
+                raise
             self._jobs.put(job)
         return job
 
@@ -215,10 +276,41 @@ class AgentRunner:
         """
         await self._loop.join(seconds)
 
-    def _release_and(self, on_done: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+    def rest(self, place: _Place) -> None:
+        """Whoever has a place waits for an answer: another may work meanwhile."""
+        with self._lock:
+            place.waits += 1
+            if place.waits > 1 or place.runner is None:
+                return
+            place.held = int(place.has_thread)
+            self._held += place.held
+            self._pending -= 1
+            with suppress(RuntimeError):  # the system has no more threads: those that are there take over
+                self._ensure_thread()
+
+    def resume(self, place: _Place) -> None:
+        """It has the answer, and works again."""
+        with self._lock:
+            place.waits -= 1
+            if not place.waits and place.runner is not None:
+                self._held -= place.held
+                self._pending += 1
+
+    def _ensure_thread(self) -> None:
+        """Start one more thread if there is work for it, and room."""
+        if not self._closed and self._threads - self._held < min(self._pending, self._max_threads):
+            name = f"agent {self.name} #{self._threads + 1}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+            self._threads += 1
+
+    def _release_and(self, on_done: Callable[[Outcome], None], place: _Place) -> Callable[[Outcome], None]:
         def finish(outcome: Outcome) -> None:
             with self._lock:
-                self._pending -= 1
+                place.runner = None
+                if place.waits:  # a thread that it started itself still waits for an answer
+                    self._held -= place.held
+                else:
+                    self._pending -= 1
             on_done(outcome)
 
         return finish
@@ -227,6 +319,15 @@ class AgentRunner:
         while (job := self._jobs.get()) is not None:
             job.run(self._loop)
             del job  # and with it the result, while this thread waits for the next
+            if self._is_surplus():
+                return
+
+    def _is_surplus(self) -> bool:
+        """Whether the calling thread has to end, because those that rested while it was started work again."""
+        with self._lock:
+            surplus = self._threads - self._held > self._max_threads
+            self._threads -= surplus
+            return surplus
 
 
 class _AgentLoop:

@@ -61,7 +61,8 @@ class AgentLimits:
     question_timeout: float = 300.0
     """Seconds a question to the user may stay open; afterwards the call that asked is cancelled."""
     max_parked: int = 64
-    """Calls of one agent that may wait for a 2026-07-28 client to come back with an answer."""
+    """Calls of one agent that may wait for answers of clients, beside those that work; with one more, the oldest is
+    cancelled, because no client has to come back. Each may hold a thread that does nothing."""
     max_rounds: int = 10
     """How often one call may ask for input before it is refused, so that two programs cannot loop for ever."""
     farewell: float = 1.0
@@ -156,8 +157,11 @@ class UpstreamLimits:
     write_timeout: float = 30.0
     """Seconds for a server to accept one message: a child on its standard input (F-027), one over HTTP what it has no
     response to."""
-    requests_in: int = 16
-    """Requests of one server that are answered at once; more are refused (F-038)."""
+    requests_in: int = 96
+    """Requests of one server that are answered at once; more are refused (F-038). More than may wait for clients
+    (`max_parked`), so that the oldest of these can give way."""
+    requests_in_result: int = 16
+    """Questions of one `input_required` result."""
     notes: int = 1_000
     """Progress messages of one request that wait for a slow receiver, and replies that wait for a slow server; beyond
     it the oldest is dropped (S-14)."""
@@ -169,7 +173,7 @@ class UpstreamLimits:
     max_sessions: int = 32
     """Clients of one server that have a connection of their own (`isolation: session`): processes, mostly."""
     max_parked: int = 64
-    """Calls at one server that may wait for a 2026-07-28 client to come back with an answer."""
+    """Calls at one server that may wait for answers of clients, beside those that it works on; as for agents."""
     stop_grace: float = 2.0
     """Seconds for a child to end after its input was closed (F-029)."""
     terminate_grace: float = 3.0

@@ -8,8 +8,10 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import anyio
@@ -17,7 +19,7 @@ import anyio.to_thread
 import pytest
 
 from gaia_bridge.errors import BusyError
-from gaia_bridge.runtime import AgentRunner, Job, LoopHandle, Outcome
+from gaia_bridge.runtime import AgentRunner, Job, LoopHandle, Outcome, resting
 from tests.helpers import PATIENCE, comes_true, threads_named, wait_in_thread
 
 Call = Callable[[], Any]
@@ -168,6 +170,59 @@ async def test_coroutines_count_as_calls_too() -> None:
             with pytest.raises(BusyError):
                 await pool.run(wait, copy_context())
             loops[0].call_soon_threadsafe(gate.set)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-220")
+@pytest.mark.parametrize("nested", [False, True])
+async def test_who_waits_for_an_answer_gives_its_place_to_others_and_so_does_who_waits_for_it(nested: bool) -> None:
+    asking = Blocking()
+
+    def ask() -> str:
+        with resting():
+            return asking()
+
+    with runner(threads=1, queue=0) as pool, runner(threads=1, queue=0) as inner:
+
+        def ask_through_another() -> Any:
+            done = Future[Outcome]()
+            inner.start(ask, copy_context(), done.set_result)
+            return done.result(PATIENCE).value
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(3):
+                tasks.start_soon(run, pool, ask_through_another if nested else ask)
+                await asking.until_running(1)
+                assert (await run(pool, partial(str, number))).value == str(number)
+            asking.release.set()
+        await wait_in_thread(comes_true(lambda: len(threads_named("agent test #")) <= 2))  # one of each
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-220")
+async def test_code_that_ends_while_a_thread_of_its_own_asks_gives_its_place_back_once() -> None:
+    asking, working = Blocking(), Blocking()
+
+    def ask() -> None:
+        with resting():
+            asking()
+
+    def leave_a_thread() -> threading.Thread:
+        thread = threading.Thread(target=copy_context().run, args=(ask,))
+        thread.start()
+        assert asking.running.acquire(timeout=PATIENCE)
+        return thread
+
+    with runner(threads=1, queue=0) as pool:
+        left = (await run(pool, leave_a_thread)).value
+        asking.release.set()
+        await wait_in_thread(lambda seconds: left.join(seconds) or not left.is_alive())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, pool, working)
+            await working.until_running(1)
+            with pytest.raises(BusyError):
+                await run(pool, working)
+            working.release.set()
 
 
 @pytest.mark.anyio

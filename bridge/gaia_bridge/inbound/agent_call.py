@@ -20,7 +20,7 @@ from gaia_bridge.contract import JSON, ClientRequest
 from gaia_bridge.conversing import Question
 from gaia_bridge.errors import RequestCancelledError, ToolError
 from gaia_bridge.results import jsonable
-from gaia_bridge.runtime import Job, LoopHandle, Outcome
+from gaia_bridge.runtime import Job, LoopHandle, Outcome, resting
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.text import valid_text
 from gaia_bridge.wire import question_problem
@@ -107,11 +107,15 @@ class AgentCall:
         Raises:
             ValueError: MCP has no such question.
         """
-        return self._put(method, params).reply.result()
+        question = self._put(method, params)
+        with resting():
+            return question.reply.result()
 
     async def aask(self, method: str, params: JSON) -> JSON:
         """Put a question and wait, on the agent's own loop."""
-        return await asyncio.wrap_future(self._put(method, params).reply)
+        question = self._put(method, params)
+        with resting():
+            return await asyncio.wrap_future(question.reply)
 
     def finish(self, outcome: Outcome) -> None:
         """The agent's code ended; called by the runner's thread. That it was cancelled by us is no outcome."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from gaia_bridge.context import RequestContext, request_scope
 from gaia_bridge.contract import JSON, ClientRequest
-from gaia_bridge.conversing import Conversations
+from gaia_bridge.conversing import Conversations, Waiting
 from gaia_bridge.errors import (
     ClientCapabilityError,
     RequestCancelledError,
@@ -41,7 +41,7 @@ class Performer:
     def __init__(self, runner: AgentRunner, limits: AgentLimits) -> None:
         self._runner = runner
         self._limits = limits
-        self._calls = Conversations[AgentCall](runner.name, limits.max_parked, limits.question_timeout)
+        self._calls = Conversations[AgentCall](Waiting(limits.max_parked), limits.question_timeout)
 
     async def perform(
         self, call: Callable[[], Any], request: ClientRequest, what: str, convert: Callable[[Any], JSON]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol
 
 import anyio
@@ -24,6 +25,7 @@ from mcp_types import (
 )
 
 from gaia_bridge.contract import ClientRequest
+from gaia_bridge.conversing import Waiting
 from gaia_bridge.errors import (
     INVALID_PARAMS,
     MISSING_CLIENT_CAPABILITY,
@@ -129,6 +131,8 @@ class Relay:
         """The call, where it may outlive the request."""
         self.asked = 0
         """How many questions its client has not answered yet."""
+        self.resting: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered while the server waits for its client, and so works on nothing."""
         self._limits = limits
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -194,10 +198,18 @@ class Relays:
         upstream: Its name, for the log.
         patience: Seconds that a call waits for those of other clients, where the server could not tell them apart.
         shown: Makes text of the server fit for our log.
+        waiting: What waits for answers of clients; as much as usual of its own if `None`.
     """
 
-    def __init__(self, upstream: str, patience: float, shown: Callable[[str], str] = printable) -> None:
+    def __init__(
+        self,
+        upstream: str,
+        patience: float,
+        shown: Callable[[str], str] = printable,
+        waiting: Waiting | None = None,
+    ) -> None:
         self._upstream = upstream
+        self._waiting = waiting or Waiting(UpstreamLimits().max_parked)
         self._patience = patience
         self._shown = shown
         self._in_flight: dict[int, Relay] = {}
@@ -269,9 +281,28 @@ class Relays:
         relay.asked += 1
         self._changed()
         try:
-            return await relay.ask(method, params)
+            with relay.resting() if relay.asked == 1 else nullcontext():
+                return await self._put(relay, method, params)
         finally:
             relay.asked -= 1
+
+    async def _put(self, relay: Relay, method: str, params: JSON) -> JSON:
+        """Put a question to the client of a call; a standing call is ended itself when it has to give way."""
+        if relay.standing is not None:
+            return await relay.ask(method, params)
+        reasons: list[str] = []
+        with anyio.CancelScope() as scope:
+
+            def end(reason: str) -> None:
+                reasons.append(reason)
+                scope.cancel()
+
+            self._waiting.add(scope, end)
+            try:
+                return await relay.ask(method, params)
+            finally:
+                self._waiting.discard(scope)
+        raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
 
     async def _meant(self, method: str, params: JSON) -> Relay | None:
         """The call that a question belongs to which does not say so: the one that stays when the others are done, or

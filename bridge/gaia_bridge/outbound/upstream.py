@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
-from gaia_bridge.conversing import Conversations
+from gaia_bridge.conversing import Conversations, Waiting
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
 from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_object, is_too_deep
 from gaia_bridge.model import (
@@ -49,6 +49,7 @@ from gaia_bridge.outbound.transport import (
     UpstreamError,
 )
 from gaia_bridge.outbound.transports.foreign import ForeignTransport
+from gaia_bridge.outbound.turns import Turns
 from gaia_bridge.redact import Redactor
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
@@ -114,9 +115,10 @@ class Upstream:
         self._role = _Role(self, own)
         restarts = Restarts(limits, gives_up=isinstance(spec, StdioServerSpec))
         self._supervisor: Supervisor[Connection] = Supervisor(spec.name, self, limits, restarts, lazy=spec.options.lazy)
-        self._relays = Relays(spec.name, limits.call_timeout, self.shown)
-        self._calls = Conversations[StandingCall](spec.name, limits.max_parked, limits.question_timeout)
-        self._turns = anyio.Semaphore(limits.max_concurrency)
+        waiting = Waiting(limits.max_parked)
+        self._relays = Relays(spec.name, limits.call_timeout, self.shown, waiting)
+        self._calls = Conversations[StandingCall](waiting, limits.question_timeout)
+        self._turns = Turns(limits.max_concurrency, limits.call_timeout)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
         self._era: Era | None = None
@@ -346,6 +348,7 @@ class Upstream:
                 await self._supervisor.connection(0)  # which says why there is none
                 raise UpstreamError("is not running")
             relay = Relay(method, params, request, self._tasks, self._limits)
+            relay.resting = self._turns.resting
             if not self._may_be_parked(request):
                 try:
                     return await self._perform(relay)
@@ -363,7 +366,7 @@ class Upstream:
     async def _perform(self, relay: Relay) -> JSON:
         began = anyio.current_time()
         with self._supervisor.using():
-            async with self._turn():
+            async with self._turns.taken():
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 try:
                     return await self._send(connection, relay, began)
@@ -372,24 +375,6 @@ class Upstream:
                     self._supervisor.expired(connection)
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 return await self._send(connection, relay, began)
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncGenerator[None]:
-        try:
-            self._turns.acquire_nowait()  # which overtakes nobody: while somebody waits, there is none to be had
-        except anyio.WouldBlock:
-            await self._wait_for_turn()
-        try:
-            yield
-        finally:
-            self._turns.release()
-
-    async def _wait_for_turn(self) -> None:
-        with anyio.move_on_after(self._limits.call_timeout) as patience:
-            await self._turns.acquire()
-        if patience.cancelled_caught:
-            running = self._limits.max_concurrency
-            raise UpstreamError(f"works on {running} requests, which is all it may; try again later")
 
     async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
         waited = anyio.current_time() - began

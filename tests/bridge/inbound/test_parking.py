@@ -226,17 +226,17 @@ async def test_a_question_that_nobody_comes_back_for_expires() -> None:
 
 
 @pytest.mark.anyio
-async def test_only_so_many_calls_may_wait_for_their_clients() -> None:
+@pytest.mark.requirement("F-220")
+async def test_only_so_many_calls_wait_for_their_clients_and_the_oldest_gives_way() -> None:
     asking = Asking()
     settings = Settings(agent=AgentLimits(max_parked=2))
     async with running_bridge(ScriptedAgent(asking, "work"), settings=settings) as running:
         async with running.client(**EVERYTHING) as client:
-            rounds = [await first_round(client) for _ in range(2)]
-            result = await client.call_tool("work", {})
-            assert result.is_error
-            assert "busy" in text_of(result)
+            oldest, *rounds = [await first_round(client) for _ in range(3)]
             await asking.until_ended()
             assert asking.answers == [RequestCancelledError]
+            with pytest.raises(MCPError, match="2 calls wait for answers of clients, and the oldest gives way"):
+                await come_back(client, *oldest)
             for key, state in rounds:
                 assert isinstance(await come_back(client, key, state), CallToolResult)
             await first_round(client)

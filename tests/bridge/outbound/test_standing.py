@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 
-from gaia_bridge.errors import BusyError, ProtocolError
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.upstream import Upstream
@@ -62,9 +63,9 @@ async def ask_each(wire: Wire) -> None:
 
 
 @asynccontextmanager
-async def asking_server() -> AsyncGenerator[tuple[Upstream, Wire]]:
+async def asking_server(limits: UpstreamLimits = LIMITS) -> AsyncGenerator[tuple[Upstream, Wire]]:
     transport = ScriptedTransport(legacy(ask_each), legacy(ask_each))
-    async with running(StdioServerSpec("up", "none"), LIMITS, transport=transport) as upstream:
+    async with running(StdioServerSpec("up", "none"), limits, transport=transport) as upstream:
         yield upstream, transport.wires[0]
 
 
@@ -111,16 +112,56 @@ async def test_who_never_comes_back_is_not_waited_for_and_the_server_is_told() -
         await upstream.wait_drained()
 
 
-async def test_no_more_calls_wait_than_may_and_the_next_is_refused_at_once() -> None:
+@pytest.mark.requirement("F-220")
+async def test_no_more_calls_wait_than_may_and_the_oldest_gives_way() -> None:
     async with asking_server() as (upstream, wire):
         clients = [Modern() for _ in range(3)]
-        asked = [await upstream.call_tool("t", {}, client) for client in clients[:2]]
-        with pytest.raises(BusyError):
-            await upstream.call_tool("t", {}, clients[2])
+        asked = [await upstream.call_tool("t", {}, client) for client in clients]
         await anyio.wait_all_tasks_blocked()
         assert len(cancelled(wire)) == 1
-        for client, question in zip(clients, asked, strict=False):
+        with pytest.raises(ProtocolError, match="the oldest gives way"):
+            await upstream.call_tool("t", {}, clients[0].again(asked[0], YES))
+        for client, question in zip(clients[1:], asked[1:], strict=True):
             assert text_of(await upstream.call_tool("t", {}, client.again(question, YES))) == "accept"
+
+
+@pytest.mark.requirement("F-220")
+async def test_calls_that_wait_for_their_clients_leave_their_turns_to_others() -> None:
+    async with asking_server(replace(LIMITS, max_concurrency=1)) as (upstream, _):
+        first, second = Modern(), Modern()
+        asked = await upstream.call_tool("t", {}, first)
+        assert await upstream.call_tool("t", {}, second)
+        assert text_of(await upstream.call_tool("t", {}, first.again(asked, YES))) == "accept"
+
+
+class Silent(FakeRequest):
+    """A request of a client that is asked while it waits, and never answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client = self
+        self.client_capabilities = {"elicitation": {"form": {}}}
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+@pytest.mark.requirement("F-220")
+async def test_questions_that_were_pushed_hold_no_turn_and_give_way_too() -> None:
+    answers: list[str] = []
+    async with asking_server(replace(LIMITS, max_concurrency=1, call_timeout=50)) as (upstream, _):
+
+        async def call() -> None:
+            answers.append(text_of(await upstream.call_tool("t", {}, Silent())))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(LIMITS.max_parked + 1):
+                tasks.start_soon(call)
+                await anyio.sleep(1)
+            assert len(answers) == 1
+            assert "2 calls wait for answers of clients, and the oldest gives way" in answers[0]
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_server_that_ends_while_a_call_waits_is_what_the_client_hears_of() -> None:

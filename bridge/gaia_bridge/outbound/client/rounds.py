@@ -47,9 +47,9 @@ async def play(method: str, result: JSON, ask: Ask, answer: Answer, limits: Upst
         if not is_input_required(result):
             return result
         questions: Any = result.get("inputRequests") or {}
-        if not is_object(questions) or len(questions) > limits.requests_in:
+        if not is_object(questions) or len(questions) > limits.requests_in_result:
             raise UpstreamError(
-                f"answered {method} with input requests that are no object, or more than {limits.requests_in}"
+                f"answered {method} with input requests that are no object, or more than {limits.requests_in_result}"
             )
         more: JSON = {}
         if questions:

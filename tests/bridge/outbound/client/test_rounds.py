@@ -153,7 +153,7 @@ async def test_questions_that_make_no_sense_are_the_failure_of_that_request_only
 @pytest.mark.requirement("F-038")
 async def test_a_round_has_only_so_many_questions() -> None:
     role = Role({"elicitation": {}}, elicitation=ACCEPTED)
-    many = asking(*(str(number) for number in range(QUICK.requests_in + 1)))
+    many = asking(*(str(number) for number in range(QUICK.requests_in_result + 1)))
     async with connected(modern(answering(many)), role=role) as (connection, _):
         with pytest.raises(UpstreamError, match="more than 16"):
             await connection.request("tools/call")
