@@ -1,4 +1,5 @@
-"""What every fault has to leave alone: a server beside the one that misbehaves, and this process itself.
+"""What every fault has to leave alone: the sources beside the one that misbehaves, on an endpoint that publishes all of
+them together, and this process itself.
 
 A module that injects faults says `pytest.mark.usefixtures("bystander")`; see `tests/bridge/outbound/conftest.py`.
 """
@@ -18,10 +19,16 @@ from typing import Any
 import anyio
 import psutil
 
+from gaia_bridge.content import resource_link
+from gaia_bridge.inbound.agent_source import AgentSource
+from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import NamingPolicy, ServerInfo
 from gaia_bridge.outbound.upstream import Upstream
-from tests.outbound_helpers import FakeRequest, raw_server, running, text_of
+from gaia_bridge.settings import AgentLimits
+from tests.outbound_helpers import FakeRequest, raw_server, running, shared_endpoints, text_of
 
-__all__ = ["Holdings", "answering", "pid_of", "working_server"]
+__all__ = ["Holdings", "answering", "pid_of", "shared_endpoint", "working_server"]
 
 PATIENCE = 1.0
 """Seconds in which a server answers, whatever others do meanwhile."""
@@ -31,6 +38,14 @@ _PAUSE = 0.05
 
 SETTLES = 5.0
 """Seconds in which what is being closed is closed."""
+
+_RESOURCE = "beside://1"
+_OF_THE_AGENT = {
+    "tool": "beside",
+    "prompt": "beside-prompt",
+    "resource": _RESOURCE,
+    "resource template": "beside://{number}",
+}
 
 _POOLS = ("AnyIO worker thread", "asyncio_")
 """How the names of threads begin that the loop keeps for the next time."""
@@ -72,12 +87,63 @@ async def working_server() -> AsyncGenerator[Upstream]:
         yield upstream
 
 
+class AgentBeside:
+    """An agent that has one of everything that is listed."""
+
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        """One."""
+        return [{"name": "beside", "inputSchema": {}}]
+
+    def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> list[JSON]:
+        """A link to its resource."""
+        return [resource_link(_RESOURCE, "beside")]
+
+    def get_mcp_prompts(self) -> list[JSON]:
+        """One."""
+        return [{"name": "beside-prompt"}]
+
+    def get_mcp_resources(self) -> list[JSON]:
+        """One."""
+        return [{"uri": _RESOURCE, "name": "beside"}]
+
+    def get_mcp_resource_templates(self) -> list[JSON]:
+        """One."""
+        return [{"uriTemplate": "beside://{number}", "name": "any"}]
+
+    def read_mcp_resource(self, uri: str) -> str:
+        """Its URI."""
+        return uri
+
+
 @asynccontextmanager
-async def answering(server: Upstream) -> AsyncGenerator[None]:
-    """See to it that a server answers within a second all the while, and is not restarted."""
+async def shared_endpoint(server: Upstream) -> AsyncGenerator[Catalog]:
+    """An endpoint with an agent, a server, and every upstream that a test starts."""
+    source = AgentSource(AgentBeside(), "agent-beside", AgentLimits(threads=1))
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(source.run)
+        catalog = Catalog(ServerInfo("beside", "1"), NamingPolicy.DEFAULT)
+        await source.call_tool("beside", {}, FakeRequest())  # now it has the thread that it will need
+        catalog.add(source)
+        catalog.add(server)
+        shared_endpoints.append(catalog)
+        try:
+            yield catalog
+        finally:
+            shared_endpoints.remove(catalog)
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def answering(server: Upstream, catalog: Catalog) -> AsyncGenerator[None]:
+    """See to it that others answer within a second all the while, and that a server is not restarted.
+
+    Args:
+        server: It.
+        catalog: Publishes it together with an agent and what misbehaves.
+    """
     pid = await pid_of(server)
     with _waiting_time("self") as ours, _waiting_time(pid) as its, _stolen_time() as stolen:
-        questions = _Questions(server, pid, lambda: time.monotonic() - ours() - its() - stolen())
+        questions = _Questions(catalog, pid, lambda: time.monotonic() - ours() - its() - stolen())
         asking = asyncio.create_task(questions.ask_on(), name="asking the bystander")
         try:
             yield
@@ -90,12 +156,12 @@ async def answering(server: Upstream) -> AsyncGenerator[None]:
 
 
 class _Questions:
-    """What a server is asked again and again. The time until a question is answered begins when it is due: whatever
+    """What an endpoint is asked again and again. The time until a question is answered begins when it is due: whatever
     keeps us from asking it counts, but for other programs on the machine.
     """
 
-    def __init__(self, server: Upstream, pid: str, now: Callable[[], float]) -> None:
-        self._server = server
+    def __init__(self, catalog: Catalog, pid: str, now: Callable[[], float]) -> None:
+        self._catalog = catalog
         self._pid = pid
         self._now = now
         self._due = now()
@@ -107,9 +173,17 @@ class _Questions:
 
     async def ask(self) -> None:
         with anyio.move_on_after(SETTLES):
-            assert await pid_of(self._server) == self._pid, "the server beside it was restarted"
+            for kind, name in _OF_THE_AGENT.items():
+                for modern in (True, False):
+                    assert name in map(_name, self._catalog.definitions(kind, modern=modern))
+            assert (await self._call("beside"))["content"][0]["uri"] == _RESOURCE
+            assert text_of(await self._call("bystander__pid")) == self._pid, "the server beside it was restarted"
         seconds, self._due = self._now() - self._due, self._now() + _PAUSE
-        assert seconds < PATIENCE, f"the server beside it needed {seconds:.2f} s to answer"
+        assert seconds < PATIENCE, f"those beside it needed {seconds:.2f} s to answer"
+
+    async def _call(self, tool: str) -> JSON:
+        source, name = self._catalog.tool(tool)
+        return self._catalog.addresses.outward(source, await source.call_tool(name, {}, FakeRequest()))
 
 
 @contextmanager
@@ -139,6 +213,11 @@ def _reading(file: str) -> Generator[Callable[[], list[bytes]]]:
         yield lambda: os.pread(descriptor, 200, 0).split()
     finally:
         os.close(descriptor)
+
+
+def _name(definition: JSON) -> str:
+    name: str = definition.get("uri") or definition.get("uriTemplate") or definition["name"]
+    return name
 
 
 async def pid_of(server: Upstream) -> str:

@@ -14,6 +14,7 @@ import anyio
 import anyio.lowlevel
 
 from gaia_bridge.contract import ClientRequest, Source
+from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, ServerSpec, SourceState, StdioServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache
@@ -29,6 +30,7 @@ __all__ = [
     "raw_server",
     "running",
     "sdk_server",
+    "shared_endpoints",
     "text_of",
     "until",
     "until_ready",
@@ -62,11 +64,32 @@ async def running(
     """An upstream of which is known whether it works, or that nobody needs to know yet; stopped at the end."""
     upstream = Upstream(spec, limits or PATIENT, transport=transport, cache=cache)
     async with anyio.create_task_group() as tasks:
-        await tasks.start(upstream.run)
-        with anyio.fail_after(30):
-            await upstream.wait_settled()
-        yield upstream
+        with _on_shared_endpoints(upstream):
+            await tasks.start(upstream.run)
+            with anyio.fail_after(30):
+                await upstream.wait_settled()
+            yield upstream
         tasks.cancel_scope.cancel()
+
+
+shared_endpoints: Final[list[Catalog]] = []
+"""What publishes, beside sources of its own, every upstream that is `running`."""
+
+
+@contextmanager
+def _on_shared_endpoints(upstream: Upstream) -> Generator[None]:
+    catalogs = [
+        catalog
+        for catalog in shared_endpoints
+        if upstream.name not in {source.name for source in catalog.sources}  # several may have the usual name
+    ]
+    for catalog in catalogs:
+        catalog.add(upstream)
+    try:
+        yield
+    finally:
+        for catalog in catalogs:
+            catalog.remove(upstream.name)
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.outbound.upstream import Upstream
-from tests.bystanders import Holdings, answering, working_server
+from tests.bystanders import Holdings, answering, shared_endpoint, working_server
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +19,13 @@ async def working(anyio_backend: Any) -> AsyncGenerator[Upstream]:
     """The server that does not misbehave, for all tests of a module."""
     async with working_server() as upstream:
         yield upstream
+
+
+@pytest.fixture(scope="module")
+async def endpoint(working: Upstream) -> AsyncGenerator[Catalog]:
+    """An endpoint with that server, an agent, and whatever a test starts."""
+    async with shared_endpoint(working) as catalog:
+        yield catalog
 
 
 @pytest.fixture
@@ -29,9 +37,11 @@ async def nothing_left(anyio_backend: Any) -> AsyncGenerator[None]:
 
 
 @pytest.fixture
-async def bystander(working: Upstream, nothing_left: None, request: pytest.FixtureRequest) -> AsyncGenerator[None]:
-    """The test leaves nothing behind, and another server answers within a second all the while."""
+async def bystander(
+    working: Upstream, endpoint: Catalog, nothing_left: None, request: pytest.FixtureRequest
+) -> AsyncGenerator[None]:
+    """The test leaves nothing behind, and those on the same endpoint answer within a second all the while."""
     async with AsyncExitStack() as stack:
         if inspect.iscoroutinefunction(request.function):  # else the loop stands still meanwhile
-            await stack.enter_async_context(answering(working))
+            await stack.enter_async_context(answering(working, endpoint))
         yield

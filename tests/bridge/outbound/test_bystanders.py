@@ -16,6 +16,7 @@ import anyio
 import psutil
 import pytest
 
+from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.model import SourceState
 from gaia_bridge.outbound.upstream import Upstream
 from tests import bystanders
@@ -78,20 +79,24 @@ async def test_what_is_left_over_fails_the_test(monkeypatch: pytest.MonkeyPatch)
         await before.nothing_more()
 
 
-async def test_a_loop_that_stands_still_is_noticed(working: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_stands_still_is_noticed(
+    working: Upstream, endpoint: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bystanders, "PATIENCE", 0.2)
-    with pytest.raises(AssertionError, match="the server beside it needed"):
-        async with answering(working):
+    with pytest.raises(AssertionError, match="those beside it needed"):
+        async with answering(working, endpoint):
             await anyio.sleep(0.01)
             time.sleep(0.3)  # noqa: ASYNC251 - that is the fault
 
 
-async def test_a_server_that_does_not_answer_is_noticed(working: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_answer_is_noticed(
+    working: Upstream, endpoint: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bystanders, "PATIENCE", 0.2)
     monkeypatch.setattr(bystanders, "SETTLES", 0.3)
     process = psutil.Process(int(await bystanders.pid_of(working)))
-    with pytest.raises(AssertionError, match="the server beside it needed"):
-        async with answering(working):
+    with pytest.raises(AssertionError, match="those beside it needed"):
+        async with answering(working, endpoint):
             process.suspend()
     process.resume()
 
@@ -103,7 +108,8 @@ async def fresh() -> AsyncGenerator[Upstream]:
 
 
 async def test_a_server_that_was_restarted_is_noticed(fresh: Upstream) -> None:
-    with pytest.raises(AssertionError, match="the server beside it"):
-        async with answering(fresh):
-            psutil.Process(int(await bystanders.pid_of(fresh))).kill()
-            await until(lambda: fresh.status.state is not SourceState.READY)
+    async with bystanders.shared_endpoint(fresh) as catalog:
+        with pytest.raises(AssertionError, match="the server beside it"):
+            async with answering(fresh, catalog):
+                psutil.Process(int(await bystanders.pid_of(fresh))).kill()
+                await until(lambda: fresh.status.state is not SourceState.READY)
