@@ -147,9 +147,9 @@ class Heard:
 class FakeRequest:
     """A client's request that remembers what was sent back for it."""
 
-    def __init__(self, meta: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, meta: Mapping[str, Any] | None = None, *, modern: bool = False) -> None:
         self.method = "tools/call"
-        self.modern = False
+        self.modern = modern
         self.client: Hashable = self
         self.params: Mapping[str, Any] = {}
         self.meta: Mapping[str, Any] = meta or {}

@@ -249,6 +249,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "P-10": covered("A capability is advertised exactly when it is there."),
     "P-11": covered("Every kind of content arrives unflattened."),
     "P-12": covered("The inspector and the official clients work in both eras."),
+    "P-200": covered("A client is given a connection of its own era where the server has it."),
+    "P-201": covered("An entry may say which era its server is spoken to in."),
+    "P-202": covered("No more processes than eras, each started when it is first needed."),
     # Security duties.
     "S-1": covered("A present and foreign Origin is refused on every route."),
     "S-2": covered("Only known Hosts are served, and other addresses need authentication and explicit hosts."),
@@ -461,6 +464,8 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-122": planned(HARDENING, "A clock that jumps moves no deadline."),
     "F-123": covered("After a suspension the servers are asked again, gently."),
     "F-124": covered("A cancelled connect leaks no process."),
+    "F-280": covered("A server of both eras that asks by requests can do so through the bridge."),
+    "F-281": covered("A connection of a second era that fails takes nothing with it."),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
     # Seen by others: GAIA's own agents, clients of other makes.
     "F-290": covered("Whatever fails while a server is connected, the agent is told False."),

@@ -216,6 +216,8 @@ class ServerOptions:
     """How its tools are published, by their names at the server."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What the references in `tools` led to, for redaction."""
+    era: Literal["auto", "handshake", "2026-07-28"] = "auto"
+    """Which family of revisions it is spoken to in: that of the client, where it has it, or always the same."""
 
 
 @dataclass(frozen=True, slots=True)

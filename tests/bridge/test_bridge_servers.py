@@ -175,6 +175,8 @@ async def test_the_status_says_how_a_server_is_and_nothing_that_is_secret() -> N
             "retryIn": 0,
             "requests": 0,
             "subscriptions": 0,
+            "era": "auto",
+            "otherEras": [],
             "errorLines": 2,
             "lastErrorLines": source["connection"]["lastErrorLines"],
             "garbageLines": 5,

@@ -6,8 +6,10 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 import uvicorn
+from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
@@ -23,14 +25,15 @@ __all__ = ["served"]
 
 
 @contextmanager
-def served(port: int = 0, seen: list[str] | None = None) -> Generator[str]:
+def served(port: int = 0, seen: list[str] | None = None, server: Server[Any] = SERVER) -> Generator[str]:
     """The address of the server, which runs until the end.
 
     Args:
         port: Where it listens; 0 for a free one.
         seen: Is given the `Authorization` of every request at `/mcp/`.
+        server: Another server to serve.
     """
-    manager = StreamableHTTPSessionManager(SERVER)
+    manager = StreamableHTTPSessionManager(server)
     sse = SseServerTransport("/messages/")
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,7 +43,7 @@ def served(port: int = 0, seen: list[str] | None = None) -> Generator[str]:
 
     async def handle_sse(request: Request) -> Response:
         async with sse.connect_sse(request.scope, request.receive, request._send) as (read, write):  # pyright: ignore[reportPrivateUsage]  # as the SDK's documentation has it
-            await SERVER.run(read, write, SERVER.create_initialization_options())
+            await server.run(read, write, server.create_initialization_options())
         return Response()
 
     @asynccontextmanager
@@ -51,12 +54,12 @@ def served(port: int = 0, seen: list[str] | None = None) -> Generator[str]:
     messages = Mount("/messages/", app=sse.handle_post_message)
     app = Starlette(routes=[Mount("/mcp", app=handle), Route("/sse", endpoint=handle_sse), messages], lifespan=lifespan)
     with socket.create_server(("127.0.0.1", port)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, args=([listening],))
+        program = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=program.run, args=([listening],))
         thread.start()
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            program.should_exit = True
             thread.join(PATIENCE)
             assert not thread.is_alive()

@@ -4,9 +4,9 @@
     {"url": "https://...", "headers": {...}, "oauth": {...}, "type": "http" or "sse"}        a server over HTTP
     {"agent": "code"}                                                         an agent of the same process
 
-Each may have `timeout startup_timeout idle_timeout max_concurrency isolation disabled lazy allowed_tools disabled_tools
-tools`. A command is never split here and never given to a shell; only `entry_of` splits, where a person typed one line
-(C1).
+Each may have `timeout startup_timeout idle_timeout max_concurrency isolation era disabled lazy allowed_tools
+disabled_tools tools`. A command is never split here and never given to a shell; only `entry_of` splits, where a person
+typed one line (C1).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from gaia_bridge.command_lines import split_command
@@ -43,6 +43,7 @@ _OPTION_KEYS: Final = frozenset(
         "allowed_tools",
         "disabled",
         "disabled_tools",
+        "era",
         "idle_timeout",
         "lazy",
         "max_concurrency",
@@ -53,6 +54,7 @@ _OPTION_KEYS: Final = frozenset(
         "type",
     }
 )
+_ERAS: Final[tuple[Literal["auto", "handshake", "2026-07-28"], ...]] = ("auto", "handshake", "2026-07-28")
 _SELF_TRUST: Final = frozenset({"approved", "trust", "trusted"})
 _SSE: Final = "sse"
 _HTTP_TYPES: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
@@ -153,6 +155,7 @@ def _options(values: Values) -> ServerOptions:
         idle_timeout=values.seconds("idle_timeout"),
         max_concurrency=values.count("max_concurrency"),
         isolation="session" if values.choice("isolation", "shared", "session") == "session" else "shared",
+        era=values.choice("era", *_ERAS) or "auto",
         disabled=values.flag("disabled", False),
         lazy=values.flag("lazy", True),
         allowed_tools=values.texts("allowed_tools"),

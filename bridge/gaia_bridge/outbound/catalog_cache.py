@@ -48,6 +48,8 @@ class Remembered:
     """What it offered, all of it, whatever the configuration permits."""
     era: Era
     """Which family of revisions it spoke."""
+    both: bool | None = None
+    """Whether it speaks the other one too, as far as that was tried."""
 
 
 class CatalogCache:
@@ -167,6 +169,7 @@ def _document(remembered: Remembered) -> JSON:
     return {
         "version": __version__,
         "era": remembered.era.value,
+        "both": remembered.both,
         "serverInfo": {key: value for key, value in told.items() if value},
         "instructions": info.instructions,
         "capabilities": {**{name: {} for name in sorted(offer.capabilities)}, **offer.extras},
@@ -193,4 +196,5 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
     offer = introduced(name, greeting)
     for listed, items in zip(LISTS, lists, strict=True):
         offer = with_list(offer, listed, items)
-    return Remembered(offer, era)
+    both = document.get("both")
+    return Remembered(offer, era, both if isinstance(both, bool) else None)

@@ -46,11 +46,11 @@ class PrivateConnections(Generic[S]):
     """What serves the clients that have something of their own. Only on the event loop.
 
     Args:
-        make: Makes what serves one more client.
+        make: Makes what serves one more client, whose first request it is told.
         limit: How many there may be at once.
     """
 
-    def __init__(self, make: Callable[[], S], limit: int) -> None:
+    def __init__(self, make: Callable[[ClientRequest], S], limit: int) -> None:
         self._make = make
         self._limit = limit
         self._of: dict[Hashable, _Private[S]] = {}
@@ -79,7 +79,7 @@ class PrivateConnections(Generic[S]):
                 self._awaited.add(client)
             if len(self._of) >= self._limit:
                 raise UpstreamError(f"serves {self._limit} clients with a connection of their own, which is all it may")
-            private = self._of[client] = _Private(self._make())
+            private = self._of[client] = _Private(self._make(request))
             await tasks.start(private.run)
             private.started.set()
         await private.started.wait()

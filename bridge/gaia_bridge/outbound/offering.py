@@ -19,7 +19,7 @@ from gaia_bridge.contract import ChangeListener
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Change, ChangeKind, Offer, ServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
-from gaia_bridge.outbound.client import Era, Greeting
+from gaia_bridge.outbound.client import Greeting
 from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, introduced, with_list, with_lists_of
 from gaia_bridge.outbound.reaching import secrets_of
 from gaia_bridge.outbound.tailoring import tailored
@@ -73,6 +73,8 @@ class Offering:
         self._fetched: Offer | None = None  # read, but not published yet
         self._announced_at = -math.inf
         self._remembered: Remembered | None = None
+        self.both: bool | None = None
+        """Whether the server speaks both eras, as far as that was tried."""
         self._stale: set[ChangeKind] = set()
         self._became_stale = anyio.Event()
         self._listeners: dict[object, ChangeListener] = {}
@@ -102,15 +104,15 @@ class Offering:
         self._spec = spec
         self._publish(self._everything)
 
-    async def recall(self) -> Era | None:
-        """Offer what was offered last time; returns the era of last time, `None` if nothing is remembered."""
+    async def recall(self) -> Remembered | None:
+        """Offer what was offered last time; returns what is remembered, if anything is."""
         if self._cache is None:
             return None
         self._remembered = await self._cache.load(self._fingerprint, self._spec.name)
         if self._remembered is None:
             return None
         self._publish(self._remembered.offer)
-        return self._remembered.era
+        return self._remembered
 
     async def read(self, connection: HasLists) -> None:
         """Read everything from a new connection, to be published once the server is ready.
@@ -136,7 +138,7 @@ class Offering:
         if self._fetched is not None:
             await anyio.sleep_until(self._announced_at + self._limits.announce_interval)
             self._publish_fetched()
-        await self._remember(connection)
+        await self.remember(connection)
         while True:
             await self._became_stale.wait()
             self._became_stale = anyio.Event()
@@ -146,14 +148,18 @@ class Offering:
             except ConnectionLostError:
                 return
             self._publish(offer)
-            await self._remember(connection)
+            await self.remember(connection)
             await anyio.sleep(self._limits.refresh_interval)
 
     def notified(self, method: str) -> None:
         """The server sent a notification that may be about its lists."""
         if (kind := _ANNOUNCED.get(method)) is not None:
-            self._stale.add(kind)
-            self._became_stale.set()
+            self.look_again(kind)
+
+    def look_again(self, kind: ChangeKind) -> None:
+        """A list is no longer what it was."""
+        self._stale.add(kind)
+        self._became_stale.set()
 
     def withdraw(self) -> None:
         """Offer nothing."""
@@ -187,8 +193,9 @@ class Offering:
         self.outputs.replace(offer.tools)  # which holds at once, however much later clients are told of new lists
         return offer
 
-    async def _remember(self, connection: HasLists) -> None:
-        remembered = Remembered(self._everything, connection.greeting.next_era)
+    async def remember(self, connection: HasLists) -> None:
+        """Keep for the next run what is known by now."""
+        remembered = Remembered(self._everything, connection.greeting.next_era, self.both)
         if self._cache is not None and remembered != self._remembered:
             self._remembered = remembered
             await self._cache.store(self._fingerprint, remembered, secrets_of(self._spec))

@@ -22,6 +22,7 @@ from gaia_bridge.conversing import Conversations, Waiting
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
 from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_object, is_too_deep
 from gaia_bridge.model import (
+    AgentServerSpec,
     Change,
     ChangeKind,
     Notification,
@@ -33,12 +34,14 @@ from gaia_bridge.model import (
     StdioServerSpec,
 )
 from gaia_bridge.outbound.catalog_cache import CatalogCache
-from gaia_bridge.outbound.client import ClientRole, Connection, Deadline, Era, connect
+from gaia_bridge.outbound.client import Connection, Deadline, Era, EraRefusedError, Greeting, connect
+from gaia_bridge.outbound.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.outbound.isolation import PrivateConnections
 from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.outbound.relay import ASKABLE, Relay, Relays, may_be_asked
+from gaia_bridge.outbound.relay import Relay, Relays, may_be_asked
 from gaia_bridge.outbound.restarts import Restarts
+from gaia_bridge.outbound.role import UpstreamRole
 from gaia_bridge.outbound.standing import StandingCall
 from gaia_bridge.outbound.supervisor import Supervisor
 from gaia_bridge.outbound.transport import (
@@ -67,9 +70,6 @@ _LAST_LINES: Final = 20
 _ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 """MCP 2025-11-25: the user is done with a link. A client ignores it where it does not know the link's id."""
 
-_APP: Final = "text/html;profile=mcp-app"
-"""MCP Apps (SEP-1865): what a host shows. A server of the handshake era is told that somebody may."""
-
 _RESOURCE_NOT_FOUND: Final = -32002
 """MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI (S-8)."""
 
@@ -86,6 +86,8 @@ class Upstream:
         on_error_line: Told every line of a child's error output, redacted.
         launches: When a child may be launched; shared by all who share an event loop.
         own: The id of the bridge that it is an upstream of.
+        alone: The era that it is spoken to in first, if this is but one of several connections to the server: it has
+            no further ones then.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Upstream:
         on_error_line: Callable[[str], None] | None = None,
         launches: Pace | None = None,
         own: str = "",
+        alone: Era | None = None,
     ) -> None:
         self._spec = spec
         self._limits = limits = limits_for(limits, spec.options)
@@ -112,23 +115,38 @@ class Upstream:
         )
         self._redacted = Redactor(secrets_of(spec))
         self._offering = Offering(spec, limits, cache, own)
-        self._role = _Role(self, own)
+        self._role = UpstreamRole(self, own)
         restarts = Restarts(limits, gives_up=isinstance(spec, StdioServerSpec))
-        self._supervisor: Supervisor[Connection] = Supervisor(spec.name, self, limits, restarts, lazy=spec.options.lazy)
+        one_of_both = alone is not None and spec.options.era != "auto"
+        called = f"{spec.name} ({spec.options.era})" if one_of_both else spec.name
+        self._supervisor: Supervisor[Connection] = Supervisor(called, self, limits, restarts, lazy=spec.options.lazy)
         waiting = Waiting(limits.max_parked)
         self._relays = Relays(spec.name, limits.call_timeout, self.shown, waiting)
         self._calls = Conversations[StandingCall](waiting, limits.question_timeout)
         self._turns = Turns(limits.max_concurrency, limits.call_timeout)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
-        self._era: Era | None = None
+        self._eras = KnownEras(spec.options.era, alone)
         self._interested = Counter[str]()
         self._subscribed: set[str] = set()
+        self.refused = False
+        """Whether the server said that it does not speak the one era that it is to be spoken to in."""
+        shared = replace(spec.options, isolation="shared")
+        further = partial(
+            Upstream, limits=limits, transport=transport, on_error_line=on_error_line, launches=launches, own=own
+        )
+
+        def of_era(era: Era) -> Upstream:
+            return further(replace(spec, options=replace(shared, era=OPTION_OF[era], lazy=True)), alone=era)
+
+        def of_client(request: ClientRequest) -> Upstream:
+            return further(replace(spec, options=shared), alone=era_of(request))
+
+        has_others = alone is None and not isinstance(spec, AgentServerSpec)  # an agent does the same in both
+        self._others = OtherEras(self._eras, of_era if has_others else None, self._overheard, self._note_eras)
         self._private: PrivateConnections[Upstream] | None = None
-        if spec.options.isolation == "session" and transport is None:
-            shared = replace(spec, options=replace(spec.options, isolation="shared"))
-            make = partial(Upstream, shared, limits, on_error_line=on_error_line, launches=launches, own=own)
-            self._private = PrivateConnections(make, limits.max_sessions)
+        if spec.options.isolation == "session" and transport is None and alone is None:
+            self._private = PrivateConnections(of_client, limits.max_sessions)
 
     @property
     def name(self) -> str:
@@ -162,6 +180,8 @@ class Upstream:
             "retryIn": round(supervisor.pause, 1),
             "requests": supervisor.requests,
             "subscriptions": len(self._subscribed),
+            "era": self._spec.options.era,
+            "otherEras": self._others.details,
             **({} if self._private is None else {"sessions": len(self._private)}),
             "errorLines": self._error_lines,
             "lastErrorLines": list(self._last_lines),
@@ -177,10 +197,22 @@ class Upstream:
     async def wait_drained(self) -> None:
         """Wait until none of its requests is in flight. Bounded by their own deadlines."""
         await self._supervisor.drained.wait()
+        for _, other in self._others:
+            await other.wait_drained()
+
+    async def connected(self) -> Greeting:
+        """Wait until there is a connection, as a request does; what the server said about itself.
+
+        Raises:
+            UpstreamError: There is none; says why, and what to do.
+        """
+        return (await self._supervisor.connection(self._limits.call_timeout)).greeting
 
     def retry(self) -> None:
         """Try again now what failed; nothing to do while it works."""
         self._supervisor.retry()
+        for _, other in self._others:
+            other.retry()
 
     def adjust(self, spec: ServerSpec) -> None:
         """Publish its tools as another entry wants them, and try again now what failed.
@@ -212,12 +244,13 @@ class Upstream:
             self._supervisor.close("its entry in the configuration disables it")
             task_status.started()
             await anyio.sleep_forever()
-        self._era = await self._offering.recall()
+        if (remembered := await self._offering.recall()) is not None:
+            self._eras.recall(remembered.era, remembered.both)
         task_status.started()
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                await self._supervisor.run(at_once=self._era is None or not self._spec.options.lazy)
+                await self._supervisor.run(at_once=remembered is None or not self._spec.options.lazy)
         finally:
             self._calls.close("the server is no longer published")
             self._offering.end()
@@ -347,6 +380,8 @@ class Upstream:
             if self._tasks is None:
                 await self._supervisor.connection(0)  # which says why there is none
                 raise UpstreamError("is not running")
+            if (other := await self._others.of(request, self.connected, self._tasks)) is not None:
+                return await other._relay(method, params, request)
             relay = Relay(method, params, request, self._tasks, self._limits)
             relay.resting = self._turns.resting
             if not self._may_be_parked(request):
@@ -407,17 +442,23 @@ class Upstream:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Connection]:
         """Open a connection."""
-        era, self._era = self._era, None  # forgotten unless it proves right
-        async with connect(self._transport, self._role, self._limits, era=era) as connection:
-            self._connection, self._era = connection, connection.greeting.next_era
-            try:
-                yield connection
-            finally:
-                self._connection = None
+        era = self._eras.begin()
+        try:
+            async with connect(self._transport, self._role, self._limits, era=era, only=self._eras.only) as connection:
+                self._connection = connection
+                self._eras.found(connection.greeting, era)
+                try:
+                    yield connection
+                finally:
+                    self._connection = None
+        except EraRefusedError:
+            self.refused = True
+            raise
 
     async def prepare(self, connection: Connection) -> None:
         """Read its lists, and subscribe again to what somebody listens to."""
         with anyio.move_on_after(self._limits.connect_timeout) as patience:
+            self._offering.both = self._eras.both
             await self._offering.read(connection)
             await self._relays.want_logs(connection)
             for uri in tuple(self._interested) if _may_subscribe(connection) else ():
@@ -487,6 +528,21 @@ class Upstream:
         else:
             self._offering.notified(method)
 
+    def _overheard(self, change: Change) -> None:
+        """A change was announced on a connection of the other era; what is listed comes from this one."""
+        if not change.kind.is_list:
+            self._offering.announce(change)
+            return
+        self._offering.look_again(change.kind)
+        if self._connection is None:
+            self._supervisor.retry()
+
+    def _note_eras(self) -> None:
+        """It turned out whether the server has both eras."""
+        self._offering.both = self._eras.both
+        if self._tasks is not None and self._connection is not None:
+            self._tasks.start_soon(self._offering.remember, self._connection)
+
     def _tell_all(self, method: str, params: JSON) -> None:
         """Tell all clients something that names no request."""
         notification = Notification(method, params)
@@ -509,37 +565,6 @@ class Upstream:
         self._last_lines.append(line)
         if self._on_error_line is not None:
             self._on_error_line(line)
-
-
-class _Role(ClientRole):
-    """Who the bridge is to one server: whoever is the client of the call in flight.
-
-    What a server of the handshake era may ask is declared before there is any client, so everything is; a client that
-    lacks it is not asked, and the server is told so (S-32).
-    """
-
-    capabilities: JSON = {**ASKABLE, "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": [_APP]}}}
-
-    def __init__(self, upstream: Upstream, own: str) -> None:
-        self._upstream = upstream
-        self.id = own
-        self.server = f"upstream {upstream.name!r}"
-
-    async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
-        """Let the client answer that the call is for."""
-        return await self._upstream.answer(method, params, during)
-
-    def notified(self, method: str, params: JSON) -> None:
-        """Pass a notification on."""
-        self._upstream.notified(method, params)
-
-    def ended(self, reason: str) -> None:
-        """Pass the end on."""
-        self._upstream.ended(reason)
-
-    def doubted(self, why: str) -> None:
-        """Pass the doubt on."""
-        self._upstream.doubted(why)
 
 
 def _may_subscribe(connection: Connection) -> bool:

@@ -57,12 +57,13 @@ def test_every_key_has_its_place() -> None:
         "idle_timeout": 60,
         "max_concurrency": 3,
         "isolation": "session",
+        "era": "handshake",
         "disabled": True,
         "lazy": False,
         "allowed_tools": ["a", "b"],
         "disabled_tools": ["b"],
     }
-    options = ServerOptions(5.0, 2.5, 60.0, 3, "session", True, False, ("a", "b"), ("b",))
+    options = ServerOptions(5.0, 2.5, 60.0, 3, "session", True, False, ("a", "b"), ("b",), era="handshake")
     found = parsed(entry, T="s3cr3t")
     assert found.spec == StdioServerSpec(
         "x", "npx", ("-y", "server@1.0.0"), {"TOKEN": "s3cr3t"}, "/srv", ("SSH_AUTH_SOCK",), options

@@ -55,6 +55,7 @@ tools: list[Any] = [
 mode = sys.argv[1] if len(sys.argv) > 1 else ""
 waiting: list[tuple[Any, JSON]] = []
 hanging: dict[Any, str] = {}
+era: dict[str, bool] = {}
 
 
 def send(message: JSON) -> None:
@@ -131,6 +132,11 @@ def log(number: Any, params: JSON) -> None:
 def ask(number: Any, params: JSON) -> None:
     waiting.append((number, params))
     send({"id": "question", "method": params["arguments"]["method"], "params": params["arguments"]["params"]})
+
+
+def announce(number: Any, params: JSON) -> None:
+    notify("resources/updated", params["arguments"])
+    text(number, "announced")
 
 
 def noise(number: Any, params: JSON) -> None:
@@ -212,6 +218,7 @@ CALLS: dict[str, Callable[[Any, JSON], None]] = {
     "progress": progress,
     "log": log,
     "ask": ask,
+    "announce": announce,
     "noise": noise,
     "split": split,
 }
@@ -316,8 +323,27 @@ METHODS: dict[str, Callable[[Any, JSON], None]] = {
 }
 
 
+def discover(number: Any, params: JSON) -> None:
+    discovered = {"supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, "instructions": "Be raw."}
+    answer(number, {**discovered, "_meta": {"io.modelcontextprotocol/serverInfo": INFO}})
+
+
+def settled(number: Any, method: str | None) -> bool:
+    """Whether a server that speaks 2026-07-28 took care of a request: its first one settles the era of the stream."""
+    era.setdefault("modern", method == "server/discover")
+    if method == "server/discover" and era["modern"]:
+        discover(number, {})
+    elif method == "initialize" and (era["modern"] or mode == "modern-only"):
+        send({"id": number, "error": {"code": -32601, "message": "no initialize"}})
+    else:
+        return False
+    return True
+
+
 def handle(message: JSON) -> None:
     method, number, params = message.get("method"), message.get("id"), message.get("params", {})
+    if number is not None and mode in ("both", "both alone", "modern-only") and settled(number, method):
+        return
     if method is None and number == "question":
         text(waiting.pop()[0], message["error"])
     elif method == "notifications/cancelled" and params["requestId"] in hanging:
@@ -363,6 +389,16 @@ def hostile_tools() -> list[Any]:
     return [{"name": name, "inputSchema": schema} for name, schema in schemas.items()]
 
 
+def begin() -> None:
+    if mode == "both alone":
+        try:
+            os.mkdir(os.environ["LOCK"])
+        except FileExistsError:
+            sys.exit("somebody else is at work")
+    if mode == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def main() -> None:
     if mode == "bad tools":
         tools[1:] = [
@@ -395,8 +431,7 @@ def main() -> None:
         sys.exit(3)
     if mode == "slow":
         time.sleep(float(os.environ["SLOW"]))
-    if mode == "stubborn":
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    begin()
     for line in sys.stdin.buffer:
         handle(json.loads(line))
     while mode == "stubborn":

@@ -71,7 +71,7 @@ async def test_the_offer_is_what_the_server_declares(pair: Pair) -> None:
 
 @pytest.mark.requirement("P-11")
 async def test_every_kind_of_content_arrives_unflattened(pair: Pair) -> None:
-    result = await pair.ours.call_tool("mix", {}, FakeRequest())
+    result = await pair.ours.call_tool("mix", {}, FakeRequest(modern=True))
     assert result == result_of(await pair.direct.call_tool("mix", {}))
     kinds = [block["type"] for block in result["content"]]
     assert kinds == ["text", "image", "audio", "resource_link", "resource", "resource"]
@@ -79,14 +79,14 @@ async def test_every_kind_of_content_arrives_unflattened(pair: Pair) -> None:
 
 
 async def test_arguments_and_structured_content_arrive(pair: Pair) -> None:
-    result = await pair.ours.call_tool("add", {"a": 1, "b": 2.5}, FakeRequest())
+    result = await pair.ours.call_tool("add", {"a": 1, "b": 2.5}, FakeRequest(modern=True))
     assert result == result_of(await pair.direct.call_tool("add", {"a": 1, "b": 2.5}))
     assert result["structuredContent"] == {"sum": 3.5}
 
 
 async def test_null_arguments_and_meta_arrive(pair: Pair) -> None:
     meta = {"example.com/tenant": {"id": None}, "traceparent": "00-" + "a" * 32 + "-" + "b" * 16 + "-01"}
-    result = await pair.ours.call_tool("echo", {"none": None, "list": [None]}, FakeRequest(meta))
+    result = await pair.ours.call_tool("echo", {"none": None, "list": [None]}, FakeRequest(meta, modern=True))
     assert result["structuredContent"] == {"arguments": {"none": None, "list": [None]}}
     received = result["_meta"]["received"]
     ours = {key for key in received if key.startswith("io.modelcontextprotocol/")}
@@ -95,13 +95,13 @@ async def test_null_arguments_and_meta_arrive(pair: Pair) -> None:
 
 
 async def test_a_failure_stays_a_failure(pair: Pair) -> None:
-    result = await pair.ours.call_tool("fail", {}, FakeRequest())
+    result = await pair.ours.call_tool("fail", {}, FakeRequest(modern=True))
     assert (result["isError"], text_of(result)) == (True, "it did not work")
 
 
 @pytest.mark.requirement("F-063")
 async def test_a_broken_promise_of_an_output_schema_is_an_error_for_us_as_for_the_official_client(pair: Pair) -> None:
-    result = await pair.ours.call_tool("structured", {}, FakeRequest())
+    result = await pair.ours.call_tool("structured", {}, FakeRequest(modern=True))
     assert (result["isError"], "structuredContent" in result) == (True, False)
     assert "against the output schema of its tool 'structured'" in text_of(result)
     with pytest.raises(RuntimeError, match="Invalid structured content"):
@@ -110,24 +110,24 @@ async def test_a_broken_promise_of_an_output_schema_is_an_error_for_us_as_for_th
 
 async def test_an_unknown_tool_is_the_servers_own_error(pair: Pair) -> None:
     with pytest.raises(ProtocolError) as caught:
-        await pair.ours.call_tool("nope", {}, FakeRequest())
+        await pair.ours.call_tool("nope", {}, FakeRequest(modern=True))
     assert (caught.value.code, caught.value.message) == (-32602, "Unknown tool: nope")
     assert caught.value.data == {"name": "nope"}
 
 
 async def test_prompts_arrive(pair: Pair) -> None:
-    result = await pair.ours.get_prompt("greet", {"who": "Ada"}, FakeRequest())
+    result = await pair.ours.get_prompt("greet", {"who": "Ada"}, FakeRequest(modern=True))
     assert result == result_of(await pair.direct.get_prompt("greet", {"who": "Ada"}))
 
 
 async def test_resources_arrive(pair: Pair) -> None:
-    result = await pair.ours.read_resource("demo://note", FakeRequest())
+    result = await pair.ours.read_resource("demo://note", FakeRequest(modern=True))
     assert result == result_of(await pair.direct.read_resource("demo://note"))
 
 
 async def test_suggestions_arrive(pair: Pair) -> None:
     ref, argument = {"type": "ref/prompt", "name": "greet"}, {"name": "who", "value": "an"}
-    result = await pair.ours.complete(ref, argument, {}, FakeRequest())
+    result = await pair.ours.complete(ref, argument, {}, FakeRequest(modern=True))
     assert result["completion"] == {"values": ["anna", "anton"], "total": 2, "hasMore": False}
 
 
@@ -141,7 +141,7 @@ async def test_twenty_calls_at_once_each_get_their_own_answer(pair: Pair) -> Non
     answers: dict[int, JSON] = {}
 
     async def add(number: int) -> None:
-        answers[number] = await pair.ours.call_tool("add", {"a": number}, FakeRequest())
+        answers[number] = await pair.ours.call_tool("add", {"a": number}, FakeRequest(modern=True))
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
@@ -154,6 +154,6 @@ async def test_twenty_calls_at_once_each_get_their_own_answer(pair: Pair) -> Non
 
 async def test_a_cancelled_call_leaves_the_connection_usable(pair: Pair) -> None:
     with anyio.move_on_after(0.05) as scope:
-        await pair.ours.call_tool("hang", {}, FakeRequest())
+        await pair.ours.call_tool("hang", {}, FakeRequest(modern=True))
     assert scope.cancelled_caught
-    assert text_of(await pair.ours.call_tool("add", {"a": 1}, FakeRequest())) == "1"
+    assert text_of(await pair.ours.call_tool("add", {"a": 1}, FakeRequest(modern=True))) == "1"

@@ -513,6 +513,8 @@ async def test_what_is_known_of_it_for_people_has_no_secrets() -> None:
             "retryIn": 0,
             "requests": 0,
             "subscriptions": 1,
+            "era": "auto",
+            "otherEras": [],
             "errorLines": 0,
             "lastErrorLines": [],
             "garbageLines": 0,

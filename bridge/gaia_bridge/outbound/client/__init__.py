@@ -11,5 +11,16 @@ from gaia_bridge.outbound.client.facts import (
     OnProgress,
     RequestTimeoutError,
 )
+from gaia_bridge.outbound.client.negotiation import EraRefusedError
 
-__all__ = ["ClientRole", "Connection", "Deadline", "Era", "Greeting", "OnProgress", "RequestTimeoutError", "connect"]
+__all__ = [
+    "ClientRole",
+    "Connection",
+    "Deadline",
+    "Era",
+    "EraRefusedError",
+    "Greeting",
+    "OnProgress",
+    "RequestTimeoutError",
+    "connect",
+]

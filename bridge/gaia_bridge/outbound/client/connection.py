@@ -36,6 +36,7 @@ async def connect(
     limits: UpstreamLimits,
     *,
     era: Era | None = None,
+    only: Era | None = None,
     numbers: Iterator[int] | None = None,
 ) -> AsyncGenerator[Connection]:
     """Open a connection and agree on a revision; the end of the block closes it.
@@ -47,14 +48,16 @@ async def connect(
         role: Who we are to the server.
         limits: Deadlines and bounds.
         era: What the server turned out to be last time: it is not probed then, unless it refuses that. `None` probes.
+        only: The one era that will do, if not any; nothing else is tried then.
         numbers: The ids of requests, for whoever makes some over the same link by itself; from 1 on if `None`.
 
     Raises:
+        EraRefusedError: The server does not speak `only`.
         UpstreamError: There is no connection, no common revision, or no answer within `limits.connect_timeout`.
     """
     # The scope stays around the connection, because a link may have scopes of its own, which must end in its order.
     with anyio.CancelScope(deadline=anyio.current_time() + limits.connect_timeout) as patience:
-        for attempt in attempts(era):
+        for attempt in attempts(era, only):
             async with opened(transport, role, limits, numbers) as exchange:
                 try:
                     greeting = await attempt.greet(exchange, role, limits)

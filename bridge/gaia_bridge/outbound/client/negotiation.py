@@ -28,7 +28,7 @@ from mcp_types.version import (
     MODERN_PROTOCOL_VERSIONS,
 )
 
-from gaia_bridge.errors import ProtocolError
+from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.hops import is_loop
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.client.exchange import Exchange
@@ -37,7 +37,7 @@ from gaia_bridge.outbound.transport import AuthorizationError, ConnectionLostErr
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 
-__all__ = ["Attempt", "attempts", "modern_meta"]
+__all__ = ["Attempt", "EraRefusedError", "attempts", "modern_meta"]
 
 DISCOVER: Final = "server/discover"
 
@@ -48,8 +48,21 @@ _SHOWN_REVISIONS: Final = 10
 """How many of a server's revisions an error names."""
 
 
+class EraRefusedError(LaunchError):
+    """The server does not speak the era that it was to be spoken to in, and no other was to be tried."""
+
+
 class _RefusedError(UpstreamError):
-    """The server wants nothing to do with this era."""
+    """The server wants nothing to do with this era.
+
+    Args:
+        problem: What it did.
+        code: The JSON-RPC error that it answered with, if it was one.
+    """
+
+    def __init__(self, problem: str, code: int | None = None) -> None:
+        super().__init__(problem)
+        self.code = code
 
 
 class _LoopError(LaunchError):
@@ -72,22 +85,28 @@ _DECISIVE: Final = (_DisjointError, _LoopError, ConnectionLostError, Authorizati
 """Failures to discover after which no handshake is tried."""
 
 
+_Greet = Callable[[Exchange, ClientRole, UpstreamLimits], Awaitable[Greeting]]
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One way to agree on a revision, on a link of its own."""
 
-    greet: Callable[[Exchange, ClientRole, UpstreamLimits], Awaitable[Greeting]]
+    greet: _Greet
     """Agree, and say so to the server; after that, requests may be made. Raises `UpstreamError`."""
     gives_way_to: tuple[type[UpstreamError], ...] = ()
     """Failures after which the next attempt is worth a fresh link."""
 
 
-def attempts(era: Era | None) -> tuple[Attempt, ...]:
+def attempts(era: Era | None, only: Era | None = None) -> tuple[Attempt, ...]:
     """What to try, in turn.
 
     Args:
         era: What the server was last time, if that is known.
+        only: The one era that will do, if not any.
     """
+    if only is not None:
+        return (Attempt(partial(_insist, _ONLY[only])),)
     # A process that is gone may have ended because of the probe. One that ends in the handshake is broken.
     probing = (Attempt(_probe, (ConnectionLostError,)), Attempt(_shake_hands))
     match era:
@@ -121,6 +140,25 @@ async def _probe(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -
 async def _discover_patiently(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
     """It is modern, as far as we know: silence more likely means that it is slow than that it was replaced."""
     return await _race(exchange, role, limits, limits.connect_timeout / 2)
+
+
+async def _discover_only(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
+    greeting = await _discover(exchange, role, limits)
+    await _confirm(exchange, greeting)
+    return greeting
+
+
+_ONLY: Final[Mapping[Era, _Greet]] = {Era.LEGACY: _shake_hands, Era.MODERN: _discover_only}
+
+
+async def _insist(greet: _Greet, exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
+    """Raises `EraRefusedError` if that is the server's last word: an error of its own may pass."""
+    try:
+        return await greet(exchange, role, limits)
+    except _RefusedError as error:
+        if error.code == INTERNAL_ERROR:
+            raise
+        raise EraRefusedError(str(error)) from None
 
 
 async def _race(exchange: Exchange, role: ClientRole, limits: UpstreamLimits, patience: float) -> Greeting:
@@ -237,7 +275,7 @@ async def _discovered(exchange: Exchange, role: ClientRole, revision: str, *, ag
                 return await _discovered(exchange, role, wanted, again=False)
         if is_loop(error):
             raise _LoopError(error) from None
-        raise _RefusedError(f"refused {DISCOVER}: {printable(error.message)} ({error.code})") from None
+        raise _RefusedError(f"refused {DISCOVER}: {printable(error.message)} ({error.code})", error.code) from None
 
 
 def _newest_in_common(supported: object) -> str | None:
@@ -258,7 +296,7 @@ async def _initialize(exchange: Exchange, role: ClientRole, limits: UpstreamLimi
     except ProtocolError as error:
         if is_loop(error):
             raise _LoopError(error) from None
-        raise _RefusedError(f"refused the handshake: {printable(error.message)} ({error.code})") from None
+        raise _RefusedError(f"refused the handshake: {printable(error.message)} ({error.code})", error.code) from None
     revision = result.get("protocolVersion")
     if not isinstance(revision, str) or revision not in HANDSHAKE_PROTOCOL_VERSIONS:
         shown = "no revision of MCP" if revision is None else f"the revision {printable(json.dumps(revision), 40)}"

@@ -1,0 +1,227 @@
+"""Which families of revisions one server speaks, and what serves the clients of the one that its connection is not of.
+
+A server of both eras may be able to do in one what it cannot do in the other, such as to ask its client in the middle
+of a call. So a client is given a connection of its own era where the server has it. There is at most one for each; the
+second is opened when the first client needs it, and its failures are its own: what it cannot serve, the first one does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Final, Generic, Literal, Protocol, TypeVar
+
+from anyio.abc import TaskGroup
+
+from gaia_bridge.contract import ChangeListener, ClientRequest
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import SourceState, SourceStatus
+from gaia_bridge.outbound.client import Era, Greeting
+from gaia_bridge.outbound.isolation import Runs
+from gaia_bridge.outbound.transport import UpstreamError
+
+__all__ = ["OPTION_OF", "KnownEras", "OneEra", "OtherEras", "era_of"]
+
+logger = logging.getLogger(__name__)
+
+OPTION_OF: Final[Mapping[Era, Literal["handshake", "2026-07-28"]]] = {
+    Era.LEGACY: "handshake",
+    Era.MODERN: "2026-07-28",
+}
+"""How the configuration calls an era (`ServerOptions.era`)."""
+
+_THERE: Final = (SourceState.READY, SourceState.DEGRADED)
+_DOWN: Final = (SourceState.BACKOFF, SourceState.FAILED)
+
+
+def era_of(request: ClientRequest) -> Era:
+    """The era of a client."""
+    return Era.MODERN if request.modern else Era.LEGACY
+
+
+class KnownEras:
+    """What is known of the eras of one server.
+
+    Args:
+        option: `ServerOptions.era`.
+        first: The era that a connection is tried in first, if that is known.
+    """
+
+    def __init__(self, option: str, first: Era | None = None) -> None:
+        self.only = next((era for era, name in OPTION_OF.items() if name == option), None)
+        """The one era that it is spoken to in, whatever else it has."""
+        self._first = self.only or first
+        self._has: dict[Era, bool] = {}
+
+    @property
+    def first(self) -> Era | None:
+        """The era to try first; `None` where nothing is known."""
+        return self._first
+
+    @property
+    def both(self) -> bool | None:
+        """Whether it has both, as far as that was tried."""
+        known = [self._has.get(era) for era in Era]
+        return False if False in known else None if None in known else True
+
+    def recall(self, era: Era, both: bool | None) -> None:
+        """It was of this era last time, and had both, or not."""
+        if self.only is None:
+            self._first = era
+            self._has = {Era.LEGACY: True, Era.MODERN: True} if both else {era: True}
+            if both is False or era is Era.LEGACY:  # the modern one is always asked for first
+                self._has[_other(era)] = bool(both)
+
+    def may_have(self, era: Era) -> bool:
+        """Whether it has an era, or that was not tried yet."""
+        return self._has.get(era) is not False
+
+    def prefer(self, era: Era) -> None:
+        """Try this era first with the next connection, if the server has both."""
+        if self.both and self.only is None:
+            self._first = era
+
+    def begin(self) -> Era | None:
+        """The era to try first now; forgotten unless it proves right."""
+        era, self._first = self._first, self.only
+        return era
+
+    def found(self, greeting: Greeting, tried: Era | None) -> None:
+        """A connection was opened.
+
+        Args:
+            greeting: What the server said.
+            tried: The era that was tried first.
+        """
+        if self.only is not None:
+            return
+        self._first = greeting.next_era
+        self._has[greeting.era] = True
+        if greeting.also_modern:
+            self._has[Era.MODERN] = True
+        elif (tried or Era.MODERN) is not greeting.era:
+            self._has[_other(greeting.era)] = False
+
+    def note(self, era: Era, *, had: bool) -> None:
+        """It was tried whether it has an era."""
+        self._has[era] = had
+
+
+def _other(era: Era) -> Era:
+    return Era.LEGACY if era is Era.MODERN else Era.MODERN
+
+
+class OneEra(Runs, Protocol):
+    """What serves the clients of one era."""
+
+    @property
+    def status(self) -> SourceStatus:
+        """How it is."""
+        ...
+
+    @property
+    def details(self) -> JSON:
+        """What else is known of it."""
+        ...
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server said that it does not speak this era."""
+        ...
+
+    async def connected(self) -> Greeting:
+        """Wait until there is a connection; raises `UpstreamError`."""
+        ...
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change."""
+        ...
+
+
+S = TypeVar("S", bound=OneEra)
+
+
+class OtherEras(Generic[S]):
+    """What serves clients beside the connection that all of the other era share. Only on the event loop.
+
+    Args:
+        known: What is known of the server.
+        make: Makes what serves the clients of one era, if there is to be any.
+        heard: Told of changes that the server announces there.
+        learnt: Called when it turned out whether the server has both.
+    """
+
+    def __init__(
+        self, known: KnownEras, make: Callable[[Era], S] | None, heard: ChangeListener, learnt: Callable[[], None]
+    ) -> None:
+        self._known = known
+        self._make = make if known.only is None else None
+        self._heard = heard
+        self._learnt = learnt
+        self._of: dict[Era, S] = {}
+        self._proven: set[Era] = set()
+
+    @property
+    def details(self) -> list[JSON]:
+        """How they are, for people."""
+        return [
+            {
+                "era": OPTION_OF[era],
+                "protocolVersion": other.details["protocolVersion"],
+                "state": other.status.state.value,
+                "reason": other.status.reason,
+            }
+            for era, other in self
+        ]
+
+    def __iter__(self) -> Iterator[tuple[Era, S]]:
+        return iter(self._of.items())
+
+    async def of(self, request: ClientRequest, shared: Callable[[], Awaitable[Greeting]], tasks: TaskGroup) -> S | None:
+        """What serves the client of a request; `None` if that is the shared connection.
+
+        Args:
+            request: The request.
+            shared: Waits for the shared connection.
+            tasks: Where something new runs.
+
+        Raises:
+            UpstreamError: There is no shared connection.
+        """
+        wanted = era_of(request)
+        if self._make is None or not self._known.may_have(wanted) or _goes_on(request):
+            return None
+        other = self._of.get(wanted)
+        if other is not None and other.status.state in _THERE:
+            return other
+        self._known.prefer(wanted)
+        if (await shared()).era is wanted or not self._known.may_have(wanted):
+            return None
+        other = self._of.get(wanted)
+        if other is None:
+            other = self._of[wanted] = self._make(wanted)
+            tasks.start_soon(other.run)
+        elif wanted not in self._proven and other.status.state in _DOWN:
+            return None  # whether it ever works is not worth the wait
+        return await self._connected(wanted, other)
+
+    async def _connected(self, era: Era, other: S) -> S | None:
+        try:
+            await other.connected()
+        except UpstreamError as error:
+            if other.refused and self._known.may_have(era):
+                self._known.note(era, had=False)
+                self._learnt()
+            logger.debug("no connection of the %s era: %s", era.value, error)
+            return None
+        if era not in self._proven:
+            self._proven.add(era)
+            other.listen(self._heard)
+            self._known.note(era, had=True)
+            self._learnt()
+        return other
+
+
+def _goes_on(request: ClientRequest) -> bool:
+    """Whether it brings answers to the shared connection: no other asks clients of its own era by results."""
+    return not request.modern and (request.request_state is not None or bool(request.input_responses))

@@ -1,0 +1,80 @@
+"""A server as its author writes it with version 2 of the official SDK: it speaks both eras, and asks by requests.
+
+That works with clients of the handshake era only: in a request of 2026-07-28, the SDK refuses to send one.
+`python pushing_server.py` serves over stdio, `python pushing_server.py http PORT` over Streamable HTTP.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import Any, Final
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import SamplingMessage, TextContent
+from pydantic import BaseModel
+
+gc.freeze()  # many tests start it
+
+__all__ = ["SERVER"]
+
+SERVER: Final = MCPServer("pushing", instructions="Ask me to ask you.", version="2.0")
+
+
+class Name(BaseModel):
+    """A form."""
+
+    name: str
+
+
+@SERVER.tool()
+async def ask_name(ctx: Context[Any, Any]) -> str:
+    """Ask the user for a name."""
+    answer = await ctx.elicit("Who are you?", Name)
+    return f"Hello, {answer.data.name}" if answer.action == "accept" else answer.action
+
+
+@SERVER.tool()
+async def ask_model(ctx: Context[Any, Any]) -> str:
+    """Ask the client's model."""
+    question = SamplingMessage(role="user", content=TextContent(text="2 + 2?"))
+    answer = await ctx.session.create_message([question], max_tokens=10)
+    return f"It says {getattr(answer.content, 'text', '')}"
+
+
+@SERVER.tool()
+async def ask_roots(ctx: Context[Any, Any]) -> str:
+    """Ask for the client's folders."""
+    return " ".join(str(root.uri) for root in (await ctx.session.list_roots()).roots)
+
+
+@SERVER.tool()
+async def grow(ctx: Context[Any, Any]) -> str:
+    """Have one more tool, and say so on the connection that asked for it."""
+
+    @SERVER.tool(name="grown")
+    def grown() -> str:
+        return "grown"
+
+    await ctx.session.send_tool_list_changed()
+    return "done"
+
+
+@SERVER.tool()
+def pid() -> str:
+    """Tell the process."""
+    return str(os.getpid())
+
+
+@SERVER.tool()
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["http"]:
+        SERVER.run("streamable-http", port=int(sys.argv[2]))
+    else:
+        SERVER.run()
