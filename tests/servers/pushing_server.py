@@ -39,14 +39,15 @@ async def ask_name(ctx: Context[Any, Any]) -> str:
 async def ask_model(ctx: Context[Any, Any]) -> str:
     """Ask the client's model."""
     question = SamplingMessage(role="user", content=TextContent(text="2 + 2?"))
-    answer = await ctx.session.create_message([question], max_tokens=10)
+    answer = await ctx.session.create_message([question], max_tokens=10)  # pyright: ignore[reportDeprecated]
     return f"It says {getattr(answer.content, 'text', '')}"
 
 
 @SERVER.tool()
 async def ask_roots(ctx: Context[Any, Any]) -> str:
     """Ask for the client's folders."""
-    return " ".join(str(root.uri) for root in (await ctx.session.list_roots()).roots)
+    found = await ctx.session.list_roots()  # pyright: ignore[reportDeprecated]
+    return " ".join(str(root.uri) for root in found.roots)
 
 
 @SERVER.tool()

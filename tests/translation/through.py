@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -105,18 +105,23 @@ class ThroughLink(Link):
                     near = await stack.enter_async_context(neighbour_servers()) if self.merged else None
                     yield await stack.enter_async_context(published(spec, self.transport, self.upstream_era, near))
 
+    @property
+    def _options(self) -> ServerOptions:
+        """Of the server. What is tried out as a modern one has both eras; a client of the other would not notice it."""
+        return AT_ONCE if self.upstream_era == "legacy" else replace(AT_ONCE, era="2026-07-28")
+
     @asynccontextmanager
     async def _server(self) -> AsyncGenerator[ServerSpec]:
         """The agent as a server; over stdio each connection has a process of its own."""
         if self.upstream == "stdio":
             arguments = ("-c", _UPSTREAM, str(HERE.parents[1]), self.upstream_era)
-            yield StdioServerSpec(NAME, sys.executable, arguments, options=AT_ONCE)
+            yield StdioServerSpec(NAME, sys.executable, arguments, options=self._options)
             return
         settings = Settings(agent=AgentLimits(definitions_max_age=0))
         async with serving({"everything": EverythingAgent()}, settings) as (url, bridge):
             if self.upstream_era == "legacy":
                 forget_discovery(bridge)
-            yield HttpServerSpec(NAME, url + PATHS[self.upstream], sse=self.upstream == "sse", options=AT_ONCE)
+            yield HttpServerSpec(NAME, url + PATHS[self.upstream], sse=self.upstream == "sse", options=self._options)
 
 
 @asynccontextmanager
@@ -155,7 +160,8 @@ async def stdio_bridge(spec: ServerSpec, era: str, errors: TextIO) -> AsyncGener
     """
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "servers.json"
-        config.write_text(json.dumps({"mcpServers": {spec.name: {**entry_of(spec), "lazy": False}}}), "utf-8")
+        entry = {**entry_of(spec), "lazy": False, "era": spec.options.era}
+        config.write_text(json.dumps({"mcpServers": {spec.name: entry}}), "utf-8")
         [loaded] = load_servers(config).servers
         remembered = Remembered(empty_offer(spec.name), Era(era))
         await CatalogCache(Path(folder) / ".gaia" / "cache").store(fingerprint(loaded), remembered)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from gaia_bridge.command_lines import split_command
@@ -54,7 +54,6 @@ _OPTION_KEYS: Final = frozenset(
         "type",
     }
 )
-_ERAS: Final[tuple[Literal["auto", "handshake", "2026-07-28"], ...]] = ("auto", "handshake", "2026-07-28")
 _SELF_TRUST: Final = frozenset({"approved", "trust", "trusted"})
 _SSE: Final = "sse"
 _HTTP_TYPES: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
@@ -149,13 +148,14 @@ def _way(entry: JSON) -> str:
 
 
 def _options(values: Values) -> ServerOptions:
+    era = values.choice("era", "auto", "handshake", "2026-07-28")
     return ServerOptions(
         timeout=values.seconds("timeout"),
         startup_timeout=values.seconds("startup_timeout"),
         idle_timeout=values.seconds("idle_timeout"),
         max_concurrency=values.count("max_concurrency"),
         isolation="session" if values.choice("isolation", "shared", "session") == "session" else "shared",
-        era=values.choice("era", *_ERAS) or "auto",
+        era="handshake" if era == "handshake" else "2026-07-28" if era == "2026-07-28" else "auto",
         disabled=values.flag("disabled", False),
         lazy=values.flag("lazy", True),
         allowed_tools=values.texts("allowed_tools"),

@@ -15,12 +15,12 @@ from anyio.abc import TaskGroup
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import SourceState, SourceStatus
+from gaia_bridge.model import ServerOptions, SourceState, SourceStatus
 from gaia_bridge.outbound.client import Era, Greeting
 from gaia_bridge.outbound.isolation import Runs
 from gaia_bridge.outbound.transport import UpstreamError
 
-__all__ = ["OPTION_OF", "KnownEras", "OneEra", "OtherEras", "era_of"]
+__all__ = ["OPTION_OF", "KnownEras", "OneEra", "OtherEras", "era_of", "only_era"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,16 +39,21 @@ def era_of(request: ClientRequest) -> Era:
     return Era.MODERN if request.modern else Era.LEGACY
 
 
+def only_era(options: ServerOptions) -> Era | None:
+    """The one era that an entry wants; `None` for any."""
+    return next((era for era, name in OPTION_OF.items() if name == options.era), None)
+
+
 class KnownEras:
     """What is known of the eras of one server.
 
     Args:
-        option: `ServerOptions.era`.
+        options: What its entry says.
         first: The era that a connection is tried in first, if that is known.
     """
 
-    def __init__(self, option: str, first: Era | None = None) -> None:
-        self.only = next((era for era, name in OPTION_OF.items() if name == option), None)
+    def __init__(self, options: ServerOptions, first: Era | None = None) -> None:
+        self.only = only_era(options)
         """The one era that it is spoken to in, whatever else it has."""
         self._first = self.only or first
         self._has: dict[Era, bool] = {}

@@ -126,7 +126,7 @@ class Upstream:
         self._turns = Turns(limits.max_concurrency, limits.call_timeout)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
-        self._eras = KnownEras(spec.options.era, alone)
+        self._eras = KnownEras(spec.options, alone)
         self._interested = Counter[str]()
         self._subscribed: set[str] = set()
         self.refused = False

@@ -84,8 +84,8 @@ async def test_a_server_of_both_eras_asks_clients_of_the_handshake_as_if_there_w
         source = source_of(running_one)
         assert source.details["protocolVersion"] == "2026-07-28"
         async with running_one.client("legacy", **PERSON) as old, running_one.client("auto", **PERSON) as new:
+            answers: list[list[str]] = []
             async with anyio.create_task_group() as tasks:
-                answers: list[list[str]] = []
 
                 async def ask() -> None:
                     answers.append(await asked(old))
@@ -253,7 +253,7 @@ def greeting(era: Era, *, also_modern: bool = False) -> Greeting:
 
 
 def test_what_is_known_of_eras_is_what_was_tried() -> None:
-    known = KnownEras("auto")
+    known = KnownEras(ServerOptions())
     known.found(greeting(Era.MODERN), known.begin())
     assert (known.both, known.first) == (None, Era.MODERN)
     known.prefer(Era.LEGACY)
@@ -267,7 +267,7 @@ def test_what_is_known_of_eras_is_what_was_tried() -> None:
     assert not known.may_have(Era.MODERN)
     known.found(greeting(Era.LEGACY, also_modern=True), None)
     assert (known.both, known.first) == (True, Era.MODERN)
-    forced = KnownEras("handshake")
+    forced = KnownEras(ServerOptions(era="handshake"))
     forced.recall(Era.MODERN, True)
     assert (forced.only, forced.begin(), forced.begin()) == (Era.LEGACY, Era.LEGACY, Era.LEGACY)
 
@@ -282,6 +282,6 @@ def test_what_is_known_of_eras_is_what_was_tried() -> None:
     ],
 )
 def test_what_was_known_last_time_counts(era: Era, both: bool | None, legacy: bool, modern: bool) -> None:
-    known = KnownEras("auto")
+    known = KnownEras(ServerOptions())
     known.recall(era, both)
     assert (known.may_have(Era.LEGACY), known.may_have(Era.MODERN), known.first) == (legacy, modern, era)

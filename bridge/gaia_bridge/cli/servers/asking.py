@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,7 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
         return await call_tool(
-            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options.tools
+            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options
         )
 
     spec = _spec(name, config)
@@ -170,7 +171,7 @@ def _probed(spec: ServerSpec, show_all: bool = False) -> Probe:
         from gaia_bridge.cli.servers.probing import probe
         from gaia_bridge.cli.servers.reaching import reach
 
-    return reach(spec, probe, show_all=show_all)
+    return reach(spec, partial(probe, options=spec.options), show_all=show_all)
 
 
 def _print_answer(tool: str, answer: Answer) -> None:

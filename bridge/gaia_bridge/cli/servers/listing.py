@@ -52,6 +52,7 @@ def list_servers(as_json: bool, config: Path | None) -> int:
                 "from": layer.kind.value,
                 "file": str(layer.path),
                 "server": _target(entry),
+                "era": _era(entry),
                 "used": name not in skipped,
                 "reason": skipped.get(name, ""),
                 "approved": layer.kind is not LayerKind.LOCAL or _approved(trust, layer, name, entry),
@@ -62,7 +63,12 @@ def list_servers(as_json: bool, config: Path | None) -> int:
         print_json({"servers": found, "errors": errors, "warnings": list(report.warnings)})
     else:
         rows: list[tuple[str, ...]] = [
-            (row["name"], row["from"], one_line(row["server"], 60), "yes" if row["used"] else one_line(row["reason"]))
+            (
+                row["name"],
+                row["from"],
+                _with_era(row),
+                "yes" if row["used"] else one_line(row["reason"]),
+            )
             for row in found
         ]
         if rows:
@@ -114,6 +120,17 @@ def _approved(trust: TrustStore, layer: Layer, name: str, entry: object) -> bool
     from gaia_bridge.jsontypes import is_object
 
     return is_object(entry) and trust.is_approved(layer.path, name, entry)
+
+
+def _era(entry: object) -> str:
+    from gaia_bridge.jsontypes import is_object
+
+    return str(entry.get("era") or "auto") if is_object(entry) else "auto"
+
+
+def _with_era(row: JSON) -> str:
+    era = row["era"]
+    return one_line(row["server"], 60) + ("" if era == "auto" else f" ({one_line(era, 20)} only)")
 
 
 def _target(entry: object) -> str:

@@ -13,6 +13,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ServerOptions, ToolTailoring
 from gaia_bridge.outbound.client import ClientRole, Connection, Greeting, connect
+from gaia_bridge.outbound.eras import only_era
 from gaia_bridge.outbound.listing import LISTS, empty_offer, with_list
 from gaia_bridge.outbound.tailoring import Tailored, tailored
 from gaia_bridge.outbound.transport import Transport, UpstreamError
@@ -70,19 +71,22 @@ class Answer:
         return self.result.get("isError") is True
 
 
-async def probe(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Probe:
+async def probe(
+    transport: Transport, limits: UpstreamLimits, activity: Activity, options: ServerOptions | None = None
+) -> Probe:
     """Connect, read every list, ping, and say goodbye.
 
     Args:
         transport: How to reach the server.
         limits: Deadlines.
         activity: Where to say what is being done.
+        options: What its entry says of it.
 
     Raises:
         UpstreamError: There is no connection.
     """
     started = anyio.current_time()
-    async with connect(transport, ClientRole(), limits) as connection:
+    async with connect(transport, ClientRole(), limits, only=only_era(options or ServerOptions())) as connection:
         connected = anyio.current_time() - started
         problems: list[str] = []
         definitions: dict[str, list[JSON]] = {}
@@ -103,7 +107,7 @@ async def call(
     tool: str,
     arguments: Callable[[JSON], JSON],
     activity: Activity,
-    tailorings: Mapping[str, ToolTailoring] | None = None,
+    options: ServerOptions | None = None,
 ) -> Answer:
     """Connect and call one tool.
 
@@ -113,7 +117,7 @@ async def call(
         tool: The tool's name, as it is shown.
         arguments: Makes its arguments, given its `inputSchema`.
         activity: Where to say what is being done, and how far it is.
-        tailorings: What the configuration makes of the server's tools.
+        options: What its entry says of it; of its tools, too.
 
     Raises:
         UnknownToolError: The server has no such tool.
@@ -126,9 +130,10 @@ async def call(
         reached = f"{progress:g}" + ("" if total is None else f"/{total:g}")
         activity.progress(f"{reached} {message or ''}")
 
-    async with connect(transport, ClientRole(), limits) as connection:
+    options = options or ServerOptions()
+    async with connect(transport, ClientRole(), limits, only=only_era(options)) as connection:
         activity.connected("reading its tools")
-        shown = shown_tools(await connection.list_all("tool"), tailorings or {})
+        shown = shown_tools(await connection.list_all("tool"), options.tools)
         tools = {item["name"]: item for item in shown.offer.tools}
         if tool not in tools:
             raise UnknownToolError(sorted(tools))

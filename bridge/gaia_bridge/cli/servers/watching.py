@@ -42,6 +42,10 @@ def status(url: str, as_json: bool) -> int:
     for source in found.get("sources", []):
         tools = f"{source['tools']} tool{'' if source['tools'] == 1 else 's'}"
         rows.append((source["name"], source["kind"], source["state"], tools, one_line(source["reason"])))
+        rows += [
+            ("", f"for {other['era']}", other["state"], "", one_line(other["reason"]))
+            for other in source.get("connection", {}).get("otherEras", [])
+        ]
     rows += [
         (one_line(item["name"]), item["kind"], "left out", "", one_line(item["reason"]))
         for item in found.get("leftOut", [])

@@ -175,6 +175,18 @@ def test_the_list_says_where_each_server_comes_from_and_whether_it_is_used(run: 
     assert "sk-abc" not in plain
 
 
+@pytest.mark.requirement("P-201")
+@pytest.mark.parametrize(("era", "revision"), [("auto", "2026-07-28"), ("handshake", "2025-11-25")])
+def test_the_era_of_an_entry_is_shown_and_counts_for_the_commands(run: Run, era: str, revision: str) -> None:
+    project(both={"command": sys.executable, "args": ["-S", str(SERVER), "both"], "era": era})
+    config = ("--config", "mcp_servers.json")
+    [row] = json.loads(run("list", "--json", *config)[1])["servers"]
+    assert row["era"] == era
+    assert ("handshake only" in run("list", *config)[1]) is (era == "handshake")
+    assert json.loads(run("test-client", "both", "--json", *config)[1])["protocolVersion"] == revision
+    assert run("call", "both", "pid", *config)[1].strip().isdecimal()
+
+
 @pytest.mark.requirement("S3-21")
 def test_a_broken_file_is_told_and_the_other_one_is_listed(run: Run) -> None:
     run("add", "good", "prog", "--no-connect")
