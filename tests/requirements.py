@@ -450,6 +450,15 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-109": covered("Context never leaks from one call into another."),
     "F-110": covered("A bridge that lists itself is refused."),
     "F-111": planned(HARDENING, "A greedy agent does not take the bridge with it."),
+    # What decides about programs and secrets, by those who only met the product.
+    "F-260": covered("No shipped agent writes what the bridge, an editor, a shell or git starts."),
+    "F-261": covered("What is changed in a configuration while it is served is started only once approved."),
+    "F-262": covered("Keys are neither read nor listed, and a home folder is no workspace unless it is named."),
+    "F-263": covered("What is approved is shown, and variables that decide what runs are pointed out."),
+    "F-264": covered("A program of the project that changed is asked about again."),
+    "F-265": covered("A configuration that others can write starts nothing."),
+    "F-272": covered("An entry of a project that is not approved leaves the user's own server in force."),
+    "F-275": covered("A path of thousands of folders costs no time."),
     # Logs and life cycle.
     "F-112": covered("No secret appears in any log, error or status."),
     "F-113": covered("Control characters cannot forge a log line."),

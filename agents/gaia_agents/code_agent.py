@@ -54,7 +54,7 @@ class CodeAgent(ShippedAgent):
 
     def __init__(self, root: Path | str | None = None) -> None:
         super().__init__()
-        self._workspace = open_workspace(root)
+        self._workspace = open_workspace(root, self.mcp_own_files)
 
     @property
     def handlers(self) -> Mapping[str, Callable[..., JSON]]:

@@ -140,6 +140,25 @@ class Git:
         except GitError:
             return None
 
+    def own_files(self) -> list[Path]:
+        """What git itself reads and runs in this work tree: its folders, its configuration and that which it includes,
+        and folders with hooks. Nothing that is not configured, where git is missing."""
+        repository = find_repository(self._root)
+        found = [] if repository is None else [repository.git_dir, repository.common_dir]
+        top = self._root if repository is None else repository.top
+        try:
+            listed = self.run("config", "--list", "--includes", "--show-origin", "-z").split("\0")
+        except GitError:
+            return found
+        for origin, setting in zip(listed[::2], listed[1::2], strict=False):
+            kind, _, file = origin.partition(":")
+            key, _, value = setting.partition("\n")
+            if kind == "file":
+                found.append(self._root / file)
+            if kind == "file" and key == "core.hookspath":
+                found.append(top / os.path.expanduser(value))
+        return found
+
     def user_excludes(self) -> str:
         """The rules that this user has for all repositories (gitignore, "core.excludesFile"); empty if there are none.
 

@@ -44,7 +44,7 @@ class ProjectAgent(ShippedAgent):
 
     def __init__(self, root: Path | str | None = None) -> None:
         super().__init__()
-        self._workspace = open_workspace(root)
+        self._workspace = open_workspace(root, self.mcp_own_files)
         self._git = Git(self._workspace.root)
         self._watcher = Watcher(
             lambda: fingerprint(self._workspace), lambda: self.notify_mcp_resource_updated(DASHBOARD_URI)

@@ -10,14 +10,14 @@ import contextlib
 import os
 import re
 import stat
-import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gaia_agents.files import FileTooLargeError, NotARegularFileError, folder_of, read_below, write_regular
 from gaia_agents.git import Git
 from gaia_agents.ignore import IgnoreRules
+from gaia_agents.protection import is_secret, plain, reason_not_to_write
 from gaia_agents.repository import Repository, find_repository, read_small
 from gaia_bridge.errors import ToolError
 
@@ -27,10 +27,10 @@ MAX_PATH = 4_096
 """Characters of a path: Linux's own limit."""
 _UNSAYABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 """What no path from outside may contain: control characters, and bytes that are no UTF-8 (PEP 383)."""
-_NOT_FOR_WRITING = frozenset({"mcp.json", "mcp_servers.json"})
-_HARMLESS_HIDDEN = frozenset({".dockerignore", ".editorconfig", ".github", ".gitkeep", ".gitlab"})
-"""Configuration decides which programs an editor, a shell or this bridge starts (C-17), and `.gitignore` what clients
-may read. So these files, and all hidden files and folders but these, are never written on behalf of a client."""
+MAX_PARTS = 100
+"""Folders on the way to a file: more than any project has; each is looked at, and those above it with it."""
+WORKSPACE_VARIABLE = "GAIA_WORKSPACE"
+"""Names the folder that the shipped agents work on, instead of the current one."""
 
 
 class PathError(ToolError):
@@ -47,16 +47,27 @@ class WorkspaceFile:
     modified_ns: int
 
 
-def open_workspace(root: Path | str | None) -> Workspace:
-    """The workspace at `root`, or at the current folder.
+def open_workspace(root: Path | str | None, own_files: Callable[[], Collection[Path]] = tuple) -> Workspace:
+    """The workspace at `root`, or at the folder that `GAIA_WORKSPACE` names, or at the current one.
+
+    Args:
+        root: The folder.
+        own_files: Tells what the bridge itself loads.
 
     Raises:
-        ValueError: `root` is no folder.
+        ValueError: It is no folder; or it is where the user's home folder is, and nobody named it.
     """
-    folder = Path(os.path.realpath(root if root is not None else Path.cwd()))
+    named = root if root is not None else os.environ.get(WORKSPACE_VARIABLE) or None
+    folder = Path(os.path.realpath(Path.cwd() if named is None else Path(named).expanduser()))
     if not folder.is_dir():
-        raise ValueError(f"{str(root)!r} is not a folder; give the folder to work on")
-    return Workspace(folder, Git(folder).user_excludes())
+        raise ValueError(f"{str(named)!r} is not a folder; give the folder to work on")
+    if named is None and (home := _home_in(folder)):
+        raise ValueError(
+            f"the current folder {str(folder)!r} holds your home folder {str(home)!r}, with all that is private in it; "
+            f"start in the folder of a project, or name a folder: {WORKSPACE_VARIABLE}=FOLDER"
+        )
+    git = Git(folder)
+    return Workspace(folder, git.user_excludes(), lambda: {*own_files(), *git.own_files()})
 
 
 class Workspace:
@@ -65,10 +76,12 @@ class Workspace:
     Args:
         root: The folder, absolute and without links; `open_workspace` sees to that.
         user_excludes: What the user's own git ignores everywhere.
+        own_files: Tells the files, and folders, that decide what the bridge or git starts.
     """
 
-    def __init__(self, root: Path, user_excludes: str = "") -> None:
+    def __init__(self, root: Path, user_excludes: str = "", own_files: Callable[[], Collection[Path]] = tuple) -> None:
         self.root = root
+        self._own_files = own_files
         self._user_rules = IgnoreRules(user_excludes.split("\n"))
 
     def locate(self, path: str) -> str:
@@ -83,6 +96,8 @@ class Workspace:
             raise PathError(
                 f"{path[:200]!r} is not a path; expected one like 'src/main.py', relative to the root folder"
             )
+        if path.count("/") > MAX_PARTS:
+            raise PathError(f"a path with more than {MAX_PARTS} folders; expected one like 'src/main.py'")
         if ".." in PurePosixPath(path).parts:
             raise PathError(f"{path!r} contains '..'; give a path below the root folder, without '..'")
         real = Path(os.path.realpath(self.root / path))
@@ -93,6 +108,8 @@ class Workspace:
             raise PathError(f"{path!r} is written otherwise in its folder; give it exactly so")
         if any(_is_git(part) for part in parts):
             raise PathError(f"{path!r} belongs to git; use git for it")
+        if is_secret(real.parts):
+            raise PathError(f"{path!r} is where keys and passwords are kept; no agent reads or writes there")
         if self._ignored(parts, os.path.isdir(real)):
             raise PathError(f"{path!r} is ignored by git (.gitignore); only files that git would keep can be used")
         return "/".join(parts)
@@ -136,11 +153,8 @@ class Workspace:
         place = self.locate(path)
         if not place:
             raise PathError(f"{path!r} is the root folder; expected the path of a file")
-        parts = [_plain(part) for part in place.split("/")]
-        if parts[-1] in _NOT_FOR_WRITING or any(
-            part.startswith(".") and part not in _HARMLESS_HIDDEN for part in parts
-        ):
-            raise PathError(f"{path!r} is hidden or decides which programs are started; change it yourself")
+        if reason := reason_not_to_write(self.root, place, self._own_files()):
+            raise PathError(f"{path!r} {reason}; change it yourself")
         try:
             with folder_of(str(self.root), place, create=True) as folder:
                 return place, write_regular(folder, PurePosixPath(place).name, data, overwrite=overwrite)
@@ -180,7 +194,7 @@ class Workspace:
                 check()
                 inner = (*parts, entry.name)
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if rules.ignores((*top_parts, *inner), is_folder):
+                if is_secret(inner[-3:]) or rules.ignores((*top_parts, *inner), is_folder):
                     continue
                 if is_folder:
                     folders.append((inner, self._rules_in(inner, len(top_parts), rules)))
@@ -243,13 +257,17 @@ def _is_own_name(folder: Path, name: str) -> bool:
         return not os.path.lexists(folder / name)
 
 
-def _plain(name: str) -> str:
-    """A name as the file systems compare it that know least of case and invisible characters (HFS+)."""
-    return "".join(c for c in name if unicodedata.category(c) != "Cf").casefold()
+def _home_in(folder: Path) -> Path | None:
+    """The user's home folder if it is this folder or below it."""
+    try:
+        home = Path(os.path.realpath(Path.home()))
+    except RuntimeError:
+        return None
+    return home if home.is_relative_to(folder) else None
 
 
 def _is_git(name: str) -> bool:
-    return _plain(name) == ".git"
+    return plain(name) == ".git"
 
 
 def _is_sayable(name: str) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:
+    del sys.path[0]  # `python -m` puts the current folder first; what lies there is none of our modules
 
 from gaia_bridge.cli import main
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -75,6 +76,7 @@ class Bridge:
 
     Attributes:
         left_out: Tells what is configured and not published; set by whoever reads a configuration, for the status.
+        own_files: Tells the files that decide what this process starts; set by whoever reads them, for its agents.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Bridge:
     ) -> None:
         self.settings = settings or Settings()
         self.left_out: Callable[[], Iterable[LeftOut]] = tuple
+        self.own_files: Callable[[], Iterable[Path]] = tuple
         self._id = new_id()
         self._names = names
         self._cache = cache or CatalogCache(default_cache_folder(), self.settings.upstream)
@@ -281,7 +284,7 @@ class Bridge:
                 "expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), or with get_model_id() "
                 f"and get_model_info(), got {candidate!r}",
             )
-        return AgentSource(agent, name or name_of_class(type(agent)), self.settings.agent)
+        return AgentSource(agent, name or name_of_class(type(agent)), self.settings.agent, lambda: self.own_files())
 
     async def _add(self, source: _RunningSource, turn: anyio.Event | None = None) -> None:
         """Start a source, and publish it when it is its turn."""

@@ -6,7 +6,8 @@ an `AgentLike`. A `Source` is what the catalog merges: an agent of this process 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from gaia_bridge.chats import OfferedAsModel
@@ -118,6 +119,11 @@ class Publisher(Protocol):
 
     def resource_updated(self, uri: str) -> None:
         """The content at `uri` changed; the clients that subscribed to it are told."""
+        ...
+
+    def own_files(self) -> Iterable[Path]:
+        """The files that decide what this bridge starts, as it knows them now. No agent should write them for a client:
+        they would be read, and run, without anybody having looked."""
         ...
 
 

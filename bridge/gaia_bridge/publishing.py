@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gaia_bridge.contract import Publisher
 
 __all__ = ["AnnouncesChanges"]
@@ -41,6 +43,10 @@ class AnnouncesChanges:
         """Say that the content at `uri` changed."""
         for publisher in self._publishers():
             publisher.resource_updated(uri)
+
+    def mcp_own_files(self) -> frozenset[Path]:
+        """The files that decide what the bridges that publish this agent start: not to be written for a client."""
+        return frozenset(file for publisher in self._publishers() for file in publisher.own_files())
 
     def _publishers(self) -> tuple[Publisher, ...]:
         publishers: tuple[Publisher, ...] = getattr(self, "_mcp_publishers", ())

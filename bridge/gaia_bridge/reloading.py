@@ -85,16 +85,19 @@ class Reloader:
     Args:
         bridge: Where servers are published.
         read: Reads the configuration; raises `ConfigError` where it cannot be used.
-        files: The files that it comes from. They need not exist yet.
+        files: Tells the files that it comes from, as they are now. They need not exist yet.
 
     Attributes:
         left_out: What the bridge did not take, or what keeps everything as it was.
     """
 
-    def __init__(self, bridge: _Publishes, read: Callable[[], Sequence[ServerSpec]], files: Iterable[Path]) -> None:
+    def __init__(
+        self, bridge: _Publishes, read: Callable[[], Sequence[ServerSpec]], files: Callable[[], Iterable[Path]]
+    ) -> None:
         self._bridge = bridge
         self._read = read
-        self._files = frozenset(path.absolute() for path in files)
+        self._name_files = files
+        self._files = self._named()
         self.left_out: tuple[LeftOut, ...] = ()
         self._running: dict[str, ServerSpec] = {}
         self._seen = self._signature()
@@ -112,13 +115,18 @@ class Reloader:
             Whether it could be read; if not, everything stays as it was, and the log says why.
         """
         async with self._lock:  # while they are read as well: what was read first must not be applied last
-            self._seen = self._signature()
+            self._seen = self._signature()  # before they are read, or a change meanwhile would be missed
             try:
                 wanted = await anyio.to_thread.run_sync(self._read)  # it may have to ask a keyring
             except ConfigError as error:
                 logger.error("the servers stay as they are: %s", error)
                 self.left_out = (LeftOut("file", error.place, f"the servers stay as they were: {error.problem}"),)
                 return False
+            if (files := self._named()) != self._files:
+                fresh, self._files = files - self._files, files
+                now = self._signature()
+                told = {path: (now if path in fresh else self._seen).get(path) for path in files}
+                self._seen = {path: signature for path, signature in told.items() if signature is not None}
             before = dict(self._running)
             await self._apply(wanted)
             if before != self._running:
@@ -191,6 +199,9 @@ class Reloader:
         while not stop.is_set():
             await anyio.sleep(_LOOK / 1_000)
             yield
+
+    def _named(self) -> frozenset[Path]:
+        return frozenset(path.absolute() for path in self._name_files())
 
     def _signature(self) -> dict[Path, tuple[int, ...]]:
         """What tells one state of the files from the next, without reading them."""

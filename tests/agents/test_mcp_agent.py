@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -276,6 +277,9 @@ def test_announcements_reach_every_publisher_until_it_leaves() -> None:
 
         def resources_changed(self) -> None:
             self.heard.append("resources")
+
+        def own_files(self) -> tuple[Path, ...]:
+            return ()
 
         def resource_updated(self, uri: str) -> None:
             self.heard.append(uri)

@@ -19,6 +19,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from gaia_agents.code_agent import CodeAgent
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli import main
 from gaia_bridge.cli.configured import ConfiguredServers
@@ -187,7 +188,7 @@ async def test_a_server_that_a_tool_has_put_into_the_projects_file_is_not_starte
 
     configured = ConfiguredServers(None)
     async with running_bridge(one_tool(write), settings=QUICK) as running:
-        reloader = Reloader(running.bridge, configured.again, configured.files)
+        reloader = Reloader(running.bridge, configured.again, lambda: configured.own_files)
         await reloader.apply(configured.first())
         async with running.client() as client:
             await client.call_tool("work", {})
@@ -197,6 +198,36 @@ async def test_a_server_that_a_tool_has_put_into_the_projects_file_is_not_starte
     assert done.launched == []
     assert "server evil is left out" in caplog.text
     assert os.listdir(tmp_path) == ["mcp_servers.json"]
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-260", "C-17")
+async def test_a_client_cannot_have_the_code_agent_change_what_the_bridge_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any client lets an agent write a file; the watcher reads it again and runs what it says."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("server.py", "start"):
+        (tmp_path / name).write_text("", "utf-8")
+    entry = {"command": sys.executable, "args": ["server.py"], "env": {"PYTHONSTARTUP": "${file:start}"}}
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"good": entry}}), "utf-8")
+    (tmp_path / "other.json").symlink_to(file)
+    (tmp_path / "hard.json").hardlink_to(file)
+    evil = json.dumps({"mcpServers": {"evil": launch_line(tmp_path / "pwned")}})
+    configured = ConfiguredServers(Path("servers.json"))
+    async with running_bridge(CodeAgent(), settings=QUICK) as running:
+        running.bridge.own_files = lambda: configured.own_files
+        reloader = Reloader(running.bridge, configured.again, lambda: configured.own_files)
+        await reloader.apply(configured.first())
+        before = set(os.listdir(tmp_path))
+        async with running.client() as client:
+            for path in ("servers.json", "other.json", "hard.json", "mcp_servers.json", "server.py", "start"):
+                result = await client.call_tool("create-file", {"path": path, "content": evil, "overwrite": True})
+                assert result.is_error and "change it yourself" in result.content[0].text, path  # type: ignore[union-attr]
+        assert await reloader.reload()
+        assert [source.name for source in running.bridge.sources] == ["a0", "good"]
+    assert set(os.listdir(tmp_path)) == before
 
 
 @pytest.mark.requirement("C-20", "S-25")

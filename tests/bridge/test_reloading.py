@@ -90,7 +90,7 @@ def test_a_disabled_server_is_not_wanted() -> None:
 @pytest.mark.anyio
 async def test_a_server_whose_entry_is_unchanged_is_left_alone() -> None:
     bridge = Recorder()
-    reloader = Reloader(bridge, lambda: [server("a"), server("b", "two"), server("c")], [])
+    reloader = Reloader(bridge, lambda: [server("a"), server("b", "two"), server("c")], lambda: [])
     await reloader.apply([server("a"), server("b")])
     bridge.steps.clear()
     assert await reloader.reload()
@@ -116,7 +116,7 @@ async def test_a_server_of_which_only_other_tools_are_published_goes_on_running(
 ) -> None:
     wanted = StdioServerSpec("a", "one", options=options)
     bridge = Recorder()
-    reloader = Reloader(bridge, lambda: [wanted], [])
+    reloader = Reloader(bridge, lambda: [wanted], lambda: [])
     await reloader.apply([server("a")])
     bridge.steps.clear()
     assert await reloader.reload()
@@ -130,7 +130,7 @@ async def test_a_server_of_which_only_other_tools_are_published_goes_on_running(
 async def test_a_server_that_broke_is_started_anew_with_any_change_of_its_entry() -> None:
     published = [StdioServerSpec(name, "one", options=ServerOptions(allowed_tools=())) for name in "ab"]
     bridge = Recorder()
-    reloader = Reloader(bridge, lambda: published, [])
+    reloader = Reloader(bridge, lambda: published, lambda: [])
     await reloader.apply([server("a"), server("b")])
     del bridge.servers["a"]
     assert await reloader.reload()
@@ -144,7 +144,7 @@ async def test_a_configuration_that_cannot_be_read_changes_nothing(caplog: pytes
         raise ConfigError("servers.json:1:2", "is not valid JSON")
 
     bridge = Recorder()
-    reloader = Reloader(bridge, read, [])
+    reloader = Reloader(bridge, read, lambda: [])
     await reloader.apply([server("a")])
     assert not await reloader.reload()
     assert list(bridge.servers) == ["a"]
@@ -158,7 +158,7 @@ async def test_a_configuration_that_cannot_be_read_changes_nothing(caplog: pytes
 @pytest.mark.anyio
 async def test_a_name_that_is_taken_leaves_the_others_in_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     bridge = Recorder(taken="a")
-    reloader = Reloader(bridge, lambda: [server("a"), server("b")], [])
+    reloader = Reloader(bridge, lambda: [server("a"), server("b")], lambda: [])
     assert await reloader.reload()
     assert list(bridge.servers) == ["b"]
     assert "server a is left out" in caplog.text
@@ -181,7 +181,7 @@ async def test_saving_a_watched_file_is_noticed_however_it_is_saved(tmp_path: Pa
         watched.symlink_to(file)
 
     bridge = Recorder()
-    reloader = Reloader(bridge, lambda: [server(name) for name in file.read_text("utf-8").split()], [watched])
+    reloader = Reloader(bridge, lambda: [server(name) for name in file.read_text("utf-8").split()], lambda: [watched])
     assert await reloader.reload()
     async with anyio.create_task_group() as tasks:
         await tasks.start(reloader.watch)
@@ -204,7 +204,7 @@ async def test_the_end_does_not_wait_for_the_next_look_at_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reloading, "_LOOK", 60_000)
-    reloader = Reloader(Recorder(), list, [tmp_path / "servers"])
+    reloader = Reloader(Recorder(), list, lambda: [tmp_path / "servers"])
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             await tasks.start(reloader.watch)
@@ -225,7 +225,7 @@ async def test_of_two_reloads_at_once_the_later_one_counts() -> None:
             reading.acquire(timeout=patience)  # until the other one is done, if that is possible
         return [server("a", command)]
 
-    reloader = Reloader(bridge, read, [])
+    reloader = Reloader(bridge, read, lambda: [])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(reloader.reload)
         assert await anyio.to_thread.run_sync(seen.wait, PATIENCE)
@@ -246,7 +246,7 @@ async def test_a_file_whose_permissions_are_mended_is_read_again(tmp_path: Path)
             raise ConfigError(str(file), problem)
         return [server("a")]
 
-    reloader = Reloader(bridge, read, [file])
+    reloader = Reloader(bridge, read, lambda: [file])
     assert not await reloader.reload()
     async with anyio.create_task_group() as tasks:
         await tasks.start(reloader.watch)
@@ -266,7 +266,7 @@ async def test_where_files_cannot_be_watched_they_are_looked_at(
     monkeypatch.setattr(reloading, "awatch", without_inotify)
     monkeypatch.setattr(reloading, "_LOOK", 10)
     file, bridge = tmp_path / "servers.json", Recorder()
-    reloader = Reloader(bridge, lambda: [server("a")] if file.exists() else [], [file])
+    reloader = Reloader(bridge, lambda: [server("a")] if file.exists() else [], lambda: [file])
     async with anyio.create_task_group() as tasks:
         await tasks.start(reloader.watch)
         await until(lambda: "cannot be watched" in caplog.text)
@@ -284,7 +284,7 @@ async def test_a_file_that_is_half_written_keeps_what_runs_until_it_is_whole(
     file = tmp_path / "servers.json"
     file.write_text('{"mcpServers": {"a": {"command": "one"}}}', "utf-8")
     bridge = Recorder()
-    reloader = Reloader(bridge, lambda: load_servers(file).servers, [file])
+    reloader = Reloader(bridge, lambda: load_servers(file).servers, lambda: [file])
     assert await reloader.reload()
     async with anyio.create_task_group() as tasks:
         await tasks.start(reloader.watch)

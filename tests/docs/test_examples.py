@@ -107,7 +107,8 @@ def test_the_programs_of_the_pages_serve_over_stdio(page: Path, word: str, tools
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     ]
     sent = "".join(json.dumps(line) + "\n" for line in lines)
-    with subprocess.Popen([sys.executable, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, file], stdin=pipe, stdout=pipe, text=True, cwd=tmp_path) as process:
         assert process.stdin and process.stdout
         process.stdin.write(sent)
         process.stdin.flush()
@@ -218,7 +219,7 @@ def test_the_page_about_servers_lists_every_command_for_them_with_its_options_an
             for option in (*parameter.opts, *parameter.secondary_opts)
         }
         assert options == {option for option in own if option.startswith("--")} - shared, name
-        assert ("--config" in own) is (name not in {"trust", "status", "completion"})
+        assert ("--config" in own) is (name not in {"status", "completion"})
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
     assert codes == set(ExitCode) - {ExitCode.NO_AGENT}
 

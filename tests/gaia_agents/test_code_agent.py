@@ -102,7 +102,7 @@ def test_a_file_is_overwritten_only_on_demand(agent: CodeAgent) -> None:
     [
         ({"path": "../new", "content": ""}, "contains '..'"),
         ({"path": ".git/hooks/pre-commit", "content": ""}, "belongs to git"),
-        ({"path": ".vscode/mcp.json", "content": ""}, "is hidden or decides which programs are started"),
+        ({"path": ".vscode/mcp.json", "content": ""}, "is hidden, and hidden files decide"),
         ({"path": "half", "content": "a\ud800"}, "character 1 of the content"),
         ({"path": "new"}, "content"),
     ],

@@ -232,6 +232,9 @@ class Announcements:
     def resources_changed(self) -> None:
         raise AssertionError("the resources never change")
 
+    def own_files(self) -> tuple[Path, ...]:
+        return ()
+
     def resource_updated(self, uri: str) -> None:
         self.uris.append(uri)
         self.updated.release()

@@ -58,7 +58,7 @@ OWNERS = "import agents, gaia; print(agents.OWNER, gaia.OWNER)"
 OURS_WORK = """
 import gaia_agents, gaia_bridge
 from gaia.agents.base import MCPAgent
-for agent in gaia_agents.CodeAgent(), gaia_agents.ProjectAgent():
+for agent in gaia_agents.CodeAgent("."), gaia_agents.ProjectAgent("."):
     assert isinstance(agent, MCPAgent), type(agent).__mro__
     assert agent.get_mcp_tool_definitions()
 print('work')

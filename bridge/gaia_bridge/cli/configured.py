@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 
-from gaia_bridge.config import LayerState, LoadReport, ServersConfig, TrustStore
+from gaia_bridge.config import Layer, LayerState, LoadReport, ServersConfig, TrustStore, current_folder
+from gaia_bridge.config.expansion import referenced_files
+from gaia_bridge.config.fingerprints import LAUNCH_KEYS
+from gaia_bridge.config.layers import is_local
+from gaia_bridge.config.paths import default_servers_path
+from gaia_bridge.config.programs import program_files
 from gaia_bridge.config.servers_file import is_disabled
+from gaia_bridge.config.trust import approval_key
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LeftOut, ServerSpec
 
 __all__ = ["ConfiguredServers"]
@@ -21,27 +28,59 @@ logger = logging.getLogger(__name__)
 class ConfiguredServers:
     """Reads the configuration, once at the start and again whenever a file changes.
 
+    A file in the folder where we run may be written by an agent that works there, for a client. So what it lists beyond
+    what it listed at the start needs an approval, as what a project lists does.
+
     Args:
         path: The one file that counts, approved by being named; if `None`, the user's file and the project's.
+
+    Raises:
+        ConfigError: There is no current folder.
 
     Attributes:
         left_out: The servers that are not used although nobody disabled them, and the files that cannot be.
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._config = ServersConfig(path)
+        self._config = ServersConfig(path, strict=True)
         self.left_out: tuple[LeftOut, ...] = ()
         self._path = path
         self._told: frozenset[str] = frozenset()
+        self._folder = current_folder()
+        self._exposed = {layer.path for layer in self._config.layers if _is_exposed(layer)}
+        self._at_the_start = {
+            approval_key(layer.path, name, entry)
+            for layer in self._config.layers
+            if not is_local(layer)
+            for name, entry in layer.entries.items()
+            if is_object(entry)
+        }
 
     @property
     def files(self) -> list[Path]:
         """What decides about the servers: an approval does as well."""
         files = [layer.path for layer in self._config.layers]
-        if not self._path:
+        if not self._path or self._exposed:
             with suppress(ConfigError):  # without a home folder nothing is ever approved
                 files.append(TrustStore().path)
         return files
+
+    @property
+    def own_files(self) -> tuple[Path, ...]:
+        """The files that decide what is started: these, what is filled into launch lines, and what those run."""
+        return (*self.files, *self.programs)
+
+    @property
+    def programs(self) -> tuple[Path, ...]:
+        """The files that launch lines name."""
+        found: set[Path] = set()
+        for layer in self._config.layers:
+            for entry in filter(is_object, layer.entries.values()):
+                for folder in {layer.path.parent, self._folder}:
+                    found.update(program_files(entry, folder))
+                names = referenced_files(entry, LAUNCH_KEYS)
+                found.update(layer.path.parent / os.path.expanduser(name) for name in names)
+        return tuple(found)
 
     def first(self) -> Sequence[ServerSpec]:
         """The servers at the start. A broken file that was not named leaves its servers out.
@@ -49,7 +88,7 @@ class ConfiguredServers:
         Raises:
             ConfigError: The file that was named cannot be used.
         """
-        report = self._report(TrustStore())
+        report = self._report(_Approvals(self._at_the_start))
         if self._path is not None and all(layer.state is LayerState.ABSENT for layer in self._config.layers):
             raise ConfigError(str(self._path), "cannot be read: No such file or directory")
         for error in report.errors:
@@ -66,7 +105,7 @@ class ConfiguredServers:
             ConfigError: A file cannot be used; whatever runs should stay as it is.
         """
         self._config.reload()
-        approvals = _Approvals()
+        approvals = _Approvals(self._at_the_start)
         report = self._report(approvals)
         for error in (*report.errors, *approvals.errors):
             raise error
@@ -74,7 +113,7 @@ class ConfiguredServers:
         return report.servers
 
     def _report(self, approvals: TrustStore) -> LoadReport:
-        return self._config.resolve(trust=None if self._path else approvals)
+        return self._config.resolve(trust=approvals, asks=lambda layer: is_local(layer) or layer.path in self._exposed)
 
     def _tell(self, report: LoadReport) -> None:
         """Say what is left out, and what is odd; not again what was said before."""
@@ -92,15 +131,32 @@ class ConfiguredServers:
 
 
 class _Approvals(TrustStore):
-    """Remembers why a question about a server could not be answered."""
+    """Knows what was there at the start, and remembers why a question about a server could not be answered.
 
-    def __init__(self) -> None:
+    Args:
+        given: What needs no approval, as `approval_key` tells it.
+    """
+
+    def __init__(self, given: Set[str]) -> None:
         super().__init__()
         self.errors: list[ConfigError] = []
+        self._given = given
 
     def is_approved(self, file: Path, name: str, entry: JSON) -> bool:
+        if approval_key(file, name, entry) in self._given:
+            return True
         try:
             return super().is_approved(file, name, entry)
         except ConfigError as error:
             self.errors.append(error)
             raise
+
+
+def _is_exposed(layer: Layer) -> bool:
+    """Whether a file lies, or is linked, where agents work: below the current folder, and not among our own files."""
+    try:
+        folder, own = current_folder().resolve(), default_servers_path().parent
+    except ConfigError:
+        return False
+    places = (layer.path.parent.resolve() / layer.path.name, layer.path.resolve())
+    return any(place.is_relative_to(folder) and not place.is_relative_to(own.resolve()) for place in places)

@@ -63,16 +63,26 @@ _HTTP_ONLY = {
     help="List two tools that find and call the others, instead of all. auto: for clients that are known to take fewer"
     " tools than there are, such as VS Code; without a value: always.",
 )
+@click.option("--no-agents", is_flag=True, help="Publish the servers of the configuration alone.")
 @log_options
 @click.pass_context
 def serve(
-    ctx: click.Context, /, names: str, tool_search: str, log_level: str | None, debug: bool, **options: Any
+    ctx: click.Context,
+    /,
+    names: str,
+    tool_search: str,
+    no_agents: bool,
+    log_level: str | None,
+    debug: bool,
+    **options: Any,
 ) -> int:
     """Publish agents, over HTTP or over stdio.
 
     AGENT is module:Class, file.py[:Class], a folder, or the name of an installed agent. Without any, the agents that
     ship with the bridge are served: they work on the current folder.
     """
+    if no_agents and options["agents"]:
+        raise click.UsageError("--no-agents publishes no agents: leave it out, or the agents", ctx)
     if options["stdio"]:
         _refuse_http_options(ctx)
     set_up_logging(ctx, log_level, debug, default="warning" if options["stdio"] else "info")
@@ -80,7 +90,7 @@ def serve(
         from gaia_bridge.cli.serving import ServeOptions, run
 
     settings = Settings(tool_search=ToolSearchPolicy(tool_search))
-    return run(ServeOptions(names=NamingPolicy(names), settings=settings, **options))
+    return run(ServeOptions(names=NamingPolicy(names), with_agents=not no_agents, settings=settings, **options))
 
 
 def _refuse_http_options(ctx: click.Context) -> None:

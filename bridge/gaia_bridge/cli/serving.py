@@ -57,6 +57,7 @@ class ServeOptions:
     allow_origins: tuple[str, ...]
     config: Path | None
     names: NamingPolicy
+    with_agents: bool = True
     settings: Settings = Settings()
 
 
@@ -149,10 +150,11 @@ def _run(
 
 
 async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
+    bridge.own_files = lambda: content.configured.own_files
     refused = await bridge.add_agents({loaded.name: loaded.agent for loaded in content.agents})
     for error in refused.values():
         raise error
-    reloader = Reloader(bridge, content.configured.again, content.configured.files)
+    reloader = Reloader(bridge, content.configured.again, lambda: content.configured.own_files)
     bridge.left_out = lambda: (*content.configured.left_out, *reloader.left_out)
     await reloader.apply(content.servers)
     await tasks.start(reloader.watch)
@@ -187,11 +189,26 @@ def _load(options: ServeOptions) -> _Content:
     with suppress(FileNotFoundError):  # the current folder is gone, which is told below
         LINEAGE.serve(digest([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()]))
     servers = configured.first()
+    return _Content(_agents(options, bool(servers)), servers, configured)
+
+
+def _agents(options: ServeOptions, others: bool) -> list[LoadedAgent]:
+    """The agents that were named, or those that ship with the bridge.
+
+    Args:
+        options: The command line.
+        others: Whether there is something else to serve, so that agents that nobody named can be left out.
+
+    Raises:
+        AgentLoadError: One cannot be loaded.
+    """
+    if not options.with_agents:
+        return []
     with keep_log():
         found = find_agents(options.agents)
     for entry in found:
-        if not entry.agents:
+        if not entry.agents and (options.agents or not others):
             raise entry.failures[0]
         for failure in entry.failures:
             logger.warning("left out: %s", failure)
-    return _Content([agent for entry in found for agent in entry.agents], servers, configured)
+    return [agent for entry in found for agent in entry.agents]

@@ -14,7 +14,7 @@ from gaia_bridge.config.reading import read_bytes
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 
-__all__ = ["MAX_SECRET", "Expander", "has_reference", "is_plain_reference", "referenced_files"]
+__all__ = ["MAX_SECRET", "Expander", "has_reference", "is_plain_reference", "referenced_files", "without_references"]
 
 MAX_SECRET: Final = 64 * 1024
 """Bytes of a file that is named as a value; keys and certificates have a few KiB."""
@@ -64,6 +64,11 @@ def _texts(value: object) -> Iterator[str]:
 def has_reference(value: object) -> bool:
     """Whether a JSON value holds a reference in one of its texts."""
     return any(_REFERENCE.search(text) for text in _texts(value))
+
+
+def without_references(text: str) -> str:
+    """What a text says itself."""
+    return _REFERENCE.sub("", text)
 
 
 class Expander:

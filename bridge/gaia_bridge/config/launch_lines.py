@@ -5,44 +5,31 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from gaia_bridge.config.expansion import is_plain_reference, referenced_files
+from gaia_bridge.config.expansion import is_plain_reference, referenced_files, without_references
 from gaia_bridge.config.logins import PUBLIC_OAUTH_KEYS
+from gaia_bridge.config.variables import changes_programs, reason_of
 from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.redact import MASK
+from gaia_bridge.redact import MASK, redacted
 
 __all__ = ["launch_line_text", "launch_warnings"]
 
-_CHANGES_PROGRAMS: Final = frozenset(
-    {
-        "BASH_ENV",
-        "DYLD_INSERT_LIBRARIES",
-        "DYLD_LIBRARY_PATH",
-        "ENV",
-        "LD_AUDIT",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "NODE_OPTIONS",
-        "NODE_PATH",
-        "PATH",
-        "PERL5LIB",
-        "PYTHONHOME",
-        "PYTHONPATH",
-        "PYTHONSTARTUP",
-        "RUBYOPT",
-    }
-)
-"""Variables that make a program run other code than its own (F-046). Never secrets, so they are shown."""
+_TABLES: Final = (("env", "variable"), ("headers", "header"), ("oauth", "login"))
+"""The objects of an entry, and what one of their values is called."""
 
-_TABLES: Final[tuple[tuple[str, str, Callable[[str], bool]], ...]] = (
-    ("env", "variable", lambda name: name.upper() in _CHANGES_PROGRAMS),
-    ("headers", "header", lambda name: False),
-    ("oauth", "login", lambda name: name in PUBLIC_OAUTH_KEYS),
+_SECRET_NAME: Final = re.compile(
+    r"(?i)auth|cookie|credential|passw|passphrase|secret|session|token|(?:^|[_-])(?:key|pass|pat|pwd|sig)s?(?:$|[_-])|key$"
 )
-"""The objects of an entry: what one of their values is called, and which are never secrets."""
+"""Names of values that are secrets."""
+
+_SECRET_SHAPE: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+/=-]{20,}")
+"""What nobody types, and what names no file: letters and digits without a dot, a blank or a colon."""
+
+_SCHEMES: Final = frozenset({"", "basic", "bearer", "token"})
+"""What may stand before a reference to a secret."""
 
 _PROGRAMS: Final = {
     **dict.fromkeys(("sudo", "doas", "su", "pkexec", "runas"), "runs as another user"),
@@ -91,7 +78,8 @@ def launch_line_text(entry: JSON) -> str:
         entry: The entry as decoded; references not filled in, wrong types shown as JSON.
 
     Returns:
-        One line or more. Values that may be secrets are masked unless they only refer to something.
+        One line or more. Values are masked where they are secrets by their name or shape; never those of variables that
+        decide what is run.
     """
     return "\n".join(_lines(entry))
 
@@ -108,10 +96,10 @@ def launch_warnings(entry: JSON) -> list[str]:
     args: list[Any] = entry["args"] if is_array(entry.get("args")) else []
     words = [command, *(arg for arg in args if isinstance(arg, str))]
     env = entry.get("env")
-    names = sorted(_CHANGES_PROGRAMS & {name.upper() for name in env}) if is_object(env) else []
+    names = sorted(env) if is_object(env) else []
     found += [
         *_program_warnings(words),
-        *(f"{name} makes the program run other code than its own" for name in names),
+        *(f"{_exact(name)} {reason}" for name in names if (reason := reason_of(name))),
         *(f"{_exact(word)} is where keys and passwords are" for word in words if _KEYS_AND_PASSWORDS.search(word)),
         *_runner_warnings(words),
     ]
@@ -131,19 +119,23 @@ def _lines(entry: JSON) -> Iterator[str]:
         yield f"type: {_exact(kind)}"
     if (cwd := entry.get("cwd")) is not None:
         yield f"in folder: {_exact(cwd)}"
-    for key, label, shown in _TABLES:
-        table = entry.get(key)
-        if is_object(table):
-            yield from (
-                f"{label}: {_exact(name)}={_exact(value) if shown(name) else _masked(value)}"
-                for name, value in table.items()
-            )
-        elif table is not None:
-            yield f"{key}: {_exact(table)}"
+    yield from _table_lines(entry)
     yield from _tool_lines(entry.get("tools"))
     if (inherited := entry.get("inherit_env")) not in (None, False):
         names: list[Any] = inherited if is_array(inherited) else ["all of yours" if inherited is True else inherited]
         yield f"sees variables: {', '.join(map(_exact, names))}"
+
+
+def _table_lines(entry: JSON) -> Iterator[str]:
+    """The objects of an entry, a line for each value."""
+    for key, label in _TABLES:
+        table = entry.get(key)
+        if is_object(table):
+            for name, value in table.items():
+                known = (key == "oauth" and name in PUBLIC_OAUTH_KEYS) or (key == "env" and changes_programs(name))
+                yield f"{label}: {_exact(name)}={_exact(value) if known else _masked(name, value)}"
+        elif table is not None:
+            yield f"{key}: {_exact(table)}"
 
 
 def _tool_lines(part: object, path: tuple[str, ...] = ()) -> Iterator[str]:
@@ -152,19 +144,19 @@ def _tool_lines(part: object, path: tuple[str, ...] = ()) -> Iterator[str]:
         for key, inner in part.items():
             yield from _tool_lines(inner, (*path, key))
     elif part is not None:
-        shown = _masked_json(part) if path[3:] == ("default",) else _exact(part)
+        shown = _masked_json(path[2], part) if path[3:] == ("default",) else _exact(part)
         yield f"{' '.join(('tool:', *map(_exact, path)))}={shown}"
 
 
-def _masked_json(value: object) -> str:
-    """A JSON value without the texts in it that may be secrets."""
+def _masked_json(name: str, value: object) -> str:
+    """A JSON value without the texts in it that are secrets."""
 
     def masked(part: object) -> Any:
         if is_object(part):
             return {key: masked(item) for key, item in part.items()}
         if is_array(part):
             return [masked(item) for item in part]
-        return MASK if isinstance(part, str) and not is_plain_reference(part) else part
+        return MASK if isinstance(part, str) and _masked(name, part) == MASK else part
 
     return MASK if (text := masked(value)) == MASK else _exact(text)
 
@@ -177,8 +169,15 @@ def _exact(value: object) -> str:
     return "$'" + text.encode("unicode_escape").decode("ascii").replace("'", "\\'") + "'"
 
 
-def _masked(value: object) -> str:
-    return _exact(value) if isinstance(value, str) and is_plain_reference(value) else MASK
+def _masked(name: str, value: object) -> str:
+    """A value as it is, unless it is a secret by its name or shape. A reference is none: it only says where one is."""
+    if not isinstance(value, str) or is_plain_reference(value):
+        return _exact(value)
+    rest = without_references(value).strip()
+    if rest.lower() in _SCHEMES:
+        return _exact(value)
+    secret = _SECRET_NAME.search(name) or _SECRET_SHAPE.fullmatch(rest) or redacted(line := f"{name}: {rest}") != line
+    return MASK if secret else _exact(value)
 
 
 def _program_warnings(words: Sequence[str]) -> Iterator[str]:

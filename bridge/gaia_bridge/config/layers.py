@@ -21,7 +21,7 @@ from typing import Any, Final
 from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, servers_of, to_text, with_servers_key
 from gaia_bridge.config.entries import NAME_RULE, parse_entry
 from gaia_bridge.config.paths import SERVERS_FILE, default_servers_path, expanded, local_servers_path
-from gaia_bridge.config.problems import EntryError
+from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.reading import JsonFile, read_json, writable_by_others
 from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_disabled
 from gaia_bridge.config.trust import TrustStore
@@ -114,7 +114,20 @@ class LoadReport:
         return tuple(chain.from_iterable(report.warnings for report in self.layers))
 
 
-_NOT_APPROVED: Final = "a file of this project lists it, and its launch line was not approved; run: gaia-bridge trust"
+_CHANGED: Final = (
+    "its launch line was changed since the bridge was started, in a file that agents may be able to write; "
+    "run: gaia-bridge trust"
+)
+_NOT_APPROVED: Final = {
+    LayerKind.LOCAL: "a file of this project lists it, and its launch line was not approved; run: gaia-bridge trust",
+    LayerKind.GLOBAL: _CHANGED,
+    LayerKind.EXPLICIT: f"{_CHANGED} --config FILE",
+}
+
+
+def is_local(layer: Layer) -> bool:
+    """Whether a file came with the project, so that its entries need an approval."""
+    return layer.kind is LayerKind.LOCAL
 
 
 class ServersConfig:
@@ -125,7 +138,8 @@ class ServersConfig:
 
     Args:
         path: One file that stands alone; the global and the local one if not given.
-        strict: Whether a file that other users could have written is refused (F-099c). If not, it is a warning.
+        strict: Whether a file that other users could have written is refused (F-099c). If not, it is a warning; and so
+            it is for the project's file, whose entries need an approval anyway.
     """
 
     def __init__(self, path: Path | None = None, *, strict: bool = False) -> None:
@@ -161,21 +175,31 @@ class ServersConfig:
         """The file whose entry of that name counts; `None` if there is no such entry."""
         return next((layer for layer in reversed(self._layers) if name in layer.entries), None)
 
-    def resolve(self, environ: Mapping[str, str] | None = None, trust: TrustStore | None = None) -> LoadReport:
+    def resolve(
+        self,
+        environ: Mapping[str, str] | None = None,
+        trust: TrustStore | None = None,
+        asks: Callable[[Layer], bool] = is_local,
+    ) -> LoadReport:
         """Understand all entries that count, and fill in their references.
 
         Args:
             environ: Where `${VAR}` is looked up; the process environment if not given.
             trust: If given, entries of the local file count only if they are approved there (S-25). Of the others not
-                even the references are looked up (C-19). Nothing is asked of it where there are no such entries.
+                even the references are looked up (C-19). Nothing is asked of it where there are no such entries. One
+                that is not approved replaces no global one.
+            asks: Which files' entries need an approval.
         """
         environ = os.environ if environ is None else environ
         secrets: set[str] = set()
-        layers, reports = self._layers, list[LayerReport]()
-        for index, layer in enumerate(layers, 1):
-            above = frozenset(chain.from_iterable(other.entries for other in layers[index:]))
-            reports.append(_resolved(layer, above, environ, trust, secrets))
-        return LoadReport(tuple(reports), frozenset(secrets))
+        above: set[str] = set()
+        reports = list[LayerReport]()
+        for layer in reversed(self._layers):
+            approvals = trust if trust is not None and asks(layer) else None
+            refused = {} if approvals is None else self._refused(layer, approvals)
+            reports.append(_resolved(layer, above, refused, environ, secrets))
+            above |= layer.entries.keys() - refused.keys()
+        return LoadReport(tuple(reversed(reports)), frozenset(secrets))
 
     def target(self, name: str, to: LayerKind | None = None) -> Layer:
         """The file that `add` writes an entry into; what its references name relatively begins in that folder.
@@ -257,6 +281,14 @@ class ServersConfig:
         self._edit(layer, change)
         return layer.path
 
+    def _refused(self, layer: Layer, trust: TrustStore) -> dict[str, str]:
+        """The entries of a file that need an approval and have none, with the reason and what counts instead."""
+        below = {name: other for other in self._layers[: self._layers.index(layer)] for name in other.entries}
+        return {
+            name: f"{reason}; until then, that of {below[name].path} counts" if name in below else reason
+            for name, reason in _not_approved(layer, trust).items()
+        }
+
     def _read(self) -> tuple[Layer, ...]:
         return tuple(place if place.error is not None else self._read_layer(place) for place in self._places)
 
@@ -266,7 +298,7 @@ class ServersConfig:
             if not os.path.lexists(path):
                 return place
             document, _, status = read_json(path)
-            if self._strict and (problem := writable_by_others(status)):
+            if self._strict and not is_local(place) and (problem := writable_by_others(status)):
                 raise ConfigError(str(path), problem)
             entries = servers_of(document, path)
         except ConfigError as error:
@@ -327,7 +359,7 @@ def _place(kind: LayerKind, find: Callable[[], Path], fallback: Path) -> Layer:
 
 
 def _resolved(
-    layer: Layer, above: Set[str], environ: Mapping[str, str], trust: TrustStore | None, secrets: set[str]
+    layer: Layer, above: Set[str], refused: Mapping[str, str], environ: Mapping[str, str], secrets: set[str]
 ) -> LayerReport:
     servers: list[ServerSpec] = []
     skipped: list[SkippedServer] = []
@@ -336,7 +368,10 @@ def _resolved(
         if name in above:
             continue
         try:
-            _check_usable(layer, name, entry, trust)
+            if is_disabled(entry):
+                raise EntryError("disabled")
+            if name in refused:
+                raise EntryError(refused[name])
             parsed = parse_entry(name, entry, layer.path.parent, environ)
         except EntryError as problem:
             skipped.append(SkippedServer(name, str(problem)))
@@ -348,19 +383,21 @@ def _resolved(
     return LayerReport(layer, tuple(servers), tuple(skipped), overridden, tuple(warnings))
 
 
-def _check_usable(layer: Layer, name: str, entry: object, trust: TrustStore | None) -> None:
-    if is_disabled(entry):
-        raise EntryError("disabled")
-    if trust is None or layer.kind is not LayerKind.LOCAL or not is_object(entry):
-        return
-    try:
-        approved = trust.is_approved(layer.path, name, entry)
-    except ConfigError as error:
-        raise EntryError(
-            f"a file of this project lists it, and whether it was approved cannot be told: {error}"
-        ) from None
-    if not approved:
-        raise EntryError(f"{_NOT_APPROVED} {name}" if is_source_name(name) else NAME_RULE)
+def _not_approved(layer: Layer, trust: TrustStore) -> dict[str, str]:
+    """The entries of a file that are not approved, or cannot be, with the reason."""
+    found: dict[str, str] = {}
+    for name, entry in layer.entries.items():
+        if is_disabled(entry):
+            continue
+        if not is_object(entry):
+            found[name] = f"the entry is {kind_of(entry)}; expected an object"
+            continue
+        try:
+            if not trust.is_approved(layer.path, name, entry):
+                found[name] = f"{_NOT_APPROVED[layer.kind]} {name}" if is_source_name(name) else NAME_RULE
+        except ConfigError as error:
+            found[name] = f"a file of this project lists it, and whether it was approved cannot be told: {error}"
+    return found
 
 
 def _as_json(name: str, entry: Mapping[str, Any]) -> JSON:

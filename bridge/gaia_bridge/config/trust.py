@@ -1,9 +1,9 @@
 """Which servers of a project the user has approved (S-25, C-18, C-19).
 
 A project's configuration comes with the project, so whoever wrote that decides what would be started. An approval holds
-for one launch line of one server in one file, exactly as it is written there, and for what files are filled into it;
-any change voids it. The file with the approvals lies in the home folder and holds hashes only; nothing in a project can
-add to it.
+for one launch line of one server in one file, exactly as it is written there, for what files are filled into it, and
+for the programs of the project that it runs; any change voids it. The file with the approvals lies in the home folder
+and holds hashes only; nothing in a project can add to it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,23 @@ from typing import Any, Final
 from gaia_bridge.config.expansion import MAX_SECRET, referenced_files
 from gaia_bridge.config.fingerprints import PROGRAM_KEYS, digest, launch_line
 from gaia_bridge.config.paths import default_trust_path, expanded
+from gaia_bridge.config.programs import program_files
 from gaia_bridge.config.reading import JsonFile, read_bytes, read_json, writable_by_others
 from gaia_bridge.config.writing import edit_json
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import JSON, is_object
 
-__all__ = ["TrustStore"]
+__all__ = ["TrustStore", "approval_key"]
 
 _APPROVED: Final = "approved"
 _FILLED_IN: Final = "filled_in"
+_PROGRAMS: Final = "programs"
+
+_CHUNK: Final = 1024 * 1024
+"""Bytes of a program that are read at once."""
+
+_LARGEST_PROGRAM: Final = 256 * 1024 * 1024
+"""Bytes of a program that is read to tell it from others; larger ones are told by their size and time."""
 
 
 class TrustStore:
@@ -65,8 +73,12 @@ class TrustStore:
         """
         if self._approved is None:
             self._approved = self._read()
-        approval: object = self._approved.get(_digest(file, name, entry))
-        return is_object(approval) and approval.get(_FILLED_IN) == _filled_in(file, entry)
+        approval: object = self._approved.get(approval_key(file, name, entry))
+        return (
+            is_object(approval)
+            and approval.get(_FILLED_IN) == _filled_in(file, entry)
+            and approval.get(_PROGRAMS) == _programs(file, entry)
+        )
 
     def approve(self, file: Path, name: str, entry: JSON) -> None:
         """Remember that the user approved a launch line. An earlier one of that server is forgotten.
@@ -84,9 +96,11 @@ class TrustStore:
         approval = {"file": place, "server": name, "time": when}
         if (filled_in := _filled_in(file, entry)) is not None:
             approval[_FILLED_IN] = filled_in
+        if (programs := _programs(file, entry)) is not None:
+            approval[_PROGRAMS] = programs
 
         def change(approved: JSON) -> JSON:
-            return {**_without(approved, place, name), _digest(file, name, entry): approval}
+            return {**_without(approved, place, name), approval_key(file, name, entry): approval}
 
         self._edit(change)
 
@@ -132,7 +146,8 @@ class TrustStore:
         return changed
 
 
-def _digest(file: Path, name: str, entry: JSON) -> str:
+def approval_key(file: Path, name: str, entry: JSON) -> str:
+    """What an approval is kept under: the launch line of one server in one file."""
     return digest([str(_resolved(file)), name, launch_line(entry)])
 
 
@@ -143,6 +158,27 @@ def _filled_in(file: Path, entry: JSON) -> str | None:
     """
     names = referenced_files(entry, PROGRAM_KEYS)
     return digest([[name, _content(file.parent, name)] for name in names]) if names else None
+
+
+def _programs(file: Path, entry: JSON) -> str | None:
+    """What the files of the project hold that the launch line runs; `None` if there are none (C-18)."""
+    folder = _resolved(file).parent
+    found = program_files(entry, folder)
+    return digest([[os.path.relpath(path, folder), _program(path)] for path in found]) if found else None
+
+
+def _program(path: Path) -> str | None:
+    known = hashlib.sha256()
+    try:
+        with open(path, "rb") as program:
+            status = os.fstat(program.fileno())
+            if status.st_size > _LARGEST_PROGRAM:
+                return f"{status.st_size} {status.st_mtime_ns}"
+            while chunk := program.read(_CHUNK):
+                known.update(chunk)
+    except OSError:
+        return None
+    return known.hexdigest()
 
 
 def _content(folder: Path, name: str) -> str | None:

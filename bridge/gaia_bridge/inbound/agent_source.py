@@ -10,10 +10,11 @@ import inspect
 import json
 import logging
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -59,14 +60,22 @@ class AgentSource:
         agent: The agent.
         name: The name it is published under.
         limits: What it may use of the process.
+        own_files: Tells the files that the process itself loads, which the agent is asked to leave alone.
     """
 
-    def __init__(self, agent: Publishable, name: str, limits: AgentLimits) -> None:
+    def __init__(
+        self,
+        agent: Publishable,
+        name: str,
+        limits: AgentLimits,
+        own_files: Callable[[], Iterable[Path]] = tuple,
+    ) -> None:
         self.agent: Any = agent
         self._also: Any = agent.get_mcp_republished() if isinstance(agent, Republishes) else None
         self.name = name
         self.kind = SourceKind.AGENT
         self._limits = limits
+        self._own_files = own_files
         self._runner = AgentRunner(name, limits.threads, limits.queue)
         self._reader = self._runner.beside(threads=2, queue=0)
         self._chats = self._runner.beside(limits.threads, limits.queue)
@@ -108,7 +117,7 @@ class AgentSource:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Publish the agent until cancelled. Reports started once its definitions were read."""
         announcements = ChangeQueue()
-        publisher = _Publisher(LoopHandle(), announcements)
+        publisher = _Publisher(LoopHandle(), announcements, self._own_files)
         try:
             await self._read()
             for kind in (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES):
@@ -279,9 +288,10 @@ class AgentSource:
 class _Publisher:
     """Implements `gaia_bridge.contract.Publisher`: brings announcements from any thread to the source's task."""
 
-    def __init__(self, loop: LoopHandle, announcements: ChangeQueue) -> None:
+    def __init__(self, loop: LoopHandle, announcements: ChangeQueue, own_files: Callable[[], Iterable[Path]]) -> None:
         self._loop = loop
         self._announcements = announcements
+        self.own_files = own_files
 
     def tools_changed(self) -> None:
         self._tell(Change(ChangeKind.TOOLS))

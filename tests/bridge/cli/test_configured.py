@@ -100,7 +100,8 @@ def test_a_file_that_is_named_needs_no_approvals(project: Path) -> None:
     of_the_user("trust.json", "no json")
     configured = ConfiguredServers(file)
     assert names(configured) == ["b"]
-    assert configured.files == [file]
+    assert configured.files[0] == file
+    assert [spec.name for spec in configured.again()] == ["b"]
 
 
 def test_what_is_left_out_is_kept_with_its_reason_and_what_nobody_wants_is_not(project: Path) -> None:
@@ -119,3 +120,66 @@ def test_what_is_left_out_is_kept_with_its_reason_and_what_nobody_wants_is_not(p
     assert names(configured) == ["b"]
     [left_out] = configured.left_out
     assert (left_out.kind, left_out.name) == ("file", f"{file}:1:1")
+
+
+CHANGED = {"command": "b"}
+
+
+@pytest.mark.requirement("F-261", "S-25")
+@pytest.mark.parametrize("linked", [False, True])
+def test_what_changes_where_agents_work_while_it_is_served_needs_an_approval(
+    project: Path, caplog: pytest.LogCaptureFixture, linked: bool
+) -> None:
+    file = real = project.with_name("own.json")
+    if linked:
+        file = Path(os.environ["HOME"], "own.json")
+        file.symlink_to(real)
+    written(real, {"mcpServers": {"a": ENTRY, "b": ENTRY}})
+    configured = ConfiguredServers(file)
+    assert names(configured) == ["a", "b"]
+    written(real, {"mcpServers": {"a": {**ENTRY, "timeout": 5}, "b": CHANGED, "c": ENTRY}})
+    with caplog.at_level(logging.WARNING):
+        assert [spec.name for spec in configured.again()] == ["a"]
+    assert [(item.name, "gaia-bridge trust --config FILE " + item.name) for item in configured.left_out] == [
+        (item.name, item.reason.rpartition("run: ")[2]) for item in configured.left_out
+    ]
+    assert [item.name for item in configured.left_out] == ["b", "c"]
+    assert "server c is left out" in caplog.text
+    TrustStore().approve(file, "b", CHANGED)
+    assert [spec.name for spec in configured.again()] == ["a", "b"]
+    written(real, {"mcpServers": {"a": ENTRY, "b": ENTRY}})
+    assert [spec.name for spec in configured.again()] == ["a", "b"]
+
+
+@pytest.mark.requirement("F-261")
+def test_what_changes_where_no_agent_works_needs_none(project: Path) -> None:
+    file = written(Path(os.environ["HOME"], "own.json"), {"mcpServers": {"a": ENTRY}})
+    everywhere = of_the_user("mcp_servers.json", {"mcpServers": {"a": ENTRY}})
+    for changed, configured in ((file, ConfiguredServers(file)), (everywhere, ConfiguredServers(None))):
+        configured.first()
+        written(changed, {"mcpServers": {"a": CHANGED, "b": ENTRY}})
+        assert [spec.name for spec in configured.again()] == ["a", "b"]
+
+
+@pytest.mark.requirement("F-260")
+def test_what_launch_lines_name_is_known(project: Path) -> None:
+    for name in ("s.sh", "key", "x.py"):
+        written(project.with_name(name), "")
+    entry = {"command": "./s.sh", "args": ["--load=x.py", "${file:key}", "nothing"]}
+    file = written(project.with_name("own.json"), {"mcpServers": {"a": entry}})
+    own = {path.name for path in ConfiguredServers(file).own_files}
+    assert own == {"own.json", "trust.json", "s.sh", "x.py", "key"}
+
+
+@pytest.mark.requirement("F-265", "F-099c")
+def test_a_file_that_others_can_write_starts_nothing(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    everywhere = of_the_user("mcp_servers.json", {"mcpServers": {"a": ENTRY}})
+    everywhere.chmod(0o666)
+    configured = ConfiguredServers(None)
+    assert names(configured) == []
+    assert "other users can change what is started (mode 0666, expected 0600): run chmod go-w" in caplog.text
+    assert [(item.kind, item.name) for item in configured.left_out] == [("file", str(everywhere))]
+    with pytest.raises(ConfigError, match="mode 0666"):
+        ConfiguredServers(everywhere).first()
+    everywhere.chmod(0o600)
+    assert [spec.name for spec in configured.again()] == ["a"]

@@ -27,7 +27,7 @@ def test_a_launch_line_is_shown_whole() -> None:
         "variable: KEY='${env:KEY}'",
         "variable: TOKEN=***",
         "variable: LD_PRELOAD=/tmp/evil.so",
-        "variable: N=***",
+        "variable: N=1",
         "sees variables: HOME",
     ]
 
@@ -38,29 +38,30 @@ def test_an_address_is_shown_whole() -> None:
     assert launch_line_text(entry).splitlines() == [
         "'https://example.com/?a=1&b=2'",
         "type: sse",
-        "header: Authorization=***",
+        "header: Authorization='Bearer ${T}'",
     ]
     assert launch_line_text({"command": "a", "inherit_env": True}) == "a\nsees variables: 'all of yours'"
 
 
 @pytest.mark.requirement("S-25", "S-36")
 def test_what_is_made_of_tools_is_shown_without_what_may_be_secret() -> None:
-    arguments = {"b": {"hidden": True, "default": ["s3cr3t", 1, {"a": "${env:S}"}]}, "default": {"name": "d"}, "c": 5}
+    arguments = {"token": {"hidden": True, "default": ["s3", 1, {"a": "${env:S}"}]}, "default": {"name": "d"}, "c": 5}
     tools: JSON = {"t": {"name": "n", "description": "two words", "arguments": arguments}, "u": []}
     assert launch_line_text({"command": "a", "tools": tools}).splitlines() == [
         "a",
         "tool: t name=n",
         "tool: t description='two words'",
-        "tool: t arguments b hidden=true",
-        """tool: t arguments b default='["***", 1, {"a": "${env:S}"}]'""",
+        "tool: t arguments token hidden=true",
+        """tool: t arguments token default='["***", 1, {"a": "${env:S}"}]'""",
         "tool: t arguments default name=d",
         "tool: t arguments c=5",
         "tool: u='[]'",
     ]
-    secret = {"arguments": {"b": {"default": "s3cr3t"}, "c": {"default": "${env:S}"}}}
+    secret = {"arguments": {"key": {"default": "s3cr3t"}, "c": {"default": "${env:S}"}, "d": {"default": "rm -rf /"}}}
     assert launch_line_text({"command": "a", "tools": {"t": secret}}).splitlines()[1:] == [
-        "tool: t arguments b default=***",
+        "tool: t arguments key default=***",
         "tool: t arguments c default='${env:S}'",
+        "tool: t arguments d default='rm -rf /'",
     ]
     assert launch_line_text({"command": "a", "tools": 5}).splitlines()[1:] == ["tool:=5"]
 
@@ -144,8 +145,51 @@ def test_a_file_that_decides_what_is_started_is_pointed_out() -> None:
 def test_variables_that_change_programs_are_pointed_out() -> None:
     entry = {"command": "a", "env": {"LD_PRELOAD": "x", "PYTHONPATH": "y", "Path": "z", "TOKEN": "t"}}
     assert launch_warnings(entry) == [
-        f"{name} makes the program run other code than its own" for name in ("LD_PRELOAD", "PATH", "PYTHONPATH")
+        "LD_PRELOAD makes the program run other code than its own",
+        "PYTHONPATH makes the program run other code than its own",
+        "Path decides which programs are found, or started as helpers",
     ]
+
+
+@pytest.mark.requirement("F-263", "F-046")
+@pytest.mark.parametrize(
+    "name",
+    ["PERL5OPT", "NODE_OPTIONS", "PYTHONSTARTUP", "PYTHONPATH", "PYTHONUSERBASE", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES"]
+    + ["GIT_SSH_COMMAND", "GIT_CONFIG_COUNT", "UV_INDEX_URL", "PIP_INDEX_URL", "npm_config_registry", "RUBYOPT"]
+    + ["JAVA_TOOL_OPTIONS", "DOTNET_STARTUP_HOOKS", "BASH_ENV", "PATH", "HTTPS_PROXY", "https_proxy", "SSL_CERT_FILE"]
+    + ["NPM_CONFIG_REGISTRY", "GIT_ASKPASS_TOKEN", "LD_LIBRARY_PATH", "BROWSER", "UV_INDEX_MY_PASSWORD"],
+)
+def test_a_variable_that_decides_what_runs_is_shown_whatever_it_looks_like_and_pointed_out(name: str) -> None:
+    value = "-Mlib=/project/token=abcdefgh12345678abcdefgh"
+    entry = {"command": "a", "env": {name: value}}
+    assert f"variable: {name}={value}" in launch_line_text(entry).splitlines()
+    [warning] = launch_warnings(entry)
+    assert warning.startswith(f"{name} ")
+
+
+@pytest.mark.requirement("F-263", "S-36")
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("DEBUG", "mcp:*", True),
+        ("ALLOWED", "/home/me", True),
+        ("REGION", "eu-central-1", True),
+        ("URL", "https://example.com/?a=b", True),
+        ("AUTH", "Bearer ${env:A}", True),
+        ("KEYBOARD", "us", True),
+        ("GITHUB_PAT", "abc", False),
+        ("OPENAI_KEY", "abc", False),
+        ("X", "sk-abcdefghijklmnop", False),
+        ("X", "A1b2C3d4E5f6G7h8I9j0K1", False),
+        ("DB", "postgres://me:hunter2@db/x", False),
+        ("AUTH", "Bearer abc${env:A}", False),
+    ],
+)
+def test_only_what_looks_like_a_secret_is_masked(name: str, value: str, shown: bool) -> None:
+    for key, label in (("env", "variable"), ("headers", "header")):
+        lines = launch_line_text({"command": "a", key: {name: value}}).splitlines()
+        assert (shlex.split(lines[1]) == [f"{label}:", f"{name}={value}"]) == shown
+        assert (lines[1] == f"{label}: {name}=***") != shown
 
 
 @pytest.mark.requirement("C-28")

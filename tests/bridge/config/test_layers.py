@@ -100,6 +100,19 @@ def test_a_local_entry_that_cannot_be_used_hides_the_global_one_all_the_same(pro
     assert [name for name, _ in report.skipped] == ["a"]
 
 
+@pytest.mark.requirement("F-272", "S-25")
+@pytest.mark.parametrize("entry", [B, {"args": []}, 5, None])
+def test_a_local_entry_that_is_not_approved_leaves_the_global_one_in_force(project: Path, entry: Any) -> None:
+    everywhere({"a": A})
+    written(project, {"mcpServers": {"a": entry}})
+    report = ServersConfig().resolve(trust=TrustStore())
+    assert [(spec.name, spec.command) for spec in report.servers if isinstance(spec, StdioServerSpec)] == [("a", "a")]
+    [(name, reason)] = report.skipped
+    assert name == "a"
+    assert reason.endswith(f"until then, that of {global_file()} counts")
+    assert [layer.overridden for layer in report.layers] == [(), ()]
+
+
 @pytest.mark.requirement("S3-5")
 def test_no_file_is_an_empty_configuration(project: Path) -> None:
     config = ServersConfig()

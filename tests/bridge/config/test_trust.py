@@ -121,6 +121,57 @@ def test_what_a_file_fills_into_the_launch_line_is_approved_with_it(entry: dict[
         assert trust.is_approved(file, "x", entry)
 
 
+@pytest.mark.requirement("F-264", "C-18", "S-25")
+@pytest.mark.parametrize(
+    ("entry", "program"),
+    [
+        ({"command": "./s.sh"}, "s.sh"),
+        ({"command": "sh", "args": ["-c", "exec ./s.sh"]}, "s.sh"),
+        ({"command": "python3", "args": ["-u", "server.py"]}, "server.py"),
+        ({"command": "python3", "args": ["-m", "pkg"]}, "pkg/__main__.py"),
+        ({"command": "python3", "args": ["."]}, "__main__.py"),
+        ({"command": "node", "args": ["--require=./hook.js", "-e", ""]}, "hook.js"),
+        ({"command": "node", "args": ["../x.js"], "cwd": "sub"}, "x.js"),
+        ({"command": "perl", "args": ["-v"], "env": {"BASH_ENV": "./e.sh"}}, "e.sh"),
+        ({"command": "tool", "env": {"PATH": "bin:/usr/bin"}}, "bin/tool"),
+        ({"command": "npm", "args": ["start"]}, "package.json"),
+        ({"command": "uv", "args": ["run", "server"]}, "pyproject.toml"),
+        ({"command": "make", "args": ["serve"]}, "Makefile"),
+    ],
+)
+def test_a_program_of_the_project_that_changed_is_asked_about_again(
+    entry: dict[str, Any], program: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sub").mkdir()
+    path = tmp_path / program
+    path.parent.mkdir(exist_ok=True)
+    file, trust = tmp_path / "f.json", TrustStore()
+    for content in ("one", "two"):
+        path.write_text(content, encoding="utf-8")
+        path.chmod(0o755)
+        assert not trust.is_approved(file, "x", entry)
+        trust.approve(file, "x", entry)
+        assert trust.is_approved(file, "x", entry)
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.write_text("three", encoding="utf-8")
+    path.unlink()
+    path.symlink_to(outside)
+    assert not trust.is_approved(file, "x", entry)
+
+
+@pytest.mark.requirement("F-264")
+def test_a_program_outside_of_the_project_and_data_inside_may_change(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    file, trust = tmp_path / "project" / "f.json", TrustStore()
+    entry = {"command": str(tmp_path / "server"), "args": ["--folder", "."]}
+    for content in ("one", "two"):
+        for name in ("server", "project/data.txt"):
+            (tmp_path / name).write_text(content, encoding="utf-8")
+        if content == "one":
+            trust.approve(file, "x", entry)
+        assert trust.is_approved(file, "x", entry)
+
+
 def test_a_key_that_is_only_sent_may_be_exchanged(tmp_path: Path) -> None:
     entry = {
         "url": "https://example.com",

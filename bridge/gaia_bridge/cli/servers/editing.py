@@ -97,7 +97,7 @@ def add(
     entry = _entry(command, _pairs("--env", "=", env), _pairs("--header", ":", header), sse, cwd)
     if timeout is not None:
         entry["timeout"] = timeout
-    servers = ServersConfig(config)
+    servers = ServersConfig(config, strict=True)
     to = None if local is None or config else (LayerKind.LOCAL if local else LayerKind.GLOBAL)
     if not force and (owner := servers.owner(name)) is not None:
         raise ConfigError(str(owner.path), f"there is a server {name!r} already", "--force replaces it")
@@ -120,7 +120,7 @@ def add(
         said = f"{one_line(introduced) or 'a server'}, MCP {found.greeting.revision}"
         click.echo(f"{said}: {number} tool{'' if number == 1 else 's'}", err=as_json)
     path = servers.add(name, entry, to=target.kind, replace=force)
-    if target.kind is LayerKind.LOCAL:
+    if target.kind is not LayerKind.GLOBAL:
         TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again (S-25)
     return _done("added", name, [path], as_json)
 

@@ -40,24 +40,25 @@ def list_servers(as_json: bool, config: Path | None) -> int:
     servers = configured(config)
     trust = TrustStore()
     report = servers.resolve(trust=None if config else trust)
-    skipped = {item.name: item.reason for item in report.skipped}
     found: list[JSON] = []
-    for name, entry in servers.entries.items():
-        layer = servers.owner(name)
-        if layer is None:
-            continue
-        found.append(
-            {
-                "name": name,
-                "from": layer.kind.value,
-                "file": str(layer.path),
-                "server": _target(entry),
-                "era": _era(entry),
-                "used": name not in skipped,
-                "reason": skipped.get(name, ""),
-                "approved": layer.kind is not LayerKind.LOCAL or _approved(trust, layer, name, entry),
-            }
-        )
+    for layer_report in report.layers:
+        layer, used = layer_report.layer, {spec.name for spec in layer_report.servers}
+        reasons = {item.name: item.reason for item in layer_report.skipped}
+        for name, entry in layer.entries.items():
+            if name in layer_report.overridden:
+                continue
+            found.append(
+                {
+                    "name": name,
+                    "from": layer.kind.value,
+                    "file": str(layer.path),
+                    "server": _target(entry),
+                    "era": _era(entry),
+                    "used": name in used,
+                    "reason": reasons.get(name, ""),
+                    "approved": layer.kind is not LayerKind.LOCAL or _approved(trust, layer, name, entry),
+                }
+            )
     errors = [str(error) for error in report.errors]
     if as_json:
         print_json({"servers": found, "errors": errors, "warnings": list(report.warnings)})

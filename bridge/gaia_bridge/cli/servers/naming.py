@@ -72,7 +72,7 @@ def configured(config: Path | None) -> ServersConfig:
     """
     from gaia_bridge.config import LayerKind, LayerState, ServersConfig
 
-    servers = ServersConfig(config)
+    servers = ServersConfig(config, strict=True)
     for layer in servers.layers:
         if layer.kind is LayerKind.EXPLICIT and layer.state is LayerState.ABSENT:
             raise ConfigError(str(layer.path), "there is no such file", "`gaia-bridge add` with --config makes it")
@@ -107,11 +107,18 @@ def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
         ConfigError: There is no such server, it was not approved, or its entry cannot be used.
     """
     from gaia_bridge.config import EntryError, LayerKind, TrustStore, parse_entry
+    from gaia_bridge.jsontypes import is_object
 
     layer, entry = entry_of_server(config, name)
     if layer.kind is LayerKind.LOCAL and not TrustStore().is_approved(layer.path, name, entry):
         problem = f"the project's file lists server {name!r}, and its launch line was not approved"
-        raise ConfigError(str(layer.path), problem, f"run: gaia-bridge trust {name}")
+        below = next(
+            (other for other in config.layers if other is not layer and is_object(other.entries.get(name))), None
+        )
+        if below is None:
+            raise ConfigError(str(layer.path), problem, f"run: gaia-bridge trust {name}")
+        click.echo(printable(f"note: {layer.path}: {problem}; that of {below.path} is used", None), err=True)
+        layer, entry = below, below.entries[name]
     try:
         return parse_entry(name, entry, layer.path.parent).spec
     except EntryError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,18 +37,21 @@ __all__ = ["login", "trust"]
 @click.option("--list", "only_list", is_flag=True, help="Show what is and what is not approved, and change nothing.")
 @click.option("--revoke", is_flag=True, help="Take approvals back.")
 @json_option
-def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_json: bool) -> int:
+@config_option
+def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_json: bool, config: Path | None) -> int:
     """Approve servers that the current folder's mcp_servers.json lists.
 
     A project's file says what would be started, and a stranger may have written it. Each launch line is shown whole;
-    an approval holds for exactly that line, and any change of it asks again. With --json, nobody is asked.
+    an approval holds for exactly that line and the programs of the project that it runs, and any change of them asks
+    again. With --json, nobody is asked. A file that is named with --config needs approvals only for what is changed in
+    it while `serve` runs in its folder.
     """
     from gaia_bridge.config import TrustStore
 
     if yes + only_list + revoke > 1:
         raise click.UsageError("--yes, --list and --revoke do not go together")
     store = TrustStore()
-    file = _file()
+    file = _file(config)
     if revoke:
         return _revoke(store, file, names, as_json)
     entries = _listed(file, names)
@@ -60,8 +64,8 @@ def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_j
     return ExitCode.OK if approved else ExitCode.CONFIG
 
 
-def _file() -> Layer:
-    """The project's file.
+def _file(config: Path | None) -> Layer:
+    """The project's file, or the one that was named.
 
     Raises:
         ConfigError: In this folder, it is the user's own.
@@ -69,8 +73,8 @@ def _file() -> Layer:
     from gaia_bridge.config import LayerKind
     from gaia_bridge.errors import ConfigError
 
-    *_, top = configured(None).layers
-    if top.kind is not LayerKind.LOCAL:
+    *_, top = configured(config).layers
+    if top.kind is LayerKind.GLOBAL:
         raise ConfigError(str(top.path), "is your own file, which needs no approval", "change to a project's folder")
     return top
 
@@ -122,11 +126,15 @@ def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool,
 
 def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
     """Show what would be started, whole and harmlessly."""
-    from gaia_bridge.config import launch_line_text, launch_warnings
+    from gaia_bridge.config import launch_line_text, launch_warnings, program_files
 
     click.echo(f"\n{click.style(printable(name, None), bold=True)}, from {printable(str(file), None)}:", err=err)
     click.echo(launch_line_text(entry), err=err)
-    for warning in launch_warnings(entry):
+    shown = [os.path.relpath(path, file.parent) for path in program_files(entry, file.parent)]
+    programs = [
+        f"{printable(name)} is run, and lies here; look at it as well: it is approved as it is" for name in shown
+    ]
+    for warning in (*launch_warnings(entry), *programs):
         click.echo(f"{click.style('caution', fg='yellow')}: {warning}", err=err)
 
 

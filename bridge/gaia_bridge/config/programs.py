@@ -1,0 +1,92 @@
+"""Which files a launch line runs: the program, what it is given to run, and what tells a runner what to run.
+
+Only files are found that the line names, or that a well-known runner looks for by itself. What those load in turn is
+beyond any look at a line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from gaia_bridge.config.variables import changes_programs
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+
+__all__ = ["program_files"]
+
+_MANIFESTS: Final = {
+    **dict.fromkeys(("npm", "npx", "pnpm", "pnpx", "yarn", "bun", "bunx", "node"), ("package.json",)),
+    **dict.fromkeys(("uv", "uvx", "poetry", "pdm", "hatch", "pipx"), ("pyproject.toml",)),
+    **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
+    "cargo": ("Cargo.toml",),
+    "deno": ("deno.json", "deno.jsonc"),
+    "docker": ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"),
+    "just": ("justfile", "Justfile"),
+}
+"""Where runners look up what to run."""
+
+_IN_FOLDERS: Final = ("__main__.py", "package.json", "index.js")
+"""What is run of a folder that is named."""
+
+_BETWEEN: Final = re.compile(r"[\s;|&=,:'\"]+")
+"""What stands between the names of files in one word: `--require=./x.js`, `a.py:B`, `sh -c './a.sh && ./b.sh'`."""
+
+
+def program_files(entry: JSON, folder: Path) -> list[Path]:
+    """The files that an entry's launch line runs and that lie in a folder or below, or are links there.
+
+    Args:
+        entry: An entry of a configuration file; its references are not filled in.
+        folder: The folder, in which relative paths of the line begin.
+    """
+    command, args, env, cwd = (entry.get(key) for key in ("command", "args", "env", "cwd"))
+    if not isinstance(command, str):
+        return []
+    base = folder / os.path.expanduser(cwd) if isinstance(cwd, str) else folder
+    words = [command, *(arg for arg in args if isinstance(arg, str))] if is_array(args) else [command]
+    texts = {name: text for name, text in env.items() if isinstance(text, str)} if is_object(env) else {}
+    named = [*words, *(text for name, text in texts.items() if changes_programs(name))]
+    found = (path for name in _names(named, base) for path in _run_by(base, name))
+    manifests = (base / name for name in _MANIFESTS.get(_program(command), ()))
+    candidates = [*found, *manifests, *_looked_up(command, texts.get("PATH"), base)]
+    return sorted({path for path in candidates if _lies_in(folder, path) and os.path.isfile(path)})
+
+
+def _names(words: Sequence[str], base: Path) -> Iterator[str]:
+    module = False
+    for word in words:
+        yield word
+        yield from _BETWEEN.split(word)
+        if module:  # python -m NAME
+            yield from (word.replace(".", "/") + end for end in (".py", "/__main__.py", "/__init__.py"))
+        module = word == "-m"
+
+
+def _run_by(base: Path, name: str) -> Iterator[Path]:
+    if not name or "\0" in name:
+        return
+    path = Path(os.path.normpath(base / os.path.expanduser(name)))
+    yield path
+    if os.path.isdir(path):
+        yield from (path / inner for inner in _IN_FOLDERS)
+
+
+def _looked_up(command: str, search: str | None, base: Path) -> Iterator[Path]:
+    """What a bare name leads to where the entry says itself where programs are looked for."""
+    if search is None or os.sep in command:
+        return
+    folders = os.pathsep.join(str(base / part) for part in search.split(os.pathsep))
+    if found := shutil.which(command, path=folders):
+        yield Path(os.path.normpath(found))
+
+
+def _lies_in(folder: Path, path: Path) -> bool:
+    return path.is_relative_to(folder) or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def _program(word: str) -> str:
+    return re.split(r"[/\\]", word)[-1].lower().removesuffix(".exe").removesuffix(".cmd")
