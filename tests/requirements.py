@@ -476,6 +476,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-280": covered("A server of both eras that asks by requests can do so through the bridge."),
     "F-281": covered("A connection of a second era that fails takes nothing with it."),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
+    # Between client and server.
+    "F-285": covered("The first list of a cold start waits for servers that are starting, and what is learnt is kept."),
+    "F-287": covered("A server that was upgraded is introduced as what it is now."),
     # Seen by others: GAIA's own agents, clients of other makes.
     "F-290": covered("Whatever fails while a server is connected, the agent is told False."),
     "F-291": covered("An agent is built with the options of GAIA's own agents."),

@@ -56,6 +56,15 @@ class FixedSource:
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener) if listener in self.listeners else None
 
+    async def settle(self) -> None:
+        pass
+
+    async def learn(self) -> None:
+        pass
+
+    async def seek(self) -> None:
+        await self.refresh()
+
     async def refresh(self) -> None:
         self.refreshed += 1
 

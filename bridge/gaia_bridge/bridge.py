@@ -290,7 +290,7 @@ class Bridge:
         """Start a source, and publish it when it is its turn."""
         if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
-        alone = Catalog(_INFO, NamingPolicy.BARE)
+        alone = Catalog(_INFO, NamingPolicy.BARE, merges=False)
         alone.add(source)
         scope = self._scopes[source.name] = anyio.CancelScope()
         try:

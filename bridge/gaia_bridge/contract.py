@@ -253,8 +253,20 @@ class Source(Protocol):
         """Call `listener` after every change; returns an idempotent function that stops it."""
         ...
 
+    async def settle(self) -> None:
+        """Wait until it is known what it offers. Bounded, over all who wait together, and never raises."""
+        ...
+
+    async def learn(self) -> None:
+        """Wait for the same until it is known, or known to fail. Bounded by the source's own deadlines."""
+        ...
+
     async def refresh(self) -> None:
         """Look again, if the source cannot be trusted to announce its changes. Bounded and never raises."""
+        ...
+
+    async def seek(self) -> None:
+        """Look again because something was asked for that it is not known to have. Bounded and never raises."""
         ...
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:

@@ -97,13 +97,20 @@ class ChangeKind(Enum):
     TOOLS = "tools"
     PROMPTS = "prompts"
     RESOURCES = "resources"
+    INTRODUCTION = "introduction"
+    """Who the source says it is, or what it can do; MCP has no way to tell clients, but the next is told."""
     RESOURCE_UPDATED = "resource_updated"
     NOTIFIED = "notified"
 
     @property
     def is_list(self) -> bool:
-        """Whether a list changed, and with it the offer."""
-        return self not in {ChangeKind.RESOURCE_UPDATED, ChangeKind.NOTIFIED}
+        """Whether a list changed."""
+        return self in {ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES}
+
+    @property
+    def is_offer(self) -> bool:
+        """Whether the offer is another."""
+        return self.is_list or self is ChangeKind.INTRODUCTION
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +169,13 @@ class Offer:
     capabilities: frozenset[str] = frozenset()
     extras: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """What it declares beyond the core, as it declares it: `tasks`, `extensions`, `experimental`."""
+    declared: Mapping[str, Any] | None = None
+    """All capabilities of a server, as it declares them; `None` for an agent, which can do all that goes with each."""
+    implementation: Mapping[str, Any] | None = None
+    """How a server introduces itself, as it does; `None` where `info` says everything."""
     left_out: tuple[LeftOut, ...] = ()
+    settled: bool = True
+    """Whether this is what it offers. If not, that is not known yet: it is starting for the first time."""
 
 
 @dataclass(frozen=True, slots=True)

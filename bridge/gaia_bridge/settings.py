@@ -128,6 +128,10 @@ class UpstreamLimits:
     not know, and each connection to them would cost this long."""
     list_timeout: float = 10.0
     """Seconds for one page of a list."""
+    first_look: float = 2.0
+    """Seconds that clients wait for a server that is starting and of which nothing is known: the first thing that they
+    ask is what there is, many never ask again, and a server in Python or Node has answered by then. A server that
+    hangs costs this once in its life, however many wait."""
     call_timeout: float = 60.0
     """Seconds for one forwarded request without a sign of life; progress starts them anew (S-13)."""
     call_cap: float = 600.0

@@ -32,8 +32,8 @@ __all__ = [
     "LIST_FIELDS",
     "LOG_MESSAGE",
     "answer_problem",
+    "capability_problem",
     "definition_problem",
-    "extra_problem",
     "for_legacy",
     "for_legacy_question",
     "implementation",
@@ -96,10 +96,15 @@ def implementation(info: ServerInfo) -> JSON:
     return {name: getattr(model, name) for name in ("version", "title", "description", "website_url", "icons")}
 
 
-def info_problem(info: ServerInfo) -> str | None:
-    """Why a server cannot introduce itself like this, or `None` if it can."""
+def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str | None:
+    """Why a server cannot introduce itself like this, or `None` if it can.
+
+    Args:
+        info: What is known to be said of it.
+        more: What else it says of itself.
+    """
     try:
-        implementation(info)
+        Implementation.model_validate({**(more or {}), **server_info(info)}, by_name=False)
     except ValidationError as error:
         return _first_problem(error)
     return None
@@ -191,8 +196,8 @@ def _is_of_an_extension(method: str, result: Mapping[str, Any]) -> bool:
     return method not in SPEC_CLIENT_METHODS or kind != "complete" or is_object(result.get("task"))
 
 
-def extra_problem(name: str, declared: Mapping[str, Any]) -> str | None:
-    """Why a capability beyond the core cannot be told to clients, or `None` if it can."""
+def capability_problem(name: str, declared: object) -> str | None:
+    """Why a capability of a server cannot be told to clients, or `None` if it can."""
     try:
         ServerCapabilities.model_validate({name: declared}, by_name=False)
     except ValidationError as error:

@@ -137,6 +137,16 @@ class AgentSource:
                     runner.close()
                 await self._runner.wait_closed(self._limits.farewell)
 
+    async def settle(self) -> None:
+        """Do nothing: an agent is published when its definitions were read."""
+
+    async def learn(self) -> None:
+        """Do nothing, for the same reason."""
+
+    async def seek(self) -> None:
+        """Read the definitions again, as `refresh` does."""
+        await self.refresh()
+
     async def refresh(self) -> None:
         """Read the definitions again if they are older than `definitions_max_age`, and announce what changed."""
         if time.monotonic() - self._read_at < self._limits.definitions_max_age or self._reading.locked():

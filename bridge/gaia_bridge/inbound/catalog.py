@@ -8,10 +8,10 @@ servers that start change a hundred times what nobody has asked for yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -19,13 +19,15 @@ from gaia_bridge.contract import JSON, ChangeListener, Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.hops import unmarked
 from gaia_bridge.inbound.addresses import Addresses
-from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceState
+from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState
 from gaia_bridge.names import SourceName, assign_names, is_source_name
-from gaia_bridge.wire import for_legacy
+from gaia_bridge.wire import for_legacy, server_info
 
 __all__ = ["Catalog"]
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -148,9 +150,12 @@ class Catalog:
     Args:
         info: Who the endpoint says it is while it has no or several sources; a single source speaks for itself.
         policy: How names are spelled where several sources meet.
+        merges: Whether sources come and go; if not, there is one, whose own endpoint it is.
     """
 
-    def __init__(self, info: ServerInfo, policy: NamingPolicy) -> None:
+    def __init__(self, info: ServerInfo, policy: NamingPolicy, *, merges: bool = True) -> None:
+        self.merges = merges
+        """Whether sources come and go."""
         self._info = info
         self._policy = policy
         self._sources: dict[str, tuple[Source, Callable[[], None]]] = {}
@@ -178,6 +183,21 @@ class Catalog:
             description=self._info.description,
             instructions="\n\n".join(parts) or None,
         )
+
+    @property
+    def server(self) -> Source | None:
+        """The server whose own endpoint it is, which clients reach as they do directly; `None` for all else."""
+        for source in () if self.merges else self.sources:
+            if source.kind is SourceKind.SERVER:
+                return source
+        return None
+
+    @property
+    def implementation(self) -> JSON:
+        """The `Implementation` object of whom the endpoint says it is."""
+        server = self.server
+        told = None if server is None else server.offer.implementation
+        return server_info(self.info) if told is None else dict(told)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -213,15 +233,44 @@ class Catalog:
         """Call `listener` after every change of the merged view."""
         self._listeners.append(listener)
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is known what every source offers."""
+        return all(source.offer.settled for source in self.sources)
+
+    async def settle(self) -> None:
+        """Wait until it is known what the sources offer, for as long as clients can be made to wait."""
+        await self._each(lambda source: source.settle())
+
+    async def learn(self) -> None:
+        """Wait for the same until it is known, or known to fail: for whoever has a deadline."""
+        await self._each(lambda source: source.learn())
+
     async def refresh(self) -> None:
-        """Let every source look again, all at once."""
+        """Let every source look again."""
+        await self._each(lambda source: source.refresh())
+
+    async def sought(self, find: Callable[[], _T]) -> _T:
+        """What `find` finds; if it finds nothing, what it finds when every source has looked again.
+
+        Raises:
+            ProtocolError: As `find` does.
+        """
+        try:
+            return find()
+        except ProtocolError:
+            await self._each(lambda source: source.seek())
+        return find()
+
+    async def _each(self, do: Callable[[Source], Coroutine[Any, Any, None]]) -> None:
+        """Have all sources do something, at once."""
         sources = self.sources
         if len(sources) == 1:
-            await sources[0].refresh()
+            await do(sources[0])
             return
         async with anyio.create_task_group() as tasks:
             for source in sources:
-                tasks.start_soon(source.refresh)
+                tasks.start_soon(do, source)
 
     def definitions(self, kind: str, *, modern: bool, marked: bool = False) -> list[JSON]:
         """The definitions to list.
@@ -273,7 +322,7 @@ class Catalog:
         return ""
 
     def _on_change(self, source: Source, change: Change) -> None:
-        if change.kind.is_list:
+        if change.kind.is_offer:
             self._view = self._compiled()
         elif change.kind is ChangeKind.RESOURCE_UPDATED:
             change = Change(change.kind, self.addresses.public(source, change.uri))

@@ -27,6 +27,7 @@ from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, Subscrip
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.client_request import Context, log_level_of
 from gaia_bridge.inbound.interest import ResourceInterest
+from gaia_bridge.inbound.introducing import tells_of
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.settings import SubscriptionLimits
 from gaia_bridge.wire import LOG_MESSAGE, is_loud_enough
@@ -182,6 +183,8 @@ class _LegacyClient:
         self.subscriptions: set[str] = set()
 
     def tell(self, change: Change) -> None:
+        if change.kind.is_list and not tells_of(self._connection, change.kind):
+            return
         if change.kind is ChangeKind.RESOURCE_UPDATED and change.uri not in self.subscriptions:
             return
         if (notification := change.notification) is not None and notification.method == LOG_MESSAGE:
@@ -208,6 +211,8 @@ class _LegacyClient:
                 await self._connection.send_resource_list_changed()
             case ChangeKind.RESOURCE_UPDATED:
                 await self._connection.send_resource_updated(change.uri)
+            case ChangeKind.INTRODUCTION:
+                pass
             case ChangeKind.NOTIFIED:
                 assert change.notification is not None
                 await self._connection.notify(change.notification.method, change.notification.params)
@@ -224,5 +229,5 @@ def _event(change: Change) -> ServerEvent | None:
             return ResourcesListChanged()
         case ChangeKind.RESOURCE_UPDATED:
             return ResourceUpdated(change.uri)
-        case ChangeKind.NOTIFIED:
+        case ChangeKind.INTRODUCTION | ChangeKind.NOTIFIED:
             return None

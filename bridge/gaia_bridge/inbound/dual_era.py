@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Protocol, Self, cast
 
 import anyio
-from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
@@ -22,11 +21,14 @@ from mcp_types import (
     JSONRPCError,
     JSONRPCRequest,
     JSONRPCResponse,
+    ServerCapabilities,
 )
-from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.inbound.introducing import capabilities_of
+from gaia_bridge.inbound.server import EndpointServer
 
 __all__ = ["DiscoverTolerantStream", "Incoming", "Outgoing"]
 
@@ -65,7 +67,7 @@ class DiscoverTolerantStream:
 
     def __init__(
         self,
-        server: Server[Any],
+        server: EndpointServer,
         incoming: Incoming,
         outgoing: Outgoing,
         check: Callable[[Mapping[str, Any]], None] | None = None,
@@ -90,6 +92,7 @@ class DiscoverTolerantStream:
             if not _is_discover(item.message):
                 self._undecided = False
                 return item
+            await self._server.catalog.settle()
             await self._outgoing.send(SessionMessage(self._answer(item.message)))
 
     async def aclose(self) -> None:
@@ -127,10 +130,11 @@ class DiscoverTolerantStream:
         result = DiscoverResult(
             supported_versions=list(MODERN_PROTOCOL_VERSIONS),
             instructions=self._server.instructions,
-            capabilities=self._server.get_capabilities(protocol_version=LATEST_MODERN_VERSION),
+            capabilities=ServerCapabilities(),
             _meta={SERVER_INFO_META_KEY: self._server.server_info_stamp},
         )
-        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        told = capabilities_of(self._server.catalog, modern=True)  # the SDK's models drop what they do not know
+        return {**result.model_dump(by_alias=True, mode="json", exclude_none=True), "capabilities": told}
 
 
 def _is_discover(request: JSONRPCRequest) -> bool:

@@ -20,11 +20,10 @@ from gaia_bridge.model import SourceKind
 from gaia_bridge.results import is_input_required
 from gaia_bridge.wire import is_modern
 
-__all__ = ["Forwarding", "extras", "for_era", "with_public_task"]
+__all__ = ["Forwarding", "with_public_task"]
 
 _TASK: Final = "taskId"
 _TASKS: Final = "tasks/"
-_TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 _MakeRequest = Callable[[Context], SdkClientRequest]
 
@@ -37,25 +36,6 @@ def with_public_task(catalog: Catalog, source: Source, result: JSON) -> JSON:
         return {**result, _TASK: f"{source.name}:{identifier}"}
     task = result.get("task")
     return {**result, "task": with_public_task(catalog, source, task)} if is_object(task) else result
-
-
-def extras(catalog: Catalog) -> JSON:
-    """What the sources declare beyond the core, by kind: `tasks`, `extensions`, `experimental`; the first counts."""
-    declared: JSON = {}
-    for source in catalog.sources:
-        for name, told in source.offer.extras.items():
-            declared[name] = {**told, **declared.get(name, {})}
-    if len(catalog.sources) > 1 and "tasks" in declared:  # a list of tasks has nothing that leads to one of several
-        declared["tasks"] = {name: told for name, told in declared["tasks"].items() if name != "list"}
-    return declared
-
-
-def for_era(declared: JSON, *, modern: bool) -> JSON:
-    """The same as clients of one era are told: tasks are one thing before 2026-07-28, and an extension since."""
-    told = {name: value for name, value in declared.items() if not (modern and name == "tasks")}
-    if not modern and _TASKS_EXTENSION in told.get("extensions", {}):
-        told["extensions"] = {key: value for key, value in told["extensions"].items() if key != _TASKS_EXTENSION}
-    return {name: value for name, value in told.items() if value}
 
 
 class Forwarding:

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec
 import anyio
 from anyio.abc import TaskStatus
 from mcp import MCPError
-from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp_types import (
@@ -49,12 +49,13 @@ from gaia_bridge.hops import HOPS_META_KEY, check_hops, marked, new_id
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, client_name, connection_of, set_log_level
-from gaia_bridge.inbound.forwarding import Forwarding, extras, for_era, with_public_task
+from gaia_bridge.inbound.forwarding import Forwarding, with_public_task
+from gaia_bridge.inbound.introducing import Introducing, capabilities_of
 from gaia_bridge.inbound.pages import Pager
 from gaia_bridge.inbound.plain import PlainResults, plainly, validly
 from gaia_bridge.inbound.tool_search import PublishedSearch
 from gaia_bridge.jsontypes import is_object
-from gaia_bridge.model import Change, ServerInfo
+from gaia_bridge.model import Change
 from gaia_bridge.results import error_result, is_input_required, jsonable, words
 from gaia_bridge.settings import Settings
 from gaia_bridge.wire import LIST_FIELDS, implementation, is_modern
@@ -80,26 +81,29 @@ class EndpointServer(Server[Any]):
     manager does not pass. Here both come from what the sources can do (P-10).
     """
 
-    available: frozenset[str] = frozenset()
-    extras: JSON = {}
-    """What the sources declare beyond the core: see `forwarding.extras`."""
+    def __init__(self, catalog: Catalog, **handlers: Any) -> None:
+        super().__init__("", **handlers)
+        self.catalog = catalog
+        self.introduce()
 
     def serves(self, method: str) -> bool:
         """Whether it knows a method."""
         return method in {"initialize", "ping"} or self.get_request_handler(method) is not None
 
-    def introduce(self, info: ServerInfo) -> None:
-        """Say who the endpoint is from now on."""
+    def introduce(self) -> None:
+        """Say from now on who the endpoint is now."""
+        info = self.catalog.info
         self.name = info.name
         self.instructions = info.instructions
         for field, value in implementation(info).items():
             setattr(self, field, value)
-        self._stamp: JSON = self.server_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+        self._stamp: JSON = self.catalog.implementation
+        self._is_flat = all(isinstance(value, str) for value in self._stamp.values())
 
     @property
     def server_info_stamp(self) -> JSON:
         """The identity that the SDK writes into every modern result; the caller owns it."""
-        return copy.deepcopy(self._stamp) if "icons" in self._stamp else dict(self._stamp)
+        return dict(self._stamp) if self._is_flat else copy.deepcopy(self._stamp)
 
     def get_capabilities(
         self,
@@ -109,16 +113,9 @@ class EndpointServer(Server[Any]):
         *,
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
-        """What the sources can do, with change notifications always on."""
-        every_change = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
-        capabilities = super().get_capabilities(
-            every_change, experimental_capabilities, extensions, protocol_version=protocol_version
-        )
-        missing = {"tools", "prompts", "resources", "completions", "logging"} - self.available
+        """What the sources can do, as far as the SDK has words for it."""
         modern = protocol_version is not None and is_modern(protocol_version)
-        told = ServerCapabilities.model_validate(for_era(self.extras, modern=modern))
-        more = {name: getattr(told, name) for name in told.model_fields_set}
-        return capabilities.model_copy(update={**more, **dict.fromkeys(missing)})
+        return ServerCapabilities.model_validate(capabilities_of(self.catalog, modern=modern), by_name=False)
 
 
 def _answering(
@@ -201,18 +198,6 @@ class _NoLoops:
         return await call_next(ctx)
 
 
-def _handshake_with_extras(server: EndpointServer) -> ServerMiddleware[Any]:
-    """Middleware: the SDK's models of the handshake drop extensions, and what they do not know of tasks."""
-
-    async def completed(ctx: Context, call_next: CallNext) -> HandlerResult:
-        result = await call_next(ctx)
-        if ctx.method != "initialize" or not is_object(result):
-            return result
-        return {**result, "capabilities": {**result["capabilities"], **for_era(server.extras, modern=False)}}
-
-    return completed
-
-
 class Endpoint:
     """A catalog, published.
 
@@ -230,7 +215,6 @@ class Endpoint:
         self._changes = ChangeFanout(catalog, settings.subscriptions)
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self.server = self._make_server(audience)
-        self._introduce()
         catalog.listen(self._on_change)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -251,7 +235,7 @@ class Endpoint:
 
     def _make_server(self, audience: str) -> EndpointServer:
         server = EndpointServer(
-            "",
+            self.catalog,
             get_tool_input_schema=self.tool_search.schema,
             on_list_tools=self._lists("tool"),
             on_list_prompts=self._lists("prompt"),
@@ -271,23 +255,17 @@ class Endpoint:
         if "opentelemetry.sdk" not in sys.modules:
             server.middleware.clear()
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
-        server.middleware += [validly, _NoLoops(self.check), _one_handshake, _handshake_with_extras(server)]
+        server.middleware += [validly, _NoLoops(self.check), _one_handshake, Introducing(self.catalog)]
         server.middleware += [_SealedState(audience), PlainResults(), forwarding]
         return server
 
     def _on_change(self, change: Change) -> None:
-        if change.kind.is_list:
-            self._introduce()
+        if change.kind.is_offer:
+            self.server.introduce()
         self._changes.publish(change)
-
-    def _introduce(self) -> None:
-        self.server.introduce(self.catalog.info)
-        self.server.available = self.catalog.capabilities
-        self.server.extras = extras(self.catalog)
 
     def _lists(self, kind: str) -> Callable[[Context, PaginatedRequestParams | None], Awaitable[Any]]:
         method, field = LIST_FIELDS[kind]
-        complete = {"resultType": "complete", "ttlMs": self._settings.list_ttl, "cacheScope": "private"}
         pagers = {key: Pager(self._settings.pages) for key in product((False, True), repeat=2)}
 
         async def listing(ctx: Context, params: PaginatedRequestParams | None) -> JSON:
@@ -301,7 +279,10 @@ class Endpoint:
             items, following = pager.page(shown, cursor)
             if bridge:
                 items = [marked(definition, self._own) for definition in items]
-            return {field: items, **({} if following is None else {"nextCursor": following}), **complete}
+            # What is not known yet is not to be kept.
+            ttl = self._settings.list_ttl if self.catalog.settled else 0
+            more = {} if following is None else {"nextCursor": following}
+            return {field: items, **more, "resultType": "complete", "ttlMs": ttl, "cacheScope": "private"}
 
         return _answering(plainly(method, listing))
 
@@ -310,7 +291,7 @@ class Endpoint:
         called = await self.tool_search.called(params.name, params.arguments or {}, modern=request.modern)
         if called.result is not None:
             return called.result
-        source, name = self.catalog.tool(called.name)
+        source, name = await self.catalog.sought(lambda: self.catalog.tool(called.name))
         call = partial(source.call_tool, name, called.arguments)
         try:
             result = await self._play_rounds(call, request)
@@ -323,23 +304,23 @@ class Endpoint:
         return with_public_task(self.catalog, source, self.catalog.addresses.outward(source, result))
 
     async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> JSON:
-        source, name = self.catalog.prompt(params.name)
+        source, name = await self.catalog.sought(lambda: self.catalog.prompt(params.name))
         result = await self._play_rounds(partial(source.get_prompt, name, params.arguments or {}), _request(ctx))
         return self.catalog.addresses.outward(source, result)
 
     async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> JSON:
         request = _request(ctx)
         with _not_found_as_in_its_era(request, params.uri):
-            source, uri = self.catalog.addresses.find(params.uri)
+            source, uri = await self.catalog.sought(lambda: self.catalog.addresses.find(params.uri))
             result = await self._play_rounds(partial(source.read_resource, uri), request)
         return {"ttlMs": 0, "cacheScope": "private"} | self.catalog.addresses.outward(source, result)
 
     async def _complete(self, ctx: Context, params: CompleteRequestParams) -> JSON:
         ref: JSON = params.ref.model_dump(by_alias=True, mode="json", exclude_none=True)
         if ref["type"] == "ref/prompt":
-            source, ref["name"] = self.catalog.prompt(ref["name"])
+            source, ref["name"] = await self.catalog.sought(lambda: self.catalog.prompt(ref["name"]))
         else:
-            source, ref["uri"] = self.catalog.addresses.find_template(ref["uri"])
+            source, ref["uri"] = await self.catalog.sought(lambda: self.catalog.addresses.find_template(ref["uri"]))
         argument: JSON = params.argument.model_dump(mode="json")
         known = (params.context.arguments if params.context else None) or {}
         result = await source.complete(ref, argument, known, _request(ctx))
@@ -347,7 +328,7 @@ class Endpoint:
 
     async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> JSON:
         with _not_found_as_in_its_era(_request(ctx), params.uri):
-            self.catalog.addresses.find(params.uri)
+            await self.catalog.sought(lambda: self.catalog.addresses.find(params.uri))
             await self._changes.subscribe(connection_of(ctx), params.uri)
         return {}
 

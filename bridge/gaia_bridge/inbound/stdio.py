@@ -39,6 +39,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 
 from gaia_bridge.framing import LineFramer, OversizedLine
+from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
 from gaia_bridge.inbound.server import Endpoint
 
@@ -93,14 +94,14 @@ async def serve_stdio(endpoint: Endpoint, claimed: ClaimedStdio | None, *, line_
         line_bytes: The longest line that is accepted.
         grace: Seconds for requests in flight to finish after the end of input.
     """
-    streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, grace)
+    streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, grace, endpoint.catalog)
     async with streams as (incoming, outgoing):
         tolerant = DiscoverTolerantStream(endpoint.server, incoming, outgoing, endpoint.check)
         await serve_dual_era_loop(endpoint.server, tolerant, outgoing, lifespan_state={})
 
 
 @asynccontextmanager
-async def _piped(claimed: ClaimedStdio, line_bytes: int, grace: float) -> AsyncGenerator[_Streams]:
+async def _piped(claimed: ClaimedStdio, line_bytes: int, grace: float, catalog: Catalog) -> AsyncGenerator[_Streams]:
     """The claimed descriptors as a pair of message streams. Everything sent before the end is written out."""
     to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
     outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
@@ -124,8 +125,11 @@ async def _piped(claimed: ClaimedStdio, line_bytes: int, grace: float) -> AsyncG
                 for line in framer.end():
                     await _take(line, to_server, refusals, in_flight)
                 # The SDK cancels what is in flight once the stream ends; `printf ... | gaia-bridge` deserves answers.
+                if in_flight:
+                    await catalog.settle()
                 with anyio.move_on_after(grace):
                     await in_flight.none_left()
+                    await catalog.learn()  # so that the next run need not wait for it
 
         async def pump_out() -> None:
             async with from_server:
@@ -171,6 +175,9 @@ class _InFlight:
     def answered(self, item: SessionMessage) -> None:
         if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id is not None:
             self._answered(item.message.id)
+
+    def __bool__(self) -> bool:
+        return bool(self._ids)
 
     async def none_left(self) -> None:
         while self._ids:

@@ -122,7 +122,7 @@ class PublishedSearch:
         if name != call:
             return called
         try:
-            return self._target(arguments)
+            return await self._target(arguments)
         except SearchError as error:
             return Called(name, arguments, error_result(f"{error}. {error.suggestion}"))
 
@@ -193,7 +193,7 @@ class PublishedSearch:
                 return list(tools[:number])
         return list(tools)
 
-    def _target(self, given: JSON) -> Called:
+    async def _target(self, given: JSON) -> Called:
         """The tool that a call by name is for.
 
         Raises:
@@ -210,7 +210,7 @@ class PublishedSearch:
         if not is_object(arguments):
             raise SearchError("The arguments are no object", example)
         try:
-            self._catalog.tool(name)
+            await self._catalog.sought(lambda: self._catalog.tool(name))
         except ProtocolError as error:
             raise SearchError(one_line(error.message), f"Find the tools that there are with {search}") from None
         if not is_for_models(self._catalog.tool_definition(name) or {}):

@@ -24,6 +24,7 @@ from gaia_bridge.outbound.client import Era, Greeting
 from gaia_bridge.outbound.listing import LISTS, introduced, with_list
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.version import __version__
+from gaia_bridge.wire import server_info
 
 __all__ = ["CatalogCache", "Remembered", "default_cache_folder"]
 
@@ -157,22 +158,14 @@ def _of_bridge(offer: Offer) -> bool:
 
 
 def _document(remembered: Remembered) -> JSON:
-    offer, info = remembered.offer, remembered.offer.info
-    told = {
-        "name": info.name,
-        "version": info.version,
-        "title": info.title,
-        "description": info.description,
-        "websiteUrl": info.website_url,
-        "icons": list(info.icons),
-    }
+    offer = remembered.offer
     return {
         "version": __version__,
         "era": remembered.era.value,
         "both": remembered.both,
-        "serverInfo": {key: value for key, value in told.items() if value},
-        "instructions": info.instructions,
-        "capabilities": {**{name: {} for name in sorted(offer.capabilities)}, **offer.extras},
+        "serverInfo": offer.implementation or server_info(offer.info),
+        "instructions": offer.info.instructions,
+        "capabilities": offer.declared or {},
         **{listed.field: list(getattr(offer, listed.field)) for listed in LISTS},
     }
 

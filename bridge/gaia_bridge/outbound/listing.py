@@ -16,7 +16,7 @@ from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, ServerInfo, ServerOptions
 from gaia_bridge.outbound.client import Greeting
 from gaia_bridge.schema import reference_problem, shape_problem
-from gaia_bridge.wire import definition_problem, extra_problem, info_problem, normalised_tool
+from gaia_bridge.wire import capability_problem, definition_problem, info_problem, normalised_tool, server_info
 
 __all__ = [
     "CAPABILITIES",
@@ -28,6 +28,7 @@ __all__ = [
     "introduced",
     "is_permitted",
     "permitted",
+    "summary",
     "with_list",
     "with_lists_of",
 ]
@@ -72,7 +73,7 @@ def empty_offer(name: str) -> Offer:
     Args:
         name: What the server is called here.
     """
-    return Offer(info=ServerInfo(name=name, version=""))
+    return Offer(info=ServerInfo(name=name, version=""), declared={})
 
 
 def introduced(name: str, greeting: Greeting) -> Offer:
@@ -82,7 +83,7 @@ def introduced(name: str, greeting: Greeting) -> Offer:
         name: What the server is called here; it counts where the server does not say who it is.
         greeting: What it said, unchecked.
     """
-    told = greeting.info
+    told, declared = greeting.info, _declared(greeting)
 
     def text(key: str) -> str | None:
         value = told.get(key)
@@ -100,15 +101,26 @@ def introduced(name: str, greeting: Greeting) -> Offer:
     )
     if info_problem(info) is not None:
         info = replace(info, icons=(), website_url=None)
-    declared = frozenset(item for item in CAPABILITIES if greeting.capabilities.get(item) is not None)
-    extras = {
-        item: more
-        for item in EXTRAS
-        if is_object(more := greeting.capabilities.get(item)) and extra_problem(item, more) is None
-    }
+    return Offer(
+        info=info,
+        capabilities=frozenset(item for item in CAPABILITIES if item in declared),
+        extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
+        declared=declared,
+        implementation={**told, **server_info(info)} if info_problem(info, told) is None else None,
+    )
+
+
+def _declared(greeting: Greeting) -> JSON:
+    """What a server declares that clients can be told."""
+    declared: JSON = {}
+    for name, told in greeting.capabilities.items():
+        if told is not None and capability_problem(name, told) is None:
+            declared[name] = told
+        elif told is not None and name in CAPABILITIES:  # it has that, whatever it says of it
+            declared[name] = {}
     if greeting.modern:
-        extras.pop("tasks", None)  # which are an extension since
-    return Offer(info=info, capabilities=declared, extras=extras)
+        declared.pop("tasks", None)  # which are an extension since
+    return declared
 
 
 def with_lists_of(offer: Offer, old: Offer) -> Offer:
@@ -183,6 +195,14 @@ def _problem(kind: str, definition: JSON) -> str | None:
     return problem
 
 
+def summary(offer: Offer) -> str:
+    """How much is offered, for people."""
+    counts = {listed.kind: len(getattr(offer, listed.field)) for listed in LISTS}
+    return (
+        ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count) or "no tools"
+    )
+
+
 def changes(old: Offer, new: Offer) -> tuple[Change, ...]:
     """What listeners are told when one offer replaces another."""
     kinds = {
@@ -191,4 +211,11 @@ def changes(old: Offer, new: Offer) -> tuple[Change, ...]:
         if getattr(old, listed.field) != getattr(new, listed.field)
         or (listed.capability in old.capabilities) != (listed.capability in new.capabilities)
     }
+    if _introduction(old) != _introduction(new):
+        kinds[ChangeKind.INTRODUCTION] = None
     return tuple(Change(kind) for kind in kinds)
+
+
+def _introduction(offer: Offer) -> object:
+    """Who it says it is, and what it says it can do."""
+    return offer.info, offer.implementation, offer.capabilities, offer.extras, offer.declared, offer.settled

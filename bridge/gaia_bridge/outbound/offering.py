@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import anyio
@@ -65,11 +66,12 @@ class Offering:
         self._cache = cache
         self._own = own
         self._fingerprint = fingerprint(spec)
-        self._everything = empty_offer(spec.name)  # whatever the configuration permits
+        self._everything = replace(empty_offer(spec.name), settled=False)  # whatever the configuration permits
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
         """What its tools promise of their results."""
         self.published = tailored(self._everything, spec.options)
         """What is offered right now, and how it is called."""
+        self._learnt = self._everything  # read last
         self._fetched: Offer | None = None  # read, but not published yet
         self._announced_at = -math.inf
         self._remembered: Remembered | None = None
@@ -111,7 +113,8 @@ class Offering:
         self._remembered = await self._cache.load(self._fingerprint, self._spec.name)
         if self._remembered is None:
             return None
-        self._publish(self._remembered.offer)
+        self._learnt = self._remembered.offer
+        self._publish(self._learnt)
         return self._remembered
 
     async def read(self, connection: HasLists) -> None:
@@ -122,9 +125,9 @@ class Offering:
         """
         self._stale.clear()
         known = with_lists_of(introduced(self._spec.name, connection.greeting), self._everything)
-        self._fetched = await self._read_lists(
-            connection, known, frozenset(kind for kind in ChangeKind if kind.is_list)
-        )
+        everything = frozenset(kind for kind in ChangeKind if kind.is_list)
+        self._fetched = await self._read_lists(connection, known, everything)
+        await self.remember(connection)
 
     def connected(self) -> None:
         """The server is ready: publish what was read, unless that would be too often."""
@@ -138,7 +141,6 @@ class Offering:
         if self._fetched is not None:
             await anyio.sleep_until(self._announced_at + self._limits.announce_interval)
             self._publish_fetched()
-        await self.remember(connection)
         while True:
             await self._became_stale.wait()
             self._became_stale = anyio.Event()
@@ -190,12 +192,13 @@ class Offering:
                 expected = isinstance(error, ProtocolError) and error.code == METHOD_NOT_FOUND
                 level = logging.DEBUG if expected else logging.WARNING
                 logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
+        self._learnt = offer
         self.outputs.replace(offer.tools)  # which holds at once, however much later clients are told of new lists
         return offer
 
     async def remember(self, connection: HasLists) -> None:
-        """Keep for the next run what is known by now."""
-        remembered = Remembered(self._everything, connection.greeting.next_era, self.both)
+        """Store what was just learnt. Whoever it was learnt for may have gone, and the process end at any moment."""
+        remembered = Remembered(self._learnt, connection.greeting.next_era, self.both)
         if self._cache is not None and remembered != self._remembered:
             self._remembered = remembered
             await self._cache.store(self._fingerprint, remembered, secrets_of(self._spec))

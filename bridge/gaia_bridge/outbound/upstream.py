@@ -37,6 +37,7 @@ from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.client import Connection, Deadline, Era, EraRefusedError, Greeting, connect
 from gaia_bridge.outbound.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.outbound.isolation import PrivateConnections
+from gaia_bridge.outbound.listing import summary
 from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
 from gaia_bridge.outbound.relay import Relay, Relays, may_be_asked
@@ -127,6 +128,7 @@ class Upstream:
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
         self._eras = KnownEras(spec.options, alone)
+        self._first_look = 0.0
         self._interested = Counter[str]()
         self._subscribed: set[str] = set()
         self.refused = False
@@ -228,11 +230,29 @@ class Upstream:
         """Call `listener` after every change; returns an idempotent function that stops it."""
         return self._offering.listen(listener)
 
+    async def settle(self) -> None:
+        """Wait until it is known what it offers, or that it fails, for `first_look` seconds over all who ever wait."""
+        if not self.offer.settled and not self._supervisor.settled.is_set():
+            with anyio.CancelScope() as patience:
+                self._first_look = self._first_look or anyio.current_time() + self._limits.first_look
+                patience.deadline = self._first_look
+                await self.learn()
+
+    async def learn(self) -> None:
+        """Wait until it is known what it offers, or that it fails."""
+        if not self.offer.settled:
+            await self._supervisor.settled.wait()
+
+    async def seek(self) -> None:
+        """Wait until it is known what it offers, as `settle` does."""
+        await self.settle()
+
     async def refresh(self) -> None:
-        """Do nothing: asking the server each time would let a slow one delay every list that it is merged into.
+        """Wait as `settle` does. Asking the server each time would let a slow one delay every list it is merged into.
 
         A server announces its changes (MCP `listChanged`); one that does not is taken to have none.
         """
+        await self.settle()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keep the server going until cancelled. Starts at once, whatever the server does.
@@ -475,6 +495,7 @@ class Upstream:
 
     async def attend(self, connection: Connection) -> None:
         """Follow what it offers."""
+        logger.info("%s is ready: %s", self.name, summary(self.offer))
         await self._offering.follow(connection)
 
     @property

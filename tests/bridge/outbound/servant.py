@@ -33,6 +33,8 @@ class Servant:
     def __init__(self, *tools: str) -> None:
         self.tools = tools_named(*tools or ("echo", "hang", "crash", "expire"))
         self.capabilities = CAPABILITIES
+        self.introduction: JSON = {}
+        """What it says in its greeting beside them."""
         self.failures: list[UpstreamError] = []
         """What the next attempts to connect end with."""
         self.slow = 0.0
@@ -65,7 +67,7 @@ class Servant:
 
     async def _serve(self, wire: Wire) -> None:
         await anyio.sleep(self.slow)
-        await initialized(wire, self.capabilities)
+        await initialized(wire, self.capabilities, **self.introduction)
         while True:
             request = await wire.next()
             if "id" in request and "method" in request:

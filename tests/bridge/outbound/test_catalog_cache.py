@@ -28,6 +28,20 @@ OFFER = Offer(
     resources=({"uri": "a:b", "name": "b"},),
     templates=({"uriTemplate": "a:{b}", "name": "t"},),
     capabilities=frozenset({"tools", "prompts", "resources", "completions", "logging"}),
+    declared={
+        "tools": {},
+        "prompts": {"listChanged": True},
+        "resources": {"subscribe": True, "x-extra": 1},
+        "completions": {},
+        "logging": {},
+    },
+    implementation={
+        "name": "raw",
+        "version": "1",
+        "title": "Raw ü",
+        "icons": [{"src": "https://example.com/i.png"}],
+        "x-extra": [None],
+    },
 )
 KNOWN = Remembered(OFFER, Era.MODERN)
 

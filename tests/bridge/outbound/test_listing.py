@@ -145,4 +145,4 @@ def test_a_change_is_told_by_the_list_that_changed() -> None:
     assert changes(old, old) == ()
     assert changes(old, tools({}, {})) == (Change(ChangeKind.TOOLS),)
     declared = introduced("up", greeting(capabilities={"resources": {}}))
-    assert changes(empty_offer("up"), declared) == (Change(ChangeKind.RESOURCES),)
+    assert changes(empty_offer("up"), declared) == (Change(ChangeKind.RESOURCES), Change(ChangeKind.INTRODUCTION))

@@ -67,6 +67,7 @@ async def test_the_offer_fills_when_the_server_is_ready_and_listeners_are_told()
             Change(ChangeKind.TOOLS),
             Change(ChangeKind.PROMPTS),
             Change(ChangeKind.RESOURCES),
+            Change(ChangeKind.INTRODUCTION),
         ]
         assert {"name": "pid", "inputSchema": {"type": "object"}} in upstream.offer.tools
         assert upstream.offer.prompts == ({"name": "p", "x-extra": 1},)
@@ -346,6 +347,7 @@ async def test_a_crash_fails_the_calls_in_flight_at_once(caplog: pytest.LogCaptu
             Change(ChangeKind.TOOLS),
             Change(ChangeKind.PROMPTS),
             Change(ChangeKind.RESOURCES),
+            Change(ChangeKind.INTRODUCTION),
         ]
         assert (await failure(upstream, "pid")).startswith(f"upstream 'up' is not running: {reason}")
         with pytest.raises(ProtocolError, match="is not running"):

@@ -405,7 +405,8 @@ async def test_what_it_offers_stays_while_it_is_restarted_and_goes_when_it_has_f
         assert upstream.offer is offer
         await anyio.sleep(3)
         assert state(upstream) is SourceState.FAILED
-        assert (upstream.offer.tools, heard.changes) == ((), [TOOLS, Change(ChangeKind.RESOURCES)])
+        assert upstream.offer.tools == ()
+        assert heard.changes == [TOOLS, Change(ChangeKind.RESOURCES), Change(ChangeKind.INTRODUCTION)]
         upstream.retry()
         assert await say(upstream) == "echo"
         assert upstream.offer == offer

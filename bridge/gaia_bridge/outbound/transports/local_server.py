@@ -135,6 +135,8 @@ class LocalServer:
             if self._legacy and (notification.method != LOG_MESSAGE or is_loud_enough(level, self._level)):
                 self._way.tell(notification.method, dict(notification.params), None)
             return
+        if change.kind is ChangeKind.INTRODUCTION:
+            return
         if change.kind is ChangeKind.RESOURCE_UPDATED:
             method, params = "notifications/resources/updated", {"uri": change.uri}
         else:

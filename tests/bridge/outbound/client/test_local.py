@@ -59,6 +59,15 @@ class StubSource:
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener)
 
+    async def settle(self) -> None:
+        pass
+
+    async def learn(self) -> None:
+        pass
+
+    async def seek(self) -> None:
+        await self.refresh()
+
     async def refresh(self) -> None:
         pass
 

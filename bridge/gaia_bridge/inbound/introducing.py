@@ -1,0 +1,137 @@
+"""How an endpoint introduces itself: who it is, what it can do, and what it wants models to know.
+
+The endpoint of one server says what that server says. One that merges sources says what merging makes of them, and
+nothing that none of them has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from mcp.server.connection import Connection
+from mcp.server.context import CallNext, HandlerResult
+
+from gaia_bridge.contract import Source
+from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.inbound.client_request import Context, connection_of
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.model import ChangeKind, Offer
+
+__all__ = ["Introducing", "capabilities_of", "tells_of"]
+
+_LISTS: Final = ("tools", "prompts", "resources")
+_EVERYTHING: Final[Mapping[str, JSON]] = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "completions": {},
+    "logging": {},
+}
+"""All that goes with each capability."""
+_TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
+_TOLD: Final = "gaia_bridge.told"
+
+
+def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
+    """What clients of one era are told that an endpoint can do.
+
+    Args:
+        catalog: What it publishes.
+        modern: Whether the clients speak 2026-07-28 or later.
+    """
+    server = catalog.server
+    if server is not None and server.offer.settled:
+        return _for_era(server.offer.declared or {}, modern=modern)
+    declared = [_declared(source.offer) for source in catalog.sources]
+    merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
+    if not catalog.settled:  # whatever comes is announced, but only to clients that were told that it may
+        merged |= {name: {"listChanged": True} for name in _LISTS}
+    for name, everything in _EVERYTHING.items():
+        told = [item for capabilities in declared if is_object(item := capabilities.get(name))]
+        if told:
+            # A list of several changes with what there is, whatever each of them announces.
+            merged[name] = {
+                ability: True
+                for ability in everything
+                if (catalog.merges and ability == "listChanged") or any(item.get(ability) is True for item in told)
+            }
+    return {
+        **merged,
+        **{name: told for name, told in _for_era(_extras(catalog.sources), modern=modern).items() if told},
+    }
+
+
+def _declared(offer: Offer) -> Mapping[str, Any]:
+    """What a source declares; an agent, everything that goes with what it can do."""
+    if offer.declared is not None:
+        return offer.declared
+    return {name: everything for name, everything in _EVERYTHING.items() if name in offer.capabilities}
+
+
+def _extras(sources: Iterable[Source]) -> JSON:
+    """What the sources declare beyond the core, by kind: `tasks`, `extensions`, `experimental`; the first counts."""
+    declared: JSON = {}
+    many = False
+    for number, source in enumerate(sources):
+        many = number > 0
+        for name, told in source.offer.extras.items():
+            declared[name] = {**told, **declared.get(name, {})}
+    if many and "tasks" in declared:  # a list of tasks has nothing that leads to one of several
+        declared["tasks"] = {name: told for name, told in declared["tasks"].items() if name != "list"}
+    return declared
+
+
+def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
+    """The same as clients of one era are told: tasks are one thing before 2026-07-28, and an extension since."""
+    told = {name: value for name, value in declared.items() if not (modern and name == "tasks")}
+    extensions = told.get("extensions")
+    if not modern and is_object(extensions) and _TASKS_EXTENSION in extensions:
+        kept = {key: value for key, value in extensions.items() if key != _TASKS_EXTENSION}
+        told["extensions"] = kept
+        if not kept:
+            del told["extensions"]
+    return told
+
+
+class Introducing:
+    """Middleware: introduces the endpoint as it is, once it is known what it offers.
+
+    The SDK's models drop what they do not know, and derive what can be done from what is served.
+
+    Args:
+        catalog: What is published.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Complete the answer to `initialize` or `server/discover`."""
+        if ctx.method not in ("initialize", "server/discover"):
+            return await call_next(ctx)
+        await self._catalog.settle()
+        result = await call_next(ctx)
+        if not is_object(result):
+            return result
+        modern = ctx.method != "initialize"
+        told = capabilities_of(self._catalog, modern=modern)
+        if modern:
+            return {**result, "capabilities": told}
+        connection_of(ctx).state[_TOLD] = told
+        greeting = {**result, "capabilities": told, "serverInfo": self._catalog.implementation}
+        # What the SDK says of itself is as old as the connection.
+        if (instructions := self._catalog.info.instructions) is None:
+            greeting.pop("instructions", None)
+        else:
+            greeting["instructions"] = instructions
+        return greeting
+
+
+def tells_of(connection: Connection, kind: ChangeKind) -> bool:
+    """Whether a client of the handshake era was told that a list may change; every client that was told nothing."""
+    told = connection.state.get(_TOLD)
+    if told is None:
+        return True
+    declared = told.get(kind.value)
+    return is_object(declared) and declared.get("listChanged") is True
