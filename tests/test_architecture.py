@@ -44,6 +44,7 @@ LAYERS = {
     "gaia_bridge.publishing": 1,
     "gaia_bridge.loopback": 1,
     "gaia_bridge.redact": 1,
+    "gaia_bridge.repairs": 1,
     "gaia_bridge.results": 1,
     "gaia_bridge.schema": 1,
     "gaia_bridge.settings": 1,

@@ -25,6 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import LOG_LEVELS, ServerInfo
+from gaia_bridge.repairs import with_object_properties
 
 __all__ = [
     "CAPABILITY_OF",
@@ -41,7 +42,6 @@ __all__ = [
     "is_loud_enough",
     "is_modern",
     "missing_capability",
-    "normalised_tool",
     "notification_problem",
     "question_problem",
     "result_problem",
@@ -108,16 +108,6 @@ def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str
     except ValidationError as error:
         return _first_problem(error)
     return None
-
-
-def normalised_tool(definition: Mapping[str, Any]) -> JSON:
-    """The definition with an object schema for its input, which MCP demands (S1-18, C24)."""
-    schema = definition.get("inputSchema")
-    if schema is None:
-        return {**definition, "inputSchema": {"type": "object"}}
-    if is_object(schema) and "type" not in schema:
-        return {**definition, "inputSchema": {"type": "object", **schema}}
-    return dict(definition)
 
 
 def definition_problem(
@@ -261,11 +251,15 @@ def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping
 def for_legacy(kind: str, definition: JSON) -> JSON | None:
     """The definition as clients before 2026-07-28 can be given it, or `None` if they cannot.
 
-    Their output schemas describe objects only; a tool with another output goes without.
+    Their output schemas describe objects only; a tool with another output goes without. The schema of a property is an
+    object there.
     """
-    output = definition.get("outputSchema")
-    if kind == "tool" and output is not None and not (is_object(output) and output.get("type") == "object"):
-        definition = {key: value for key, value in definition.items() if key != "outputSchema"}
+    if kind == "tool":
+        output = definition.get("outputSchema")
+        if output is not None and not (is_object(output) and output.get("type") == "object"):
+            definition = {key: value for key, value in definition.items() if key != "outputSchema"}
+        schemas = {field: definition[field] for field in ("inputSchema", "outputSchema") if field in definition}
+        definition = {**definition, **{field: with_object_properties(schema) for field, schema in schemas.items()}}
     return None if definition_problem(kind, definition, LATEST_HANDSHAKE_VERSION) else definition
 
 

@@ -13,6 +13,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from gaia_bridge.content import elicitation_request, input_required, roots_request, sampling_request, text
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerInfo
+from gaia_bridge.repairs import repaired
 from gaia_bridge.wire import (
     CAPABILITY_OF,
     LIST_FIELDS,
@@ -23,7 +24,6 @@ from gaia_bridge.wire import (
     info_problem,
     is_modern,
     missing_capability,
-    normalised_tool,
     question_problem,
     result_problem,
 )
@@ -57,32 +57,11 @@ def listed(kind: str, definitions: list[JSON], version: str) -> list[JSON]:
 @given(kinds, st.lists(odd_definitions, max_size=4))
 @pytest.mark.requirement("S1-10", "S1-22")
 def test_definitions_without_a_problem_never_spoil_a_list(kind: str, definitions: list[JSON]) -> None:
-    if kind == "tool":
-        definitions = [normalised_tool(definition) for definition in definitions]
+    definitions = [repaired(kind, definition) for definition in definitions]
     good = [definition for definition in definitions if definition_problem(kind, definition) is None]
     assert len(listed(kind, good, LATEST_MODERN_VERSION)) == len(good)
     legacy = [kept for definition in good if (kept := for_legacy(kind, definition)) is not None]
     assert len(listed(kind, legacy, LATEST_HANDSHAKE_VERSION)) == len(legacy)
-
-
-@given(odd_definitions)
-@pytest.mark.requirement("S1-18")
-def test_normalising_a_tool_only_ever_adds_the_object_type(definition: JSON) -> None:
-    normal = normalised_tool(definition)
-    assert {**normal, "inputSchema": None} == {**definition, "inputSchema": None}
-    if isinstance(schema := definition.get("inputSchema"), dict):
-        assert normal["inputSchema"] == {"type": "object", **schema}
-    else:
-        assert normal["inputSchema"] == ({"type": "object"} if schema is None else schema)
-
-
-@pytest.mark.requirement("S1-18")
-@pytest.mark.parametrize(
-    "definition", [{"name": "x"}, {"name": "x", "inputSchema": {}}, {"name": "x", "inputSchema": None}]
-)
-def test_a_tool_without_a_schema_takes_any_object(definition: JSON) -> None:
-    assert normalised_tool(definition)["inputSchema"] == {"type": "object"}
-    assert definition_problem("tool", normalised_tool(definition)) is None
 
 
 @pytest.mark.requirement("S1-22")

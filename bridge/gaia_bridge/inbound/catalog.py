@@ -217,7 +217,7 @@ class Catalog:
         if source.name in self._sources:
             raise PublishError(source.name, "another agent or server has that name")
         self._sources[source.name] = (source, source.listen(partial(self._on_change, source)))
-        self._sources_changed()
+        self._sources_changed(source)
 
     def remove(self, name: str) -> None:
         """Stop publishing a source; an unknown name is ignored."""
@@ -227,7 +227,7 @@ class Catalog:
         if source is not None:
             for kind, targets in self._known.items():  # nobody may look again, and it must not be kept alive by that
                 self._known[kind] = {name: target for name, target in targets.items() if target.source is not source}
-            self._sources_changed()
+            self._sources_changed(source)
 
     def listen(self, listener: ChangeListener) -> None:
         """Call `listener` after every change of the merged view."""
@@ -328,11 +328,16 @@ class Catalog:
             change = Change(change.kind, self.addresses.public(source, change.uri))
         self._emit(change)
 
-    def _sources_changed(self) -> None:
+    def _sources_changed(self, source: Source) -> None:
+        """Announce what the source that came or went has, and what the endpoint can or cannot do since."""
         before = self.capabilities
         self._view = self._compiled()
-        for kind in (ChangeKind.PROMPTS, ChangeKind.RESOURCES):
-            if kind.value in before | self.capabilities:
+        offer, changed = source.offer, before ^ self.capabilities
+        for kind, lists in (
+            (ChangeKind.PROMPTS, offer.prompts),
+            (ChangeKind.RESOURCES, offer.resources + offer.templates),
+        ):
+            if lists or kind.value in changed:
                 self._emit(Change(kind))
         self._emit(Change(ChangeKind.TOOLS))  # always: listeners also look at who the sources are
 

@@ -20,11 +20,12 @@ from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResource
 from gaia_bridge.errors import BusyError, ToolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import LeftOut, Offer, ServerInfo
+from gaia_bridge.repairs import repaired
 from gaia_bridge.results import failure_text, jsonable
 from gaia_bridge.runtime import AgentRunner
 from gaia_bridge.schema import SchemaError, SchemaValidator
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.wire import definition_problem, info_problem, normalised_tool
+from gaia_bridge.wire import definition_problem, info_problem
 
 __all__ = ["CompiledTool", "Definitions", "ask_agent", "read_definitions"]
 
@@ -161,7 +162,7 @@ class _Reader:
             name = f"#{number + 1}"
             problem: str | None = "it is not an object"
             if is_object(item):
-                definition = normalised_tool(item) if kind == "tool" else item
+                definition = repaired(kind, item)
                 name = str(item.get(_KEY_FIELDS[kind], name))[:_SHOWN_NAME]
                 problem = definition_problem(kind, definition)
                 if name in found:

@@ -178,7 +178,7 @@ class Guard:
         scheme, _, credential = head.values.get(b"authorization", b"").partition(b" ")
         if scheme.lower() == b"bearer" and hmac.compare_digest(credential.strip(b" "), self._token):
             return None
-        came = "Another token" if scheme.lower() == b"bearer" else "No bearer token"
+        came = "Another token" if scheme.lower() == b"bearer" and credential.strip(b" ") else "No bearer token"
         return _Refusal(
             401,
             f"{came} came; expected exactly one, 'Authorization: Bearer TOKEN' (a token in the URL does not count). "

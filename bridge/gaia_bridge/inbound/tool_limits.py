@@ -20,10 +20,12 @@ _CURSOR: Final = 40
 _LIMITS: Final[Mapping[str, int]] = {
     "visual studio code": _VS_CODE,  # the product's long name, in VS Code's mcpServerRequestHandler.ts
     "visual-studio-code": _VS_CODE,
-    "visual studio code - insiders": _VS_CODE,
-    "visual studio code - exploration": _VS_CODE,
     "code - oss": _VS_CODE,
+    "code-oss": _VS_CODE,
     "vscodium": _VS_CODE,
+    "code-server": _VS_CODE,  # 1.139 introduces itself so
+    "openvscode server": _VS_CODE,
+    "openvscode-server": _VS_CODE,
     "windsurf": _WINDSURF,
     "windsurf-client": _WINDSURF,
     "cursor-vscode": _CURSOR,
@@ -31,17 +33,22 @@ _LIMITS: Final[Mapping[str, int]] = {
 """How many tools a client takes, by `clientInfo.name` in lower case. Those without blanks are in the registry
 apify/mcp-client-capabilities."""
 
+_EDITIONS: Final = (" - insiders", " - exploration", " insiders", " dev")
+"""What early editions of an editor have behind its name."""
+
 _VIA: Final = " (via "
 """What mcp-remote appends to the name of the client that it speaks for, before its own."""
 
 
 def known_name(client: str) -> str:
-    """The name of a client as the table has it, if it is there.
+    """The name of a client as the table has it, if it is there: without the edition, and without who speaks for it.
 
     Args:
         client: Its name, as it introduces itself.
     """
-    return client.partition(_VIA)[0].strip().casefold()
+    name = client.partition(_VIA)[0].strip().casefold()
+    edition = next((edition for edition in _EDITIONS if name.endswith(edition)), "")
+    return name.removesuffix(edition)
 
 
 def tool_limit(client: str) -> int | None:

@@ -15,8 +15,9 @@ from gaia_bridge.hops import came_through
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, ServerInfo, ServerOptions
 from gaia_bridge.outbound.client import Greeting
+from gaia_bridge.repairs import repaired
 from gaia_bridge.schema import reference_problem, shape_problem
-from gaia_bridge.wire import capability_problem, definition_problem, info_problem, normalised_tool, server_info
+from gaia_bridge.wire import capability_problem, definition_problem, info_problem, server_info
 
 __all__ = [
     "CAPABILITIES",
@@ -169,7 +170,7 @@ def with_list(offer: Offer, listed: ListedKind, items: Sequence[object], own: st
         if not is_object(item):
             left_out.append(LeftOut(listed.kind, f"#{number}", "it is not an object"))
             continue
-        definition = normalised_tool(item) if listed.kind == "tool" else item
+        definition = repaired(listed.kind, item)
         key = str(item.get(listed.key, f"#{number}"))
         ours = bool(own) and own in came_through(definition)
         problem = "it came from this bridge itself" if ours else _problem(listed.kind, definition)

@@ -211,6 +211,32 @@ def test_clients_are_told_when_a_source_comes_or_goes_of_what_it_brings_or_takes
     assert len(heard) == 8
 
 
+@pytest.mark.requirement("P-10", "F-294")
+@pytest.mark.parametrize("others", [(), ("tools",), ("prompts", "resources")])
+def test_a_source_that_only_has_tools_announces_tools_only_whatever_the_others_have(others: tuple[str, ...]) -> None:
+    prompts, resources = ("p",) * ("prompts" in others), ("u:x",) * ("resources" in others)
+    view = catalog(FixedSource("one", "a", prompts=prompts, resources=resources), FixedSource("two", "a"))
+    heard: list[ChangeKind] = []
+    view.listen(lambda change: heard.append(change.kind))
+    view.add(FixedSource("three", "a", "b"))
+    assert heard == [TOOLS]
+    view.remove("three")
+    assert heard == [TOOLS, TOOLS]
+
+
+@pytest.mark.requirement("F-294")
+def test_a_source_announces_the_lists_that_it_has_and_what_the_endpoint_can_do_since() -> None:
+    view = catalog(FixedSource("one", "a", prompts=("p",)))
+    heard: list[ChangeKind] = []
+    view.listen(lambda change: heard.append(change.kind))
+    view.add(FixedSource("two", prompts=("q",)))
+    assert heard == [PROMPTS, TOOLS]
+    view.remove("one")
+    assert heard[2:] == [PROMPTS, TOOLS]
+    view.remove("two")
+    assert heard[4:] == [PROMPTS, TOOLS]
+
+
 def test_a_change_is_in_the_view_before_it_is_told() -> None:
     source = FixedSource("one", "a")
     view = catalog(source)

@@ -94,7 +94,7 @@ async def test_what_an_agent_changes_later_does_not_change_what_was_read(runner:
 @pytest.mark.requirement("S1-18")
 async def test_an_empty_schema_becomes_an_object_schema(runner: AgentRunner) -> None:
     read_back = await read(runner, get_mcp_tool_definitions=[{"name": "a", "inputSchema": {}}, {"name": "b"}])
-    assert [tool["inputSchema"] for tool in read_back.offer.tools] == [{"type": "object"}] * 2
+    assert [tool["inputSchema"] for tool in read_back.offer.tools] == [{"type": "object", "properties": {}}] * 2
 
 
 @pytest.mark.anyio

@@ -318,6 +318,24 @@ async def test_an_allowed_page_may_read_the_answer(origin: bytes) -> None:
     assert b"access-control-allow-credentials" not in answer.headers
 
 
+@pytest.mark.parametrize(
+    ("credential", "came"),
+    [
+        (None, "No bearer token came"),
+        (b"", "No bearer token came"),
+        (b"Bearer", "No bearer token came"),
+        (b"Bearer  ", "No bearer token came"),  # a variable that is not set, in a configuration
+        (b"Basic eDp5", "No bearer token came"),
+        (b"Bearer x", "Another token came"),
+    ],
+)
+async def test_who_is_refused_is_told_whether_a_token_came(credential: bytes | None, came: str) -> None:
+    headers = [HOST] if credential is None else [HOST, (b"authorization", credential)]
+    answer = await ask(WITH_PAGE, headers)
+    assert answer.status == 401
+    assert came.encode() in answer.body
+
+
 async def test_an_allowed_page_may_read_a_refusal() -> None:
     answer = await ask(WITH_PAGE, [HOST, (b"origin", PAGE.encode())])
     assert answer.status == 401
