@@ -437,6 +437,8 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-099g": covered("A full disk leaves the old file."),
     "F-099h": covered("A directory that cannot be written leaves the old file."),
     "F-099i": covered("A half-written file keeps the running state."),
+    # Faults that others found: what holds the process up, and what is said of it.
+    "F-201": covered("No schema and no value cost more than a moment to hold one against the other."),
     # Faults of agents.
     "F-100": covered("An unexpected exception shows the client no detail."),
     "F-101": covered("No exception of any base class ends the server."),

@@ -8,9 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Final
-
-from pydantic_core import PydanticSerializationError, to_json
+from typing import Any
 
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.schema import SchemaError, SchemaValidator
@@ -19,10 +17,6 @@ from gaia_bridge.text import printable
 __all__ = ["OutputSchemas"]
 
 logger = logging.getLogger(__name__)
-
-_JUDGED: Final = 100_000_000
-"""Schemas times bytes that are judged: some tenths of a second at the very worst, in which nobody else is served, and
-some megabytes of what tools usually promise. More is let through as it is: checking is a courtesy to the client."""
 
 
 class OutputSchemas:
@@ -86,9 +80,10 @@ class _Promise:
         self._whose = whose
 
     def problem(self, content: Any) -> str | None:
-        """How structured content breaks the promise."""
+        """How structured content breaks the promise; `None` if it keeps it, or if nobody can say at a bounded price."""
         validator = self._validator
-        return None if validator is None or not _is_affordable(validator, content) else validator.errors(content)
+        # Checking is a courtesy to the client: what cannot be judged is let through as it is.
+        return None if validator is None else validator.errors(content, unjudged=None)
 
     @cached_property
     def _validator(self) -> SchemaValidator | None:
@@ -97,10 +92,3 @@ class _Promise:
         except SchemaError as error:
             logger.warning("%s", printable(f"{self._whose}: its output schema cannot be used: {error}"))
             return None
-
-
-def _is_affordable(validator: SchemaValidator, content: Any) -> bool:
-    try:
-        return validator.reach * len(to_json(content)) <= _JUDGED
-    except PydanticSerializationError:  # lone surrogates, which no schema can judge (F-105)
-        return False

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
 
-from gaia_bridge.jsontypes import at_pointer, is_array, is_object
+from gaia_bridge.jsontypes import is_array, is_object
+from gaia_bridge.schema_cost import MAX_REACH, SchemaCost, reach
+from gaia_bridge.schema_narrowing import Narrowed
+from gaia_bridge.schema_parts import References, SchemaError, preview, references, schemas_in
 
 __all__ = [
     "SchemaError",
@@ -23,7 +26,6 @@ __all__ = [
 ]
 
 _SHOWN_ERRORS = 5
-_SHOWN_VALUE = 80
 
 MAX_DEPTH: Final = 64
 """Levels of a definition: 32 schemas, one inside the other (S-30), each two levels of JSON. More breaks what reads
@@ -32,25 +34,21 @@ JSON recursively, in us and in clients."""
 MAX_PARTS: Final = 5_000
 """Objects and arrays of one definition (S-30)."""
 
-MAX_REACH: Final = 100_000
-"""Schemas that one schema stands for when each reference is replaced by what it leads to. A few hundred bytes can
-double that with every line, and there are clients that do replace references (F-037)."""
+_MAX_STEPS: Final = 10_000
+"""Steps of a pattern with assertions or references on one text; honest ones need a few for each character."""
 
-MAX_EXPLAINED: Final = 20_000
-"""Schemas times values whose errors are told one by one: the engine finds all of them before it tells the first, each
-in some ten microseconds, and in a list of a million items every one may be wrong in every alternative."""
+_OPTIONS: Final[dict[str, Any]] = {
+    "offline": True,
+    "mask": "the value",
+    "pattern_options": jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_STEPS),
+}
 
-_DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
-"""Keywords that hold values, in which `$ref` is a name like any other."""
+_MAX_NARROWED: Final = 6
+"""Steps into a value that is too large to be explained as a whole, each a verdict on what is in it; two or three lead
+to an argument, or to an item of a list."""
 
-_NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
-"""Keywords that hold schemas by names, which may be any."""
-
-_REFERENCES: Final = ("$ref", "$dynamicRef")
-
-
-class SchemaError(ValueError):
-    """A schema that cannot be compiled: not a schema, an unknown dialect, or a reference that leads nowhere."""
+_UNJUDGED: Final = "- at (root): it is too large or too nested to be held against the schema"
+_UNEXPLAINED: Final = "- at {}: it does not fit the schema, and is too large or too nested to say where"
 
 
 class SchemaValidator:
@@ -69,7 +67,7 @@ class SchemaValidator:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
         try:
-            self._validator = jsonschema_rs.validator_for(dict(schema), offline=True, mask="the value")
+            self._validator = jsonschema_rs.validator_for(dict(schema), **_OPTIONS)
         except jsonschema_rs.ValidationError as error:
             raise SchemaError(_problem(error)) from error
         except (ValueError, TypeError, RecursionError) as error:
@@ -77,27 +75,52 @@ class SchemaValidator:
             raise SchemaError(message) from error
 
     @cached_property
-    def reach(self) -> int:
-        """How many schemas this one stands for; what judging one value may cost at most is in proportion to it."""
-        return _reach_of(self._schema)
+    def _cost(self) -> SchemaCost:
+        return SchemaCost(self._schema)
 
-    def errors(self, value: Any) -> str | None:
+    def errors(self, value: Any, unjudged: str | None = _UNJUDGED) -> str | None:
         """Say what is wrong with `value`, or return `None` if nothing is.
 
         Each error is a line with the JSON pointer (RFC 6901), what came, and what was expected; at most five. Of a
-        value that is too large for that, one line says that it does not fit.
+        value that is too large or too nested for that, one line says that it does not fit. It takes some hundredths of
+        a second at most, because the engine lets nobody else work meanwhile.
+
+        Args:
+            value: Any JSON value.
+            unjudged: What is said of a value that cannot be held against the schema in that time.
         """
         try:
+            if not self._cost.can_be_judged(value):
+                return unjudged
             if self._validator.is_valid(value):
                 return None
-            if _has_more_parts(value, MAX_EXPLAINED // self.reach):
-                return "- at (root): it does not fit the schema, and is too large to say where"
-            lines = [f"- {_problem(error)}" for error in islice(self._validator.iter_errors(value), _SHOWN_ERRORS + 1)]
+            lines = self._explained(value)
         except ValueError as error:  # lone surrogates, which no schema can judge (F-105)
             lines = [f"- at (root): got {preview(value)}; expected JSON: {error}"]
+        except RuntimeError:  # the engine gave up: schemas that refer to themselves by a dynamic reference
+            return unjudged
         if len(lines) > _SHOWN_ERRORS:
             lines[_SHOWN_ERRORS:] = ["- and more"]
         return "\n".join(lines)
+
+    def _explained(self, value: Any) -> list[str]:
+        """What is wrong with a value: of a large one, with the first part of it that does not fit."""
+        narrowed = Narrowed(self._schema, value)
+        for _ in range(_MAX_NARROWED):
+            if self._cost.can_be_explained(narrowed.value, narrowed.part):
+                break
+            if not narrowed.step(self._parts):
+                return [_UNEXPLAINED.format(json_pointer(narrowed.path))]
+        else:
+            return [_UNEXPLAINED.format(json_pointer(narrowed.path))]
+        validator = self._parts[narrowed.pointer] if narrowed.pointer != "#" else self._validator
+        errors = islice(validator.iter_errors(narrowed.value), _SHOWN_ERRORS + 1)
+        return [f"- {_problem(error, narrowed.path)}" for error in errors]
+
+    @cached_property
+    def _parts(self) -> jsonschema_rs.ValidatorMap:
+        """A validator for every part of the schema, by its pointer."""
+        return jsonschema_rs.validator_map_for(dict(self._schema), **_OPTIONS)
 
 
 def json_pointer(path: Sequence[str | int]) -> str:
@@ -107,14 +130,8 @@ def json_pointer(path: Sequence[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def preview(value: Any) -> str:
-    """`value` as a reader would recognise it, short enough for an error line."""
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN_VALUE else f"{shown[: _SHOWN_VALUE - 3]}..."
-
-
-def _problem(error: jsonschema_rs.ValidationError) -> str:
-    problem = f"at {json_pointer(error.instance_path)}: got {preview(error.instance)}; {error.message}"
+def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = ()) -> str:
+    problem = f"at {json_pointer([*above, *error.instance_path])}: got {preview(error.instance)}; {error.message}"
     return " ".join(problem.splitlines())  # names of properties can hold line ends
 
 
@@ -148,117 +165,13 @@ def reference_problem(schema: Any) -> str | None:
     Args:
         schema: A JSON Schema that has no `shape_problem`.
     """
+    leads = References(schema)
     try:
-        reach = _reach(schema, _targets(schema), {})
+        for part in schemas_in(schema):
+            leads.of(part)
+        parts = reach(schema, leads, {})
     except SchemaError as problem:
         return str(problem)
     except RecursionError:
         return "its references lead to references, and so on, without an end in reach"
-    return f"with its references replaced, it has more than {MAX_REACH:,} parts" if reach > MAX_REACH else None
-
-
-def references(schema: Any) -> Iterator[str]:
-    """What the references in a schema say, wherever they are.
-
-    Args:
-        schema: A JSON Schema that has no `shape_problem`.
-    """
-    for part in _schemas(schema):
-        yield from (part[keyword] for keyword in _REFERENCES if _is_text(part, keyword))
-
-
-def _reach_of(schema: Any) -> int:
-    """How many schemas a schema that compiles stands for, at least one; what cannot be counted counts as too many."""
-    try:
-        return max(1, _reach(schema, _targets(schema), {}))
-    except (SchemaError, RecursionError):
-        return MAX_REACH
-
-
-def _targets(schema: Any) -> dict[int, list[Any]]:
-    """What the references in each part of a schema lead to, by the identity of the part.
-
-    Raises:
-        SchemaError: One leads to nothing that we know.
-    """
-    parts = list(_schemas(schema))
-    names = {part[key] for part in parts for key in ("$id", "$anchor", "$dynamicAnchor") if _is_text(part, key)}
-    targets: dict[int, list[Any]] = {}
-    for part in parts:
-        for keyword in _REFERENCES:
-            if not _is_text(part, keyword):
-                continue
-            try:
-                targets.setdefault(id(part), []).append(_target(schema, part[keyword], names))
-            except SchemaError as problem:
-                raise SchemaError(f"{keyword} {problem}: {preview(part[keyword])}") from None
-    return targets
-
-
-def _has_more_parts(value: Any, limit: int) -> bool:
-    """Whether a JSON value consists of more than so many values. Costs no recursion."""
-    seen = 0
-    waiting: list[Any] = [value]
-    while waiting:
-        item = waiting.pop()
-        seen += 1
-        waiting.extend(item.values() if is_object(item) else item if is_array(item) else ())
-        if seen + len(waiting) > limit:
-            return True
-    return False
-
-
-def _is_text(part: Mapping[str, Any], key: str) -> bool:
-    return isinstance(part.get(key), str)
-
-
-def _inner(part: Any) -> list[Any]:
-    """What is directly inside of a schema, or of a list of schemas, and may be a schema itself."""
-    if is_array(part):
-        return part
-    found: list[Any] = []
-    if is_object(part):
-        for key, value in part.items():
-            if key in _NAMED and is_object(value):
-                found.extend(value.values())
-            elif key not in _DATA:
-                found.append(value)
-    return found
-
-
-def _schemas(part: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object in a schema that may be a schema itself."""
-    if is_object(part):
-        yield part
-    for item in _inner(part):
-        yield from _schemas(item)
-
-
-def _target(schema: Any, reference: str, names: Set[str]) -> Any:
-    """What a reference leads to; an empty schema where it goes by a name that is there.
-
-    Raises:
-        SchemaError: It leads to nothing that we know.
-    """
-    base, _, fragment = reference.partition("#")
-    if base and base not in names:
-        raise SchemaError("leads outside of the schema")
-    by_name = bool(fragment) and not fragment.startswith("/")
-    if by_name and fragment not in names:
-        raise SchemaError("leads nowhere")
-    target: Any = {} if base or by_name else at_pointer(schema, fragment)
-    if target is None:
-        raise SchemaError("leads nowhere")
-    return target
-
-
-def _reach(part: Any, targets: Mapping[int, Sequence[Any]], known: dict[int, int]) -> int:
-    """How many schemas a part stands for. One that leads back to itself counts as one where it does."""
-    if not (is_object(part) or is_array(part)):
-        return 0
-    if (count := known.get(id(part))) is not None:
-        return count
-    known[id(part)] = 1  # until it is known; whoever comes here meanwhile was led back
-    count = 1 + sum(_reach(item, targets, known) for item in [*_inner(part), *targets.get(id(part), ())])
-    known[id(part)] = count
-    return count
+    return f"with its references replaced, it has more than {MAX_REACH:,} parts" if parts > MAX_REACH else None

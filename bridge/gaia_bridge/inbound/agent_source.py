@@ -354,7 +354,7 @@ def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
     name = tool.definition["name"]
     if "structuredContent" not in result:
         raise ToolError(f"tool '{name}' declares an output schema but returned no structured content")
-    if problems := tool.output.errors(result["structuredContent"]):
+    if problems := tool.output.errors(result["structuredContent"], unjudged=None):
         raise ToolError(f"tool '{name}' returned what its own output schema does not allow:\n{problems}")
     return result
 

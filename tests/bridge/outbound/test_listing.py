@@ -103,7 +103,7 @@ def test_an_output_schema_is_looked_at_too() -> None:
         {"$ref": "#/$defs/a~1b~0c%20d", "$defs": {"a/b~c d": {}}},
         {"$ref": "#/anyOf/1", "anyOf": [{}, {"type": "object"}]},
         {"$defs": {"a": {"$anchor": "here"}}, "properties": {"a": {"$ref": "#here"}}},
-        {"$id": "https://example.com/s", "properties": {"a": {"$ref": "https://example.com/s#/$defs/b"}}},
+        {"$id": "https://example.com/s", "$ref": "https://example.com/s#/$defs/b", "$defs": {"b": {}}},
         {"$defs": {"n": {"properties": {"l": {"$ref": "#/$defs/n"}, "r": {"$ref": "#/$defs/n"}}}}, "$ref": "#/$defs/n"},
         {"properties": {"a": {"pattern": "^(a+)+$"}}},
         {"properties": {"a": {"$ref": 5}}},

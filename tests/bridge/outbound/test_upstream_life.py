@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -267,6 +268,17 @@ async def test_a_broken_promise_of_a_tailored_tool_is_told_by_its_new_name() -> 
     servant.structured = {"n": 1}
     async with running(entry(tools={"a": ToolTailoring(name="new")}), LIMITS, transport=servant) as upstream:
         assert "against the output schema of its tool 'new'" in await say(upstream, "new")
+
+
+@pytest.mark.requirement("F-201")
+async def test_an_answer_that_is_nested_too_deeply_for_a_schema_that_refers_to_itself_is_an_error_at_once() -> None:
+    servant, again = Servant("a"), {"$ref": "#/$defs/e"}
+    node = {"type": "object", "properties": {"n": again}, "required": ["n"]}
+    union = {"anyOf": [{"type": "number"}, node, {**node, "properties": {"n": again, "m": again}}]}
+    servant.tools[0]["outputSchema"] = {"type": "object", "properties": {"n": again}, "$defs": {"e": union}}
+    servant.structured = json.loads('{"n": ' * 28 + '"oops"' + "}" * 28)
+    async with running(entry(), LIMITS, transport=servant) as upstream:
+        assert "at /n: it does not fit the schema, and is too large or too nested" in await say(upstream, "a")
 
 
 async def test_an_entry_may_have_deadlines_of_its_own() -> None:
