@@ -439,6 +439,15 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-099i": covered("A half-written file keeps the running state."),
     # Faults that others found: what holds the process up, and what is said of it.
     "F-201": covered("No schema and no value cost more than a moment to hold one against the other."),
+    "F-202": planned(HARDENING, "Nobody who does not read standard error holds anything up."),
+    "F-203": planned(HARDENING, "Standard descriptors are never used for anything else."),
+    "F-204": planned(HARDENING, "Refusals are logged at a bounded rate."),
+    "F-205": planned(
+        HARDENING, "An event loop that is held is named with its stack, and no loop of ours is unbounded."
+    ),
+    "F-206": planned(HARDENING, "Each call leaves one line, and never what was said in it."),
+    "F-207": planned(HARDENING, "No record of the log holds a secret that the bridge knows, in whatever form."),
+    "F-208": planned(HARDENING, "A refused parameter is named, with what came and what was expected."),
     # Faults of agents.
     "F-100": covered("An unexpected exception shows the client no detail."),
     "F-101": covered("No exception of any base class ends the server."),
