@@ -252,6 +252,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "P-200": covered("A client is given a connection of its own era where the server has it."),
     "P-201": covered("An entry may say which era its server is spoken to in."),
     "P-202": covered("No more processes than eras, each started when it is first needed."),
+    "P-203": covered("A client is asked only what it declared, to the last part, and the server is told so."),
+    "P-204": covered("No error code reaches clients of 2026-07-28 that their revision does not have."),
+    "P-205": covered("What is not there is told in the server's words, with the code of the client's revision."),
     # Security duties.
     "S-1": covered("A present and foreign Origin is refused on every route."),
     "S-2": covered("Only known Hosts are served, and other addresses need authentication and explicit hosts."),

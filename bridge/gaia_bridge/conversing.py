@@ -28,7 +28,7 @@ from gaia_bridge.errors import (
 )
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.runtime import LoopHandle
-from gaia_bridge.wire import answer_problem, missing_capability
+from gaia_bridge.wire import answer_problem, as_declared, missing_capability
 
 __all__ = ["Conversations", "Question", "Waiting", "Work"]
 
@@ -189,7 +189,7 @@ class Conversations(Generic[W]):
         while not await work.advance(request):
             _refuse_undeclared(work.questions, request.client_capabilities)
             if request.modern and work.questions:
-                return self._park(work)
+                return self._park(work, request.client_capabilities)
             for question in work.questions:
                 await self._push(question, work, request)
         return None
@@ -212,8 +212,11 @@ class Conversations(Generic[W]):
         if patience.cancelled_caught:
             question.fail(AnswerError(f"the client did not answer {question.method} within {self._patience:g} s"))
 
-    def _park(self, work: W) -> JSON:
-        questions = {item.key: {"method": item.method, "params": item.params} for item in work.questions}
+    def _park(self, work: W, declared: Mapping[str, Any]) -> JSON:
+        questions = {
+            item.key: {"method": item.method, "params": as_declared(item.method, item.params, declared)}
+            for item in work.questions
+        }
         handle = secrets.token_urlsafe(16)
         self._waiting.add(handle, partial(self._cancel, handle))
         self._parked[handle] = (work, self._loop.call_later(self._patience, partial(self._expire, handle)))

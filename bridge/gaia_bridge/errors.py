@@ -162,11 +162,18 @@ class ProtocolError(RequestError):
 
 
 class ResourceNotFoundError(ProtocolError):
-    """No resource at that URI (MCP 2026-07-28, server/resources, SEP-2164)."""
+    """No resource at that URI (MCP 2026-07-28, server/resources, SEP-2164).
 
-    def __init__(self, uri: str) -> None:
-        super().__init__(INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
+    Args:
+        uri: The URI.
+        message: The words of whoever looked for it; empty where we say so ourselves.
+        data: What else they said.
+    """
+
+    def __init__(self, uri: str, message: str = "", data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(INVALID_PARAMS, message or f"Resource not found: {uri}", {"uri": uri, **(data or {})})
         self.uri = uri
+        self.own_words = message
 
 
 class ClientCapabilityError(ProtocolError):

@@ -33,6 +33,7 @@ __all__ = [
     "LIST_FIELDS",
     "LOG_MESSAGE",
     "answer_problem",
+    "as_declared",
     "capability_problem",
     "definition_problem",
     "for_legacy",
@@ -243,9 +244,33 @@ def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping
     have = declared.get(capability)
     if have is None:
         return {capability: {}}
-    if params.get("mode") == "url" and not (is_object(have) and have.get("url") is not None):
-        return {capability: {"url": {}}}
-    return None
+    parts = {name for name, value in have.items() if value is not None} if is_object(have) else set[str]()
+    part = ""
+    if method == "elicitation/create":
+        part = "url" if params.get("mode") == "url" else "form"
+        if not parts & {"form", "url"}:
+            parts.add("form")  # what clients had before there was a choice
+    elif params.get("tools") is not None or params.get("toolChoice") is not None:
+        part = "tools"
+    return {capability: {part: {}}} if part and part not in parts else None
+
+
+def as_declared(method: str, params: JSON, declared: Mapping[str, Any]) -> JSON:
+    """A question as the client can be asked it: without context of servers, if it did not declare that.
+
+    A client may ignore that wish in every revision, so the question need not fail because of it.
+
+    Args:
+        method: A key of `CAPABILITY_OF`.
+        params: The parameters, wire-shaped.
+        declared: What the client declared, wire-shaped.
+    """
+    have = declared.get("sampling")
+    if "includeContext" not in params or method != "sampling/createMessage":
+        return params
+    if is_object(have) and have.get("context") is not None:
+        return params
+    return {key: value for key, value in params.items() if key != "includeContext"}
 
 
 def for_legacy(kind: str, definition: JSON) -> JSON | None:

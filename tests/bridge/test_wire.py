@@ -18,6 +18,7 @@ from gaia_bridge.wire import (
     CAPABILITY_OF,
     LIST_FIELDS,
     answer_problem,
+    as_declared,
     definition_problem,
     for_legacy,
     implementation,
@@ -227,6 +228,40 @@ def test_anything_may_come_as_an_answer(answer: Any) -> None:
 )
 def test_a_form_needs_a_client_with_forms(declared: JSON, missing: JSON | None) -> None:
     assert missing_capability(FORM["method"], FORM["params"], declared) == missing
+
+
+@pytest.mark.requirement("P-203")
+@pytest.mark.parametrize(
+    ("declared", "missing"),
+    [
+        ({"elicitation": {"form": {}}}, None),
+        ({"elicitation": {"form": {}, "url": {}}}, None),
+        ({"elicitation": {"form": None}}, None),
+        ({"elicitation": {"url": {}}}, {"elicitation": {"form": {}}}),
+        ({"elicitation": {"url": {}, "form": None}}, {"elicitation": {"form": {}}}),
+    ],
+)
+def test_a_form_is_not_for_clients_that_open_links_only(declared: JSON, missing: JSON | None) -> None:
+    assert missing_capability(FORM["method"], FORM["params"], declared) == missing
+
+
+@pytest.mark.requirement("P-203")
+@pytest.mark.parametrize("more", [{"tools": []}, {"toolChoice": {}}, {"tools": [], "toolChoice": {}}])
+def test_a_model_uses_tools_only_where_the_client_said_so(more: JSON) -> None:
+    params: JSON = {"messages": [], "maxTokens": 1, **more}
+    without: list[JSON] = [{"sampling": {}}, {"sampling": {"context": {}}}]
+    for declared in without:
+        assert missing_capability("sampling/createMessage", params, declared) == {"sampling": {"tools": {}}}
+    assert missing_capability("sampling/createMessage", params, {"sampling": {"tools": {}}}) is None
+
+
+@pytest.mark.requirement("P-203")
+def test_a_model_is_given_context_of_servers_only_where_the_client_said_so() -> None:
+    asked: JSON = {"messages": [], "includeContext": "allServers"}
+    assert missing_capability("sampling/createMessage", asked, {"sampling": {}}) is None
+    assert as_declared("sampling/createMessage", asked, {"sampling": {"tools": {}}}) == {"messages": []}
+    assert as_declared("sampling/createMessage", asked, {"sampling": {"context": {}}}) is asked
+    assert as_declared("elicitation/create", FORM["params"], {}) is FORM["params"]
 
 
 @pytest.mark.requirement("S-32")

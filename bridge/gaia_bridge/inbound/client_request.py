@@ -18,12 +18,13 @@ from gaia_bridge.errors import AnswerError, ClientCapabilityError, ProtocolError
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.wire import (
-    CAPABILITY_OF,
     LOG_MESSAGE,
     answer_problem,
+    as_declared,
     for_legacy_question,
     is_loud_enough,
     is_modern,
+    missing_capability,
     question_problem,
 )
 
@@ -120,9 +121,9 @@ class SdkClientRequest:
 
     async def push(self, method: str, params: JSON) -> JSON:
         """Send a request to the client, on the stream of this request, and return its result."""
-        capability = CAPABILITY_OF[method]
-        if self.client_capabilities.get(capability) is None:
-            raise ClientCapabilityError({capability: {}})
+        if (missing := missing_capability(method, params, self.client_capabilities)) is not None:
+            raise ClientCapabilityError(missing)
+        params = as_declared(method, params, self.client_capabilities)
         asked = for_legacy_question(method, params, uuid4().hex)
         if problem := question_problem(method, asked):
             raise AnswerError(f"{method} cannot be asked: {problem}")

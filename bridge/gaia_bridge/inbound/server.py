@@ -39,6 +39,7 @@ from pydantic import BaseModel
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     AnswerError,
     ClientCapabilityError,
     ProtocolError,
@@ -49,6 +50,7 @@ from gaia_bridge.hops import HOPS_META_KEY, check_hops, marked, new_id
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, client_name, connection_of, set_log_level
+from gaia_bridge.inbound.error_codes import LEGACY_RESOURCE_NOT_FOUND, codes_of_the_era
 from gaia_bridge.inbound.forwarding import Forwarding, with_public_task
 from gaia_bridge.inbound.introducing import Introducing, capabilities_of
 from gaia_bridge.inbound.pages import Pager
@@ -69,9 +71,6 @@ _Ask = Callable[[SdkClientRequest], Awaitable[JSON]]
 
 ERROR_BYTES = 64 * 1024
 """The data of one JSON-RPC error."""
-
-LEGACY_RESOURCE_NOT_FOUND = -32002
-"""MCP 2025-11-25, server/resources; 2026-07-28 says -32602 (SEP-2164)."""
 
 
 class EndpointServer(Server[Any]):
@@ -255,7 +254,13 @@ class Endpoint:
         if "opentelemetry.sdk" not in sys.modules:
             server.middleware.clear()
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
-        server.middleware += [validly, _NoLoops(self.check), _one_handshake, Introducing(self.catalog)]
+        server.middleware += [
+            validly,
+            codes_of_the_era,
+            _NoLoops(self.check),
+            _one_handshake,
+            Introducing(self.catalog),
+        ]
         server.middleware += [_SealedState(audience), PlainResults(), forwarding]
         return server
 
@@ -371,11 +376,10 @@ def _not_found_as_in_its_era(request: SdkClientRequest, uri: str) -> Generator[N
     """Give a missing resource the name that the client has for it, and the error code that its revision has."""
     try:
         yield
-    except ResourceNotFoundError:
-        error = ResourceNotFoundError(uri)
-        if request.modern:
-            raise error from None
-        raise ProtocolError(LEGACY_RESOURCE_NOT_FOUND, error.message, error.data) from None
+    except ResourceNotFoundError as error:
+        words = error.own_words or ResourceNotFoundError(uri).message
+        code = INVALID_PARAMS if request.modern else LEGACY_RESOURCE_NOT_FOUND
+        raise ProtocolError(code, words, {**error.data, "uri": uri}) from None
 
 
 async def _pushed(question: JSON, request: SdkClientRequest, patience: float) -> JSON:

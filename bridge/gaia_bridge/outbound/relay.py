@@ -20,6 +20,7 @@ from mcp_types import (
     CLIENT_INFO_META_KEY,
     INVALID_REQUEST,
     LOG_LEVEL_META_KEY,
+    METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
 )
@@ -36,6 +37,7 @@ from gaia_bridge.errors import (
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
+from gaia_bridge.outbound.links import asking_for, check_links, links_of
 from gaia_bridge.outbound.notes import Notes
 from gaia_bridge.outbound.standing import StandingCall
 from gaia_bridge.outbound.tracing import hop
@@ -43,7 +45,7 @@ from gaia_bridge.outbound.transport import UpstreamError
 from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
-from gaia_bridge.wire import CAPABILITY_OF, is_loud_enough, missing_capability, question_problem
+from gaia_bridge.wire import CAPABILITY_OF, as_declared, is_loud_enough, missing_capability, question_problem
 
 __all__ = ["ASKABLE", "Asks", "Relay", "Relays", "may_be_asked"]
 
@@ -163,8 +165,12 @@ class Relay:
 
     def can_be_asked(self, method: str, params: JSON) -> bool:
         """Whether its client can answer such a question now."""
-        reachable = self.standing is not None or not self.request.modern
-        return reachable and missing_capability(method, params, self.request.client_capabilities) is None
+        return self.is_reachable and missing_capability(method, params, self.request.client_capabilities) is None
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether its client can be asked anything at all now."""
+        return self.standing is not None or not self.request.modern
 
     async def ask(self, method: str, params: JSON) -> JSON:
         """Put a question of the server to the client.
@@ -233,9 +239,11 @@ class Relays:
 
         Raises:
             ProtocolError: The upstream answered with a JSON-RPC error.
+            ToolError: The user does not want what the upstream needs.
             UpstreamError: It did not answer as it should, or had no turn for the call.
         """
         modern = connection.greeting.modern
+        check_links(relay.request.input_responses)
         await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
         if self.asks and relay.can_be_asked_something and not modern:
@@ -252,6 +260,8 @@ class Relays:
                     number=number,
                 )
         except ProtocolError as error:
+            if relay.request.modern and (links := links_of(error)):
+                return asking_for(links, relay.request.client_capabilities)
             raise _understood(error) from None
         finally:
             del self._in_flight[number]
@@ -277,7 +287,7 @@ class Relays:
         else:
             relay = await self._meant(method, params)
         if relay is None:
-            raise ProtocolError(INVALID_REQUEST, f"No call is in flight whose client supports {CAPABILITY_OF[method]}")
+            raise self._refusal(method, params, during)
         relay.asked += 1
         self._changed()
         try:
@@ -303,6 +313,23 @@ class Relays:
             finally:
                 self._waiting.discard(scope)
         raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
+
+    def _refusal(self, method: str, params: JSON, during: int | None) -> ProtocolError:
+        """What a server is told whose question no client can be asked: what it would be told by the client itself."""
+        known = None if during is None else self._in_flight.get(during)
+        relays = list(self._in_flight.values()) if known is None else [known]
+        reachable = [relay for relay in relays if relay.is_reachable]
+        if not reachable:
+            return ProtocolError(INVALID_REQUEST, "No call is in flight whose client can be asked anything")
+        missing = [missing_capability(method, params, relay.request.client_capabilities) for relay in reachable]
+        capability = CAPABILITY_OF[method]
+        parts = {part for item in missing if item is not None for part in item[capability]}
+        if len(parts) == 1 and all(item is None or item[capability] for item in missing):
+            problem = (
+                f"The client does not support this kind of {capability}: it did not declare {capability}.{parts.pop()}"
+            )
+            return ProtocolError(INVALID_PARAMS, problem)
+        return ProtocolError(METHOD_NOT_FOUND, f"The client does not support {capability}")
 
     async def _meant(self, method: str, params: JSON) -> Relay | None:
         """The call that a question belongs to which does not say so: the one that stays when the others are done, or
@@ -448,13 +475,23 @@ def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
         UpstreamError: It asks for what the client did not declare.
     """
     questions = result.get("inputRequests")
-    for question in questions.values() if is_object(questions) else ():
-        method = question.get("method") if is_object(question) else None
-        if (
-            not isinstance(method, str)
-            or method not in CAPABILITY_OF
-            or missing_capability(method, question.get("params") or {}, declared)
-        ):
-            raise UpstreamError(f"asks for {printable(str(method), 200)}, which the client did not declare")
+    if is_object(questions):
+        asked = {key: _asked(question, declared) for key, question in questions.items()}
+        result = result | {"inputRequests": asked}
     state = result.get("requestState")
     return result | {"requestState": _STATE + state} if isinstance(state, str) else result
+
+
+def _asked(question: Any, declared: Mapping[str, Any]) -> JSON:
+    """One question of a result, as the client can be asked it."""
+    method = question.get("method") if is_object(question) else None
+    params: JSON = question.get("params") or {}
+    if (
+        not isinstance(method, str)
+        or method not in CAPABILITY_OF
+        or not is_object(params)
+        or missing_capability(method, params, declared)
+    ):
+        raise UpstreamError(f"asks for {printable(str(method), 200)}, which the client did not declare")
+    allowed = as_declared(method, params, declared)
+    return question if allowed is params else {**question, "params": allowed}

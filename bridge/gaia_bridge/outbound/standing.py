@@ -15,7 +15,14 @@ from anyio.abc import TaskGroup
 
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.conversing import Question
-from gaia_bridge.errors import AnswerError, ProtocolError, RequestCancelledError, RequestError
+from gaia_bridge.errors import (
+    INVALID_PARAMS,
+    AnswerError,
+    ClientCapabilityError,
+    ProtocolError,
+    RequestCancelledError,
+    RequestError,
+)
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.notes import Notes
 
@@ -56,6 +63,8 @@ class StandingCall:
         self._wake.set()
         try:
             return await asyncio.wrap_future(question.reply)
+        except ClientCapabilityError as error:  # of a later request than the one that began the call
+            raise ProtocolError(INVALID_PARAMS, error.message) from None
         except ProtocolError:
             raise
         except RequestError as error:

@@ -315,8 +315,9 @@ class Upstream:
         try:
             return await self._ask("resources/read", {"uri": uri}, request)
         except ProtocolError as error:
-            if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and error.data == {"uri": uri}):
-                raise ResourceNotFoundError(uri) from None
+            data = error.data if is_object(error.data) else {}
+            if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and data.get("uri") == uri):
+                raise ResourceNotFoundError(uri, error.message, data) from None
             raise
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:

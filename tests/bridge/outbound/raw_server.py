@@ -55,6 +55,7 @@ tools: list[Any] = [
 mode = sys.argv[1] if len(sys.argv) > 1 else ""
 waiting: list[tuple[Any, JSON]] = []
 hanging: dict[Any, str] = {}
+refused: list[JSON] = []
 era: dict[str, bool] = {}
 
 
@@ -139,6 +140,16 @@ def announce(number: Any, params: JSON) -> None:
     text(number, "announced")
 
 
+def refuse(number: Any, params: JSON) -> None:
+    """Answer with an error; if it is to be for the first time only, with how often it was asked the next time."""
+    given = {"code": -31999, "message": "not today", "data": {"until": "monday"}, **params["arguments"]}
+    refused.append(given)
+    if given.pop("once", False) and len(refused) > 1:
+        text(number, f"asked {len(refused)} times")
+    else:
+        send({"id": number, "error": {key: value for key, value in given.items() if value is not None}})
+
+
 def noise(number: Any, params: JSON) -> None:
     sys.stdout.buffer.write(b"Listening on stdio...\n\x00\x1b[2J\n\n{}\n[]\n\xff\xfe broken utf-8 \xc3\n")
     sys.stderr.buffer.write(b"x" * 300_000 + b"\n\xff the end\n")
@@ -199,9 +210,7 @@ CALLS: dict[str, Callable[[Any, JSON], None]] = {
     "meta": lambda number, params: text(number, params.get("_meta", {})),
     "odd": lambda number, params: answer(number, ODD_RESULT),
     "invalid": lambda number, params: answer(number, {"content": [{"type": "text"}]}),
-    "refuse": lambda number, params: send(
-        {"id": number, "error": {"code": -31999, "message": "not today", "data": {"until": "monday"}}}
-    ),
+    "refuse": refuse,
     "crash": crash,
     "hang": hang,
     "close input": close_input,
@@ -279,6 +288,9 @@ def initialize(number: Any, params: JSON) -> None:
 def resources_read(number: Any, params: JSON) -> None:
     if params["uri"] == "raw://gone":
         send({"id": number, "error": {"code": -32002, "message": "no such thing"}})
+    elif params["uri"] == "raw://moved":
+        moved = {"code": -32002, "message": "it moved", "data": {"to": "elsewhere"}}
+        send({"id": number, "error": moved})
     else:
         answer(number, {"contents": [{"uri": params["uri"], "blob": "aGk=", "mimeType": "a/b", "x-extra": 1}]})
 

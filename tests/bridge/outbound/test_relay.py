@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from mcp_types import METHOD_NOT_FOUND
 
-from gaia_bridge.errors import ProtocolError
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
 from gaia_bridge.outbound.relay import Relay, Relays
@@ -383,5 +384,35 @@ async def test_whoever_waits_too_long_is_refused() -> None:
 
 async def test_whom_nobody_can_ask_is_not_asked() -> None:
     async with calls_in_flight(Person("deaf", {"elicitation": {}})) as (relays, _, _):
-        with pytest.raises(ProtocolError, match="No call is in flight whose client supports roots"):
+        with pytest.raises(ProtocolError, match="does not support roots") as refused:
             await asked(relays)
+    assert refused.value.code == METHOD_NOT_FOUND
+    with pytest.raises(ProtocolError, match="No call is in flight"):
+        await asked(relays)
+
+
+FORM: JSON = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+LINK = {"mode": "url", "message": "?", "url": "https://example.com", "elicitationId": "1"}
+THOUGHT: JSON = {"messages": [], "maxTokens": 1}
+
+
+@pytest.mark.requirement("P-203")
+@pytest.mark.parametrize(
+    ("declared", "method", "params", "code"),
+    [
+        ({"elicitation": {"url": {}}}, "elicitation/create", FORM, INVALID_PARAMS),
+        ({"elicitation": {"form": {}}}, "elicitation/create", LINK, INVALID_PARAMS),
+        ({"elicitation": {}}, "elicitation/create", LINK, INVALID_PARAMS),
+        ({"sampling": {}}, "sampling/createMessage", {**THOUGHT, "tools": []}, INVALID_PARAMS),
+        ({"sampling": {}}, "sampling/createMessage", {**THOUGHT, "toolChoice": {"mode": "auto"}}, INVALID_PARAMS),
+        ({"sampling": {}}, "elicitation/create", FORM, METHOD_NOT_FOUND),
+        ({"roots": {}}, "sampling/createMessage", THOUGHT, METHOD_NOT_FOUND),
+    ],
+)
+async def test_a_client_is_asked_nothing_that_it_did_not_declare_and_the_server_is_told_as_by_the_client(
+    declared: JSON, method: str, params: JSON, code: int
+) -> None:
+    async with calls_in_flight(Person("ada", declared)) as (relays, _, _):
+        with pytest.raises(ProtocolError) as refused:
+            await relays.answer(method, params, None)
+    assert refused.value.code == code

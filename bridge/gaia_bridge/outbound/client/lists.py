@@ -10,6 +10,7 @@ from typing import Any, Final
 from anyio import sleep
 from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
 
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
@@ -29,6 +30,8 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 async def read_list(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -> list[Any]:
     """Read a list (P-4). An endless one, or one that runs in a circle, is cut with a warning (F-036).
 
+    An empty cursor is one like any other; but some servers mean the end of the list by it, and refuse it or begin anew.
+
     Args:
         kind: A key of `LIST_FIELDS`.
         ask: Makes one request.
@@ -44,14 +47,22 @@ async def read_list(kind: str, ask: Ask, limits: UpstreamLimits, server: str) ->
     cursor: str | None = None
     seen: set[str] = set()
     for _ in range(limits.pages):
-        page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits)
-        items, cursor = page.get(field), _text(page.get("nextCursor"))
+        try:
+            page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits)
+        except ProtocolError:
+            if cursor == "":
+                return found
+            raise
+        items = page.get(field)
         if not is_array(items):
             raise UpstreamError(f"answered {method} with something that is no list")
+        if cursor == "" and items == found[: len(items)]:
+            return found
+        cursor = _text(page.get("nextCursor"))
         found += items
         if len(found) > limits.tools:
             break
-        if not cursor:
+        if cursor is None:
             return found
         if cursor in seen:
             break

@@ -85,10 +85,38 @@ async def test_a_list_that_runs_in_a_circle_is_cut_with_a_warning(caplog: pytest
     assert len(caplog.messages) == 1
 
 
-@pytest.mark.parametrize("cursor", [None, "", 5, ["x"], {}])
+@pytest.mark.parametrize("cursor", [None, 5, ["x"], {}])
 async def test_a_cursor_that_is_none_ends_the_list(cursor: Any) -> None:
     async with connected(legacy(serving(tools={"tools": [1], "nextCursor": cursor}))) as (connection, _):
         assert await connection.list_all("tool") == [1]
+
+
+@pytest.mark.requirement("P-4")
+async def test_an_empty_cursor_is_one_like_any_other() -> None:
+    pages: dict[str | None, JSON] = {
+        None: {"tools": [1], "nextCursor": ""},
+        "": {"tools": [2], "nextCursor": "more"},
+        "more": {"tools": [3]},
+    }
+    async with connected(legacy(serving(tools=lambda params: pages[params.get("cursor")]))) as (connection, _):
+        assert await connection.list_all("tool") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_a_server_that_means_the_end_by_an_empty_cursor_is_understood(
+    refuses: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run(wire: Wire) -> None:
+        while True:
+            request = await wire.next()
+            if refuses and "cursor" in request.get("params", {}):
+                wire.refuse(request, -32602, "Invalid cursor")
+            else:
+                wire.answer(request, {"tools": [1, 2], "nextCursor": ""})
+
+    async with connected(legacy(run)) as (connection, _):
+        assert await connection.list_all("tool") == [1, 2]
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize("page", [{}, {"tools": None}, {"tools": {}}, {"tools": "abc"}, {"resources": []}])
