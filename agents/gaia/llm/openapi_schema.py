@@ -47,12 +47,21 @@ def _single_typed(schema: JSON) -> JSON:
     options = [option for option in options if option != {"type": "null"}]
     if len(names) == 1:
         # "When using any_of, it must be the only field set" (lambda-alpha-labs/Graphenium #37).
-        return {key: value for key, value in kept.items() if key != "anyOf"} | {"type": names[0]}
+        others = {"anyOf", *(key for name, keys in _KEYWORDS.items() if name != names[0] for key in keys)}
+        return {key: value for key, value in kept.items() if key not in others} | {"type": names[0]}
     if names:
         options = [_of_type(name, kept) for name in names]
     told: JSON = {key: kept[key] for key in ("description", "nullable") if key in kept}
     options = [{**option, **told} for option in options or deepcopy(_ANYTHING)]
     return options[0] if len(options) == 1 else {"anyOf": options}
+
+
+_KEYWORDS: Final = {
+    "object": ("properties", "required"),
+    "array": ("items", "minItems", "maxItems"),
+    "string": ("enum",),
+}
+"""What only values of one type can break. Elsewhere it is refused ("required: only allowed for OBJECT type")."""
 
 
 def _options(schema: JSON) -> list[JSON]:
@@ -64,8 +73,7 @@ def _options(schema: JSON) -> list[JSON]:
 
 
 def _of_type(name: str, schema: JSON) -> JSON:
-    keywords = {"object": ("properties", "required"), "array": ("items", "minItems", "maxItems"), "string": ("enum",)}
-    facts = {key: schema[key] for key in keywords.get(name, ()) if key in schema}
+    facts = {key: schema[key] for key in _KEYWORDS.get(name, ()) if key in schema}
     return {"type": name, **({"items": {"type": "string"}} if name == "array" else {}), **facts}
 
 

@@ -167,7 +167,7 @@ async def test_a_body_that_is_no_response_is_an_error(body: bytes) -> None:
         assert await failure_of(link)
 
 
-@pytest.mark.parametrize(("written", "read"), [(b'"\xff"', "\ufffd"), (b"NaN", None), (b'"\\ud83d"', "\ud83d")])
+@pytest.mark.parametrize(("written", "read"), [(b'"\xff"', "\ufffd"), (b"NaN", None), (b'"\\ud83d"', "?")])
 async def test_a_mark_at_the_beginning_and_what_json_does_not_have_are_tolerated(written: bytes, read: object) -> None:
     async def odd(exchange: Exchange) -> None:
         await exchange.answer(b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":{"is":%s}}' % written)
