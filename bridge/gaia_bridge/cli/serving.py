@@ -21,16 +21,16 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli.banner import Access, banner
+from gaia_bridge.cli.chosen import AgentChoice
 from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.interrupts import ended_by_interrupt
-from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge.cli.shutdown import Deadline, Shutdown
 from gaia_bridge.config.fingerprints import digest
-from gaia_bridge.discovery import LoadedAgent, find_agents
+from gaia_bridge.discovery import LoadedAgent
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.inbound.access import AccessPolicy, check_exposure
+from gaia_bridge.inbound.access import AccessPolicy, check_exposure, reaches_beyond
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.inbound.stdio import claim_stdio
 from gaia_bridge.inbound.token import load_or_create_token
@@ -189,26 +189,6 @@ def _load(options: ServeOptions) -> _Content:
     with suppress(FileNotFoundError):  # the current folder is gone, which is told below
         LINEAGE.serve(digest([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()]))
     servers = configured.first()
-    return _Content(_agents(options, bool(servers)), servers, configured)
-
-
-def _agents(options: ServeOptions, others: bool) -> list[LoadedAgent]:
-    """The agents that were named, or those that ship with the bridge.
-
-    Args:
-        options: The command line.
-        others: Whether there is something else to serve, so that agents that nobody named can be left out.
-
-    Raises:
-        AgentLoadError: One cannot be loaded.
-    """
-    if not options.with_agents:
-        return []
-    with keep_log():
-        found = find_agents(options.agents)
-    for entry in found:
-        if not entry.agents and (options.agents or not others):
-            raise entry.failures[0]
-        for failure in entry.failures:
-            logger.warning("left out: %s", failure)
-    return [agent for entry in found for agent in entry.agents]
+    beyond = not options.stdio and reaches_beyond(options.host, options.allow_hosts)
+    choice = AgentChoice(options.agents, options.with_agents, beyond, options.config is not None)
+    return _Content(choice.load(others=bool(servers)), servers, configured)

@@ -8,7 +8,6 @@ from gaia_bridge.config.launch_lines import launch_line_text, launch_warnings
 from gaia_bridge.config.layers import Layer, LayerKind, LayerReport, LayerState, LoadReport, ServersConfig
 from gaia_bridge.config.paths import current_folder, default_servers_path, local_servers_path
 from gaia_bridge.config.problems import EntryError, MissingReferenceError
-from gaia_bridge.config.programs import program_files
 from gaia_bridge.config.reading import read_json_file
 from gaia_bridge.config.servers_file import ServersFile, SkippedServer, load_servers, parse_servers
 from gaia_bridge.config.trust import TrustStore
@@ -36,6 +35,5 @@ __all__ = [
     "local_servers_path",
     "parse_entry",
     "parse_servers",
-    "program_files",
     "read_json_file",
 ]

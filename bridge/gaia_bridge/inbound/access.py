@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gaia_bridge.errors import ConfigError, ListenError
-from gaia_bridge.loopback import is_loopback_address
+from gaia_bridge.loopback import is_loopback_address, is_loopback_host
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["AccessPolicy", "check_exposure", "shown", "split_authority"]
+__all__ = ["AccessPolicy", "check_exposure", "reaches_beyond", "shown", "split_authority"]
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -63,8 +63,9 @@ class AccessPolicy:
     ) -> AccessPolicy:
         """Derive the policy from the address that is listened on.
 
-        A loopback address is reached as 127.0.0.1, localhost or [::1] with the port. Any other is reached only under
-        the names that are allowed explicitly, because "whatever name leads here" is what DNS rebinding abuses.
+        A loopback address is reached as 127.0.0.1, localhost or [::1] with the port, and so is 0.0.0.0 or [::] from
+        the machine itself. Any other is reached only under the names that are allowed explicitly, because "whatever
+        name leads here" is what DNS rebinding abuses.
 
         `allow_hosts` are `host:port`, meant exactly, or `host` alone: that is the host with the bound port, and
         without one, as a reverse proxy on a standard port passes it on. Port 80 or 443 may always be left out,
@@ -87,7 +88,9 @@ class AccessPolicy:
         check_exposure(host, allow_hosts, token)
         hosts: set[str] = set()
         if _is_loopback(host):
-            for name in (*LOOPBACK_NAMES, _bracketed(host).lower()):
+            hosts |= _spellings(_bracketed(host).lower(), port)
+        if _is_loopback(host) or _is_everywhere(host):  # who can reach us as that is on this machine
+            for name in LOOPBACK_NAMES:
                 hosts |= _spellings(name, port)
         for allowed in allow_hosts:
             hosts |= _allowed_host(allowed, port)
@@ -123,6 +126,17 @@ def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> 
         )
 
 
+def reaches_beyond(host: str, allow_hosts: Iterable[str]) -> bool:
+    """Whether other machines can reach a bridge: by its address, or by a name of it that a proxy passes on.
+
+    Args:
+        host: The address or name that is listened on.
+        allow_hosts: The hosts that were allowed explicitly.
+    """
+    names = (split_authority(_bracketed(allowed))[0] for allowed in allow_hosts)
+    return not _is_loopback(host) or any(not is_loopback_host(name.strip("[]")) for name in names)
+
+
 def shown(value: bytes | str) -> str:
     """Return what a peer sent, harmless in a message and in a log: ASCII, escaped, quoted, cut (F-113)."""
     text = value.decode("latin-1") if isinstance(value, bytes) else value
@@ -132,6 +146,13 @@ def shown(value: bytes | str) -> str:
 def _is_loopback(host: str) -> bool:
     # Not every *.localhost: to listen, the name is resolved, and resolvers do not all know what it stands for.
     return host.lower() == "localhost" or is_loopback_address(host.strip("[]"))
+
+
+def _is_everywhere(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]") or "0.0.0.0").is_unspecified
+    except ValueError:
+        return False
 
 
 def _bracketed(host: str) -> str:

@@ -29,6 +29,7 @@ from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
 from gaia_bridge.inbound.guard import HEALTH_PATH, Guard, error_body, replaying
 from gaia_bridge.inbound.replay import ReplayingSessionManager
 from gaia_bridge.inbound.server import Endpoint
+from gaia_bridge.inbound.token import token_proof
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text import valid_json
@@ -38,6 +39,10 @@ __all__ = ["HttpEndpoint", "make_app"]
 _Serve = Callable[["HttpEndpoint", Scope, Receive, Send], Awaitable[None]]
 _Find = Callable[[str, str], "HttpEndpoint | None"]
 _Report = Callable[[], JSON]
+
+
+_CHALLENGE = 128
+"""Characters of a challenge; ours have 64."""
 
 
 class HttpEndpoint:
@@ -117,7 +122,7 @@ def make_app(
         ]
     routes.append(Route("/", _Routed(find, "", HttpEndpoint.single_call), methods=["POST"]))
     routes += [Route(path, _reporting(answer), methods=["GET"]) for path, answer in report.items()]
-    routes.append(Route(HEALTH_PATH, _reporting(lambda: {"status": "ok"}), methods=["GET"]))
+    routes.append(Route(HEALTH_PATH, _healthy(policy.token), methods=["GET"]))
     return Guard(Starlette(routes=[*routes, *further]), policy)
 
 
@@ -148,6 +153,18 @@ class _Routed:
 def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
     async def report(request: Request) -> Response:
         return JSONResponse(valid_json(answer()))
+
+    return report
+
+
+def _healthy(token: str | None) -> Callable[[Request], Awaitable[Response]]:
+    """The health check. Who brings a challenge sees whether we know the token, before it is sent to us."""
+
+    async def report(request: Request) -> Response:
+        challenge = request.query_params.get("challenge", "")
+        if token is None or not 0 < len(challenge) <= _CHALLENGE:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "ok", "proof": token_proof(token, challenge, request.headers.get("host", ""))})
 
     return report
 

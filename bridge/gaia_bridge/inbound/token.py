@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import hmac
 import os
 import re
 import secrets
@@ -17,7 +19,7 @@ from pathlib import Path
 
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["load_or_create_token"]
+__all__ = ["MAX_LENGTH", "load_or_create_token", "token_proof"]
 
 TOKEN_BYTES = 32
 """256 bits from the system's generator: guessing is hopeless, so attempts need not be counted."""
@@ -59,6 +61,18 @@ def load_or_create_token(path: Path | None = None) -> tuple[str, Path]:
         raise ConfigError(
             str(path), f"cannot be used as the token file: {error.strerror}", "name another file, or remove it"
         ) from None
+
+
+def token_proof(token: str, challenge: str, host: str) -> str:
+    """What only somebody can answer to a challenge who knows the token, which cannot be read from it.
+
+    Args:
+        token: The token.
+        challenge: What the asker made up.
+        host: The `Host` that was asked: the answer is worth nothing at another address.
+    """
+    said = "\n".join(("gaia-bridge health", challenge, host.lower()))
+    return hmac.new(token.encode(), said.encode(), hashlib.sha256).hexdigest()
 
 
 def _read(path: Path) -> str:

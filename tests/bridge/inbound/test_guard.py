@@ -714,6 +714,10 @@ async def test_an_http_client_gets_the_same_verdicts() -> None:
 # The policy
 
 
+LOCAL = {"127.0.0.1:8000", "localhost:8000", "[::1]:8000"}
+
+
+@pytest.mark.requirement("F-269")
 @pytest.mark.parametrize(
     ("host", "port", "allow_hosts", "hosts"),
     [
@@ -727,10 +731,10 @@ async def test_an_http_client_gets_the_same_verdicts() -> None:
             [],
             {"127.0.0.1", "localhost", "[::1]", "127.0.0.1:80", "localhost:80", "[::1]:80"},
         ),
-        ("0.0.0.0", 8000, ["Bridge.example"], {"bridge.example", "bridge.example:8000"}),
-        ("0.0.0.0", 8000, ["bridge.example:9000"], {"bridge.example:9000"}),
-        ("0.0.0.0", 8000, ["bridge.example:443"], {"bridge.example:443", "bridge.example"}),
-        ("::", 8000, ["fd00::1", "[fd00::2]:9000"], {"[fd00::1]", "[fd00::1]:8000", "[fd00::2]:9000"}),
+        ("0.0.0.0", 8000, ["Bridge.example"], LOCAL | {"bridge.example", "bridge.example:8000"}),
+        ("0.0.0.0", 8000, ["bridge.example:9000"], LOCAL | {"bridge.example:9000"}),
+        ("0.0.0.0", 8000, ["bridge.example:443"], LOCAL | {"bridge.example:443", "bridge.example"}),
+        ("::", 8000, ["fd00::1", "[fd00::2]:9000"], LOCAL | {"[fd00::1]", "[fd00::1]:8000", "[fd00::2]:9000"}),
         ("192.168.1.5", 8000, ["192.168.1.5"], {"192.168.1.5", "192.168.1.5:8000"}),
     ],
 )

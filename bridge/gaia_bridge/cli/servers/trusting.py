@@ -126,7 +126,8 @@ def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool,
 
 def _show(file: Path, name: str, entry: JSON, err: bool) -> None:
     """Show what would be started, whole and harmlessly."""
-    from gaia_bridge.config import launch_line_text, launch_warnings, program_files
+    from gaia_bridge.config import launch_line_text, launch_warnings
+    from gaia_bridge.config.programs import program_files
 
     click.echo(f"\n{click.style(printable(name, None), bold=True)}, from {printable(str(file), None)}:", err=err)
     click.echo(launch_line_text(entry), err=err)

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.servers.naming import json_option, print_json, print_rows
-from gaia_bridge.errors import ServerUnavailableError
-from gaia_bridge.jsontypes import is_object
-from gaia_bridge.loopback import is_loopback_host
 from gaia_bridge.text import one_line
 
-if TYPE_CHECKING:
-    from gaia_bridge.jsontypes import JSON
-
 __all__ = ["completion", "status"]
-
-_PATIENCE = 5.0
-"""Seconds for the bridge to answer: it answers from memory."""
-
-_TOKEN_FILE = Path("~/.gaia/bridge-token")
 
 
 @click.command()
@@ -34,7 +20,9 @@ _TOKEN_FILE = Path("~/.gaia/bridge-token")
 @json_option
 def status(url: str, as_json: bool) -> int:
     """Show how the agents and servers of a running bridge are, and what of the configuration it leaves out."""
-    found = _status(_base_url(url))
+    from gaia_bridge.cli.servers.running import bridge_status  # slow to load: every start of the program would pay
+
+    found = bridge_status(_base_url(url))
     if as_json:
         print_json(found)
         return ExitCode.OK
@@ -87,34 +75,3 @@ def _base_url(text: str) -> str:
     except ValueError:  # a port that is none
         raise click.UsageError(expected) from None
     return f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/mcp').rstrip('/')}"
-
-
-def _status(url: str) -> JSON:
-    # Needed here alone, and slow to load: every start of the program would pay for them.
-    from http.client import HTTPException
-    from urllib.error import HTTPError, URLError
-    from urllib.request import ProxyHandler, Request, build_opener
-
-    try:
-        headers = {"Accept": "application/json", **_credential(url)}
-        request = Request(f"{url}/status", headers=headers)
-        with build_opener(ProxyHandler({})).open(request, timeout=_PATIENCE) as response:
-            found: object = json.load(response)
-        if is_object(found):
-            return found
-        raise ValueError("what answers says something else")
-    except HTTPError as error:
-        raise ServerUnavailableError(url, f"it answered {error.code} {error.reason}") from None
-    except (URLError, OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise ServerUnavailableError(
-            url, f"no bridge answers there: {reason}; is `gaia-bridge serve` running?"
-        ) from None
-
-
-def _credential(url: str) -> dict[str, str]:
-    """The header that opens the bridges of this machine; it belongs to no other."""
-    token = _TOKEN_FILE.expanduser()
-    if not is_loopback_host(urlsplit(url).hostname or "") or not token.is_file():
-        return {}
-    return {"Authorization": f"Bearer {token.read_text('ascii').strip()}"}

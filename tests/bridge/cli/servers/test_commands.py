@@ -478,32 +478,6 @@ def test_the_clients_that_search_because_they_take_fewer_tools_are_told(run: Run
     assert re.search(r"^visual studio code +client +searches +2000 tools +it takes at most 128$", out, re.MULTILINE)
 
 
-@pytest.mark.requirement("S-36")
-def test_the_credential_of_this_machine_is_shown_to_no_other(run: Run) -> None:
-    (Path.home() / ".gaia").mkdir(exist_ok=True)
-    (Path.home() / ".gaia" / "bridge-token").write_text("s3cr3t\n", encoding="utf-8")
-    shown: list[str | None] = []
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            shown.append(self.headers["Authorization"])
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Answers) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        # The second is this machine too, but by its name it might be any.
-        codes = [run("status", "--url", f"http://{host}:{server.server_port}")[0] for host in ("127.0.0.1", "0.0.0.0")]
-        server.shutdown()
-        thread.join()
-    assert (codes, shown) == ([0, 0], ["Bearer s3cr3t", None])
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_is_told_how_to_complete(run: Run, shell: str) -> None:
     code, out, _ = run("completion", shell)

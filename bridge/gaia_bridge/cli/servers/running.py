@@ -1,0 +1,162 @@
+"""Asks a running bridge how it is: what answers there must first prove that it is ours, before it is told the token.
+
+Whoever is faster at taking the port would be sent the token otherwise. So the bridge is given a challenge, which only
+who knows the token can answer; the answer holds for the address that was asked, so that nobody can have it answered by
+a bridge elsewhere. Bytes and time are bounded, whatever answers.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from threading import Event, Timer
+from typing import Final
+from urllib.parse import urlsplit
+
+from gaia_bridge.errors import ServerUnavailableError
+from gaia_bridge.inbound.token import MAX_LENGTH, token_proof
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.loopback import is_loopback_host
+from gaia_bridge.text import one_line
+
+__all__ = ["bridge_status"]
+
+_PATIENCE: Final = 5.0
+"""Seconds for the bridge to answer, all in all: it answers from memory."""
+
+_LARGEST: Final = 8 * 1024 * 1024
+"""Bytes of an answer; a bridge with a thousand servers says less."""
+
+_TOKEN_FILE: Final = Path("~/.gaia/bridge-token")
+
+
+def bridge_status(url: str) -> JSON:
+    """What the bridge at an address says of itself.
+
+    Args:
+        url: Its address, without a path behind it.
+
+    Raises:
+        ServerUnavailableError: No bridge answers there, or it does not let us know.
+    """
+    asked = _Asked(url)
+    try:
+        with asked.bounded():
+            return asked.status()
+    except (OSError, HTTPException, ValueError) as error:
+        problem = f"no bridge answers there: {error}; is `gaia-bridge serve` running?"
+        raise ServerUnavailableError(url, problem) from None
+
+
+class _Asked:
+    """What listens at an address.
+
+    Args:
+        url: The address.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        parts = urlsplit(url)
+        self._authority = parts.netloc.rpartition("@")[2]
+        self._path = parts.path
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._connection = kind(self._authority, timeout=_PATIENCE)
+        self._socket: socket.socket | None = None
+        self._late = Event()
+
+    @contextmanager
+    def bounded(self) -> Generator[None]:
+        """Tear the connection down when the time is over, however much still comes."""
+
+        def tear_down() -> None:
+            self._late.set()
+            if self._socket is not None:
+                with suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+        timer = Timer(_PATIENCE, tear_down)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except (OSError, HTTPException, ValueError):
+            self._check_time()
+            raise
+        finally:
+            timer.cancel()
+            self._connection.close()
+
+    def status(self) -> JSON:
+        """What it says of itself.
+
+        Raises:
+            ServerUnavailableError: It refuses.
+            ValueError: It is no bridge.
+        """
+        token = _token(self._url)
+        proven = token is not None and self._proves(token)
+        status, found = self._get("/status", {"Authorization": f"Bearer {token}"} if proven else {})
+        if status == HTTPStatus.OK:
+            if not is_object(found):
+                raise ValueError("what answers says something else")
+            return found
+        reason = f"it answered {status}"
+        if status == HTTPStatus.UNAUTHORIZED and not proven:
+            reason += "; it was not sent the token, because it does not prove that it is the bridge that knows it"
+        raise ServerUnavailableError(self._url, f"{reason}{_own_words(found)}")
+
+    def _check_time(self) -> None:
+        if self._late.is_set():
+            raise TimeoutError(f"it took longer than {_PATIENCE:g} seconds") from None
+
+    def _proves(self, token: str) -> bool:
+        """Whether it knows the token. Only the connection on which that was proven may be trusted with it."""
+        challenge = secrets.token_hex(32)
+        _, found = self._get(f"/health?challenge={challenge}", {})
+        proof = found.get("proof") if is_object(found) else None
+        expected = token_proof(token, challenge, self._authority)
+        same = isinstance(proof, str) and hmac.compare_digest(proof.encode(), expected.encode())
+        return same and self._connection.sock is not None
+
+    def _get(self, path: str, headers: dict[str, str]) -> tuple[int, object]:
+        """The status and what the body says; `None` if it is no JSON."""
+        if self._connection.sock is None:
+            self._connection.connect()
+            self._socket = self._connection.sock
+            self._check_time()
+        said = {"Host": self._authority, "Accept": "application/json", **headers}
+        self._connection.request("GET", self._path + path, headers=said)
+        response = self._connection.getresponse()
+        body = response.read(_LARGEST + 1)
+        self._check_time()  # what was cut off looks like an answer that has ended
+        if len(body) > _LARGEST:
+            raise ValueError(f"what answers says more than {_LARGEST:,} bytes")
+        try:
+            return response.status, json.loads(body)
+        except (ValueError, RecursionError):
+            return response.status, None
+
+
+def _own_words(answer: object) -> str:
+    error = answer.get("error") if is_object(answer) else None
+    message = error.get("message") if is_object(error) else None
+    return f": {one_line(message, 300)}" if isinstance(message, str) else ""
+
+
+def _token(url: str) -> str | None:
+    """The token that opens the bridges of this machine, if there is one; it belongs to no other."""
+    if not is_loopback_host(urlsplit(url).hostname or ""):
+        return None
+    try:
+        with open(_TOKEN_FILE.expanduser(), encoding="ascii") as file:
+            return file.read(MAX_LENGTH).strip() or None
+    except (OSError, RuntimeError, ValueError):
+        return None
