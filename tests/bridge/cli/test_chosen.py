@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -26,11 +27,11 @@ from gaia_bridge.inbound.access import reaches_beyond
 def test_an_agent_that_writes_is_served_beyond_loopback_only_if_it_is_named(
     choice: AgentChoice,
     names: list[str],
-    tmp_path: object,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.chdir(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     with caplog.at_level(logging.WARNING):
         assert [agent.name for agent in choice.load(others=False)] == names
     told = "agent code can write, and other machines can reach it; name it to serve it"

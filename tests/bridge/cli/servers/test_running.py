@@ -79,19 +79,18 @@ def test_whoever_proves_to_know_the_token_is_sent_it() -> None:
     assert seen == [None, f"Bearer {TOKEN}"]
 
 
+IMPOSTORS: dict[str, Body] = {
+    "no proof": lambda path, host: b'{"sources": []}',
+    "a number": lambda path, host: b'{"proof": 5}',
+    "an old proof": lambda path, host: json.dumps({"proof": token_proof(TOKEN, "another", host)}).encode(),
+    "the challenge": lambda path, host: json.dumps({"proof": path.rpartition("=")[2]}).encode(),
+    "what a bridge at another port answered": lambda path, host: proving(path, "127.0.0.1:8765"),
+    "a page": lambda path, host: b"<html>",
+}
+
+
 @pytest.mark.requirement("F-267", "S-36")
-@pytest.mark.parametrize(
-    "body",
-    [
-        lambda path, host: b'{"sources": []}',
-        lambda path, host: b'{"proof": 5}',
-        lambda path, host: json.dumps({"proof": token_proof(TOKEN, "another", host)}).encode(),
-        lambda path, host: json.dumps({"proof": path.rpartition("=")[2]}).encode(),
-        lambda path, host: proving(path, "127.0.0.1:8765"),  # what a bridge at another port would have answered
-        lambda path, host: b"<html>",
-    ],
-    ids=["no proof", "a number", "an old proof", "the challenge", "relayed", "a page"],
-)
+@pytest.mark.parametrize("body", IMPOSTORS.values(), ids=IMPOSTORS)
 def test_whoever_does_not_is_not(body: Body) -> None:
     with answering(body, 401) as (url, seen), pytest.raises(ServerUnavailableError, match="it was not sent the token"):
         bridge_status(url)
