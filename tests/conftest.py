@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,21 @@ from gaia_bridge.cli.collection import imported_for_good
 from tests.requirements import REQUIREMENTS
 
 CLEARED = ("GAIA_", "LEMONADE_", "LLAMA_", "MCP_", "OLLAMA_", "OPENAI_", "PROVIDER", "VLLM_", "XDG_")
+
+TESTS = Path(__file__).parent
+CORE = tuple(
+    TESTS / folder
+    for folder in (
+        "agents/chat",
+        "bridge/config",
+        "bridge/editors",
+        "bridge/inbound",
+        "bridge/tool_search",
+        "gaia_agents",
+    )
+)
+"""Folders with tests that need next to no other process; so do the modules directly in `bridge` and `agents`."""
+CORE_PARENTS = (TESTS / "agents", TESTS / "bridge")
 
 # On a busy machine, one example may take long; what hangs is ended by the timeout of its test.
 settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -49,6 +65,24 @@ def pytest_collection() -> Generator[None, object, object]:
     """Half of the time would go into looking for garbage among tests that all stay until the end."""
     with imported_for_good():
         return (yield)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`pytest -m core` need not import what it will not run, which takes as long as many tests."""
+    if config.option.markexpr != "core" or TESTS not in collection_path.parents:
+        return None
+    leads_there = any(collection_path in folder.parents for folder in CORE) or collection_path in CORE_PARENTS
+    return None if leads_there or _is_core(collection_path) else True
+
+
+def _is_core(path: Path) -> bool:
+    return path.parent in CORE_PARENTS or any(path == folder or folder in path.parents for folder in CORE)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what `pytest -m core` runs: all but what is slow."""
+    if _is_core(item.path) and item.get_closest_marker("thorough") is None:
+        item.add_marker("core")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
