@@ -206,6 +206,12 @@ class UpstreamLimits:
     """Servers whose lists are kept on disk; of more, those that were used last."""
     idle_timeout: float = 600.0
     """Seconds without a request after which a lazily started server is stopped."""
+    poll_interval: float = 1.0
+    """Seconds between two looks at a task of a server that does not say how often it wants to be asked."""
+    poll_floor: float = 0.1
+    """Seconds for the same at least, whatever it says: a poll is a request, and many tasks may run at once."""
+    poll_cap: float = 30.0
+    """Seconds for the same at most: with a longer interval, whoever waits would wait for nothing."""
     drain_timeout: float = 10.0
     """Seconds for the requests in flight of a server that is no longer configured; then it is stopped (F-117)."""
     max_concurrency: int = 64

@@ -20,6 +20,7 @@ from gaia_bridge.outbound.client.negotiation import DISCOVER, attempts, modern_m
 from gaia_bridge.outbound.client.questions import answer_of
 from gaia_bridge.outbound.client.rounds import play
 from gaia_bridge.outbound.client.subscriptions import Subscriptions
+from gaia_bridge.outbound.client.tasks import Tasks
 from gaia_bridge.outbound.transport import ConnectionLostError, MisconfiguredError, Transport, UpstreamError
 from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
@@ -103,6 +104,7 @@ class Connection:
         self._list_deadline = Deadline(limits.list_timeout, limits.list_timeout)
         self._headers = ParameterHeaders(role.server)
         self._meta: JSON = {}
+        self._tasks = Tasks(exchange, {} if greeting.modern else greeting.capabilities, limits)
         self._subscriptions: Subscriptions | None = None
         if greeting.modern:
             self._meta = modern_meta(role.info, exchange.declared, greeting.revision)
@@ -158,6 +160,8 @@ class Connection:
             RequestTimeoutError: It did not answer in time.
             UpstreamError: It did not answer as it should.
         """
+        if params is not None and self._tasks.needed(method, params):
+            return await self._tasks.play(params, deadline or self._deadline, on_progress, number)
         if not self.greeting.modern:
             return await self._exchange.request(
                 method, params, deadline or self._deadline, on_progress=on_progress, number=number
@@ -195,7 +199,10 @@ class Connection:
         """
         ask = partial(self.request, deadline=self._list_deadline)
         found = await read_list(kind, ask, self._limits, self._role.server)
-        return self._headers.admitted(found) if kind == "tool" and self.greeting.modern else found
+        if kind != "tool":
+            return found
+        self._tasks.learn(found)
+        return self._headers.admitted(found) if self.greeting.modern else found
 
     async def ping(self) -> float:
         """Ask whether the server is there; returns the seconds that it took.

@@ -25,7 +25,7 @@ from gaia_bridge.outbound.transport import ConnectionLostError, Link, Transport,
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 
-__all__ = ["Exchange", "Heard", "opened"]
+__all__ = ["RELATED_TASK", "Exchange", "Heard", "opened"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,9 @@ Heard = Callable[[str, JSON, int | None], None]
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
 _TOKEN: Final = "progressToken"
+
+RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+"""The key in `_meta` that says which task a message belongs to (MCP 2025-11-25, tasks)."""
 
 
 @asynccontextmanager
@@ -78,6 +81,10 @@ class Exchange:
         """Whom notifications are for."""
         self.established = False
         """Whether this is a connection; before that, its end is a failure to connect, and no news for the role."""
+        self.origins: dict[int | str, int] = {}
+        """Which request another one goes on with, or a task was made of: what the server asks then belongs to that."""
+        self.late: dict[int, Callable[[float, float | None, str | None], None]] = {}
+        """Who hears of the progress of requests that were answered with a task."""
         self._role = role
         self._limits = limits
         self._link: Link | None = None
@@ -181,6 +188,7 @@ class Exchange:
             params = {}
         if "id" in message:
             if self._tasks is not None:
+                params, during = self._origin(params, during)
                 self._questions.ask(self._tasks, message["id"], method, params, during)
         elif method == _PROGRESS:
             self._progress(params)
@@ -225,8 +233,8 @@ class Exchange:
 
         Where the wire does not tell which that is, it may be any, and the server may do one thing at a time.
         """
-        asking = None if during is None else self._clocks.get(during)
-        held = list(self._clocks.values()) if asking is None else [asking]
+        known = during in self._clocks or during in self.origins.values()
+        held = [clock for number, clock in self._clocks.items() if number == during or not known]
         for clock in held:
             clock.hold()
         try:
@@ -237,10 +245,23 @@ class Exchange:
 
     def _progress(self, params: JSON) -> None:
         token, progress = params.get(_TOKEN), _number(params.get("progress"))
-        watch = self._watched.get(token) if type(token) is int else None
-        if watch is not None and progress is not None:
+        if type(token) is not int or progress is None:
+            return
+        watch = self._watched.get(token)
+        add = self.late.get(token) if watch is None else watch.add
+        if add is not None:
             message = params.get("message")
-            watch.add(progress, _number(params.get("total")), message if isinstance(message, str) else None)
+            add(progress, _number(params.get("total")), message if isinstance(message, str) else None)
+
+    def _origin(self, params: JSON, during: int | None) -> tuple[JSON, int | None]:
+        """The parameters of a question, and the request it belongs to, where it was asked because of a task of ours."""
+        meta = params.get("_meta")
+        related = meta.get(RELATED_TASK) if is_object(meta) else None
+        task = related.get("taskId") if is_object(related) else None
+        if is_object(meta) and isinstance(task, str) and task in self.origins:
+            others = {key: value for key, value in meta.items() if key != RELATED_TASK}
+            return {**params, "_meta": others}, self.origins[task]
+        return params, during if during is None else self.origins.get(during, during)
 
     def _end(self, reason: str) -> None:
         if not self.over.is_set():

@@ -1,0 +1,66 @@
+"""A tool of another hand that is run as a task only, called by clients of both eras that make no tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp_types import ElicitResult
+
+from gaia_bridge.model import ServerSpec, StdioServerSpec
+from gaia_bridge.settings import Settings
+from tests.helpers import one_tool, text_of
+from tests.installing import required
+from tests.interaction.connecting import ERAS, client_of, serving
+from tests.outbound_helpers import PATIENT, raw_server, until_ready
+from tests.upstreams.servers import node, script
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # the first run installs everything
+
+
+@pytest.fixture
+def everything() -> Generator[ServerSpec]:
+    with required("MCP servers written in TypeScript"):
+        yield StdioServerSpec("everything", node(), (script("server-everything"), "stdio"))
+
+
+@pytest.mark.requirement("P-206")
+async def test_a_task_of_the_reference_server_is_played_for_clients_of_both_eras_at_once(
+    everything: ServerSpec,
+) -> None:
+    answers: dict[str, str] = {}
+    stages: dict[str, list[str | None]] = {mode: [] for mode in ERAS}
+
+    def person(mode: str) -> Any:
+        async def answer(context: Any, params: Any) -> ElicitResult:
+            return ElicitResult(action="accept", content={"interpretation": mode})
+
+        return answer
+
+    async def ask(client: Client, mode: str) -> None:
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            stages[mode].append(message)
+
+        arguments = {"topic": mode, "ambiguous": True}
+        tool = "everything__simulate-research-query"
+        answers[mode] = text_of(await client.call_tool(tool, arguments, progress_callback=hear))
+
+    settings = Settings(upstream=replace(PATIENT, call_timeout=20))
+    async with serving({"worker": one_tool(lambda _: "worked")}, settings) as (url, bridge):
+        await bridge.add_upstream(replace(raw_server(), name="old"))
+        await bridge.add_upstream(everything)
+        await until_ready(*bridge.sources)
+        async with (
+            client_of(f"{url}/mcp", "legacy", elicitation_callback=person("legacy")) as old,
+            client_of(f"{url}/mcp", "modern", elicitation_callback=person("modern")) as new,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(ask, old, "legacy")
+            tasks.start_soon(ask, new, "modern")
+    for mode in ERAS:
+        assert f'After receiving clarification ("{mode}")' in answers[mode]
+        assert "Gathering sources..." in stages[mode]
