@@ -497,6 +497,16 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     # Between client and server.
     "F-285": covered("The first list of a cold start waits for servers that are starting, and what is learnt is kept."),
     "F-287": covered("A server that was upgraded is introduced as what it is now."),
+    # Faults of the second round: what clients send.
+    "F-240": covered("Every rule of the specification for what clients send holds at every kind of endpoint."),
+    "F-241": covered("A session that nobody uses gives way to a new client, one that is used does not."),
+    "F-242": covered("A handshake of an unreasonable size is refused and keeps nothing."),
+    "F-243": covered("What is refused for its revision does not decide the era of a stream."),
+    "F-244": covered("What cannot be read is answered to the request that it was, where that can be told."),
+    "F-245": covered("The client's reason for cancelling reaches whoever works for it."),
+    "F-246": covered("A subscription is confirmed for what there is at the endpoint."),
+    "F-248": covered("Batches are answered in the revisions that have them, on every transport, within bounds."),
+    "F-247": covered("The answer to a handshake holds no event that is no message."),
     # Seen by others: GAIA's own agents, clients of other makes.
     "F-290": covered("Whatever fails while a server is connected, the agent is told False."),
     "F-291": covered("An agent is built with the options of GAIA's own agents."),

@@ -31,6 +31,7 @@ LAYERS = {
     "gaia_bridge.version": 0,
     # pure functions
     "gaia_bridge.apps": 1,
+    "gaia_bridge.cancellation": 1,
     "gaia_bridge.command_lines": 1,
     "gaia_bridge.config": 1,
     "gaia_bridge.content": 1,
@@ -140,6 +141,7 @@ OWNERS = {
         "gaia_bridge.inbound.http*",
         "gaia_bridge.inbound.listener",
         "gaia_bridge.inbound.openai.*",
+        "gaia_bridge.inbound.sessions",
     ),
     "uvicorn": ("gaia_bridge.inbound.listener",),
     "uvloop": (),  # anyio loads it

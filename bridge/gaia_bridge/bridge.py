@@ -246,6 +246,7 @@ class Bridge:
             self._endpoints["", ""].endpoint,
             claimed,
             line_bytes=self.settings.line_bytes,
+            batch=self.settings.http.batch,
             grace=self.settings.stdio_grace,
         )
 

@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 
+from gaia_bridge.cancellation import cancel_reason
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import (
     INVALID_PARAMS,
@@ -171,7 +172,7 @@ class Conversations(Generic[W]):
                     return await self._until_done(work, request)
                 except BaseException:
                     late = deadline.cancel_called
-                    work.cancel(f"{what} took too long" if late else "the client cancelled the request")
+                    work.cancel(f"{what} took too long" if late else cancel_reason("the client cancelled the request"))
                     raise
             return None
         finally:

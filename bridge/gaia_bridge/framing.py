@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
-__all__ = ["LineFramer", "OversizedLine"]
+import json
+import re
+from typing import Final
+
+__all__ = ["LineFramer", "OversizedLine", "identifier_of"]
 
 _ENDS = 512
 """Bytes that are kept of either end of a line that is too long: enough to tell what it was about."""
+
+_VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+_ID: Final = rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")\s*'
+_ID_FIRST: Final = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb",")
+_ID_LAST: Final = re.compile(_ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
+_METHOD: Final = re.compile(rb'"method"\s*:\s*"')
+
+
+def identifier_of(head: bytes, tail: bytes | None = None) -> int | str | None:
+    """The id of a JSON-RPC request that could not be read, if its two ends tell.
+
+    Args:
+        head: How it began, or all of it.
+        tail: How it ended, if that is not all of it.
+    """
+    head, tail = head[:_ENDS], (head if tail is None else tail)[-_ENDS:]
+    found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
+    if found is None or not (_METHOD.search(head) or _METHOD.search(tail)):  # of a response, it would be our own
+        return None
+    try:
+        identifier: int | str = json.loads(found[1])
+    except ValueError:
+        return None
+    return identifier
 
 
 class OversizedLine:

@@ -88,7 +88,15 @@ class HttpLimits:
     keep_alive: float = 75.0
     """Seconds an idle connection is kept. Longer than a client's pool keeps it, so that the client closes first."""
     sessions: int = 256
-    """Legacy sessions per endpoint (F-089); the next one is answered 503."""
+    """Legacy sessions per endpoint (F-089). For one more, one that nobody uses gives way; if all are in use, the next
+    one is answered 503."""
+    retry_after: int = 5
+    """Seconds after which a client that was answered 503 should come back: calls end and streams break all the time."""
+    handshake_bytes: int = 64 * KIB
+    """The params of one `initialize`: they are kept as long as the session, at twenty times their size. Real ones have
+    one kilobyte."""
+    batch: int = 100
+    """Messages of one batch, on stdio as well: they are worked on at once."""
     session_idle: float = 1_800.0
     """Seconds without a request after which a legacy session ends. An open stream keeps it."""
     replay_events: int = 256

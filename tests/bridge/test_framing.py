@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.framing import LineFramer, OversizedLine
+from gaia_bridge.framing import LineFramer, OversizedLine, identifier_of
 
 LIMIT = 8
 
@@ -102,3 +102,23 @@ def test_a_line_that_is_too_long_takes_no_memory() -> None:
     assert isinstance(line, OversizedLine)
     assert line.size == 10_000_000
     assert framer.feed(b"{}\n") == [b"{}"]
+
+
+@pytest.mark.requirement("F-244")
+@pytest.mark.parametrize(
+    ("line", "identifier"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"y":', 7),
+        (b'{"id":"a\\"b","jsonrpc":"2.0","method":"x"', 'a"b'),
+        (b'{"method":"x","params":{"y":5' + b"5" * 3000 + b'},"jsonrpc":"2.0","id":7}', 7),
+        (b'{"method":"x","params":{},"id":"z","jsonrpc":"2.0"}', "z"),
+        (b'{"jsonrpc":"2.0","id":7,"result":{"y":', None),
+        (b'{"params":{"id":7},"method":"x"', None),
+        (b'"id":7,"method":"x"', None),
+        (b'{"id":1.5,"method":"x"}', None),
+        (b"", None),
+    ],
+)
+def test_the_id_of_a_request_that_cannot_be_read_is_found_at_either_end(line: bytes, identifier: object) -> None:
+    assert identifier_of(line) == identifier
+    assert identifier_of(line[:512], line[-512:]) == identifier

@@ -71,6 +71,17 @@ class RawClient(ABC):
                     await self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
         raise AssertionError(f"the stream ended without an answer to {method}")
 
+    async def batch(self, *requests: JSON) -> list[JSON]:
+        """Send requests at once; the answers, in any order."""
+        found: list[JSON] = []
+        async with aclosing(self.exchange(requests)) as following:
+            async for message in following:
+                content: Any = message
+                found += content if isinstance(content, list) else [content]
+                if len(found) >= len(requests):
+                    return found
+        raise AssertionError(f"the stream ended after {len(found)} answers")
+
     async def result(self, method: str, params: JSON | None = None, answers: Mapping[str, JSON] | None = None) -> JSON:
         """Send a request and return its result, as `request` does."""
         message = await self.request(method, params, answers)

@@ -126,14 +126,26 @@ async def test_a_tool_that_asks_in_rounds_is_played_through_for_a_client_that_kn
 
 
 @every_transport
-@pytest.mark.requirement("F-075")
-async def test_a_batch_is_refused_and_the_connection_lives_on(transport: str, url: str) -> None:
+@pytest.mark.requirement("F-075", "F-248")
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26"])
+async def test_a_batch_is_answered_where_the_revision_has_them(transport: str, url: str, revision: str) -> None:
     async with connected(transport, url) as client:
-        await client.initialize("2025-03-26")
+        await client.initialize(revision)
+        pongs = await client.batch({**PING, "id": 101}, {**PING, "id": 102})
+
+    assert {pong["id"]: pong["result"] for pong in pongs} == {101: {}, 102: {}}
+
+
+@every_transport
+@pytest.mark.requirement("F-075", "F-248")
+async def test_a_batch_is_refused_where_it_has_not_and_the_connection_lives_on(transport: str, url: str) -> None:
+    async with connected(transport, url) as client:
+        await client.initialize("2025-06-18")
         error = await client.refusal([{**PING, "id": 101}, {**PING, "id": 102}])
         pong = await client.result("ping")
 
     assert error["code"] == INVALID_REQUEST
+    assert "this connection speaks 2025-06-18" in error["message"]
     assert pong == {}
 
 

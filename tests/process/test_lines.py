@@ -27,30 +27,31 @@ COMMAND = [sys.executable, "-m", "gaia_bridge", "serve", "--stdio", str(AGENTS)]
 
 NO_JSON = (b"{", b"hello", b'{"jsonrpc":"2.0",}', b"\xff\xfe{}", b"\x00", '{"jsonrpc": "2.0"}'.encode("utf-16"))
 NO_MESSAGE = (
-    b"null",
-    b"17",
-    b'"ping"',
-    b"{}",
-    b'{"jsonrpc":"2.0"}',
-    b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
-    b'{"jsonrpc":"2.0","id":1,"method":5}',
-    b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}',
-    b'{"jsonrpc":"2.0","id":[1],"method":"ping"}',
-    b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}',
-    b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
-    b"[]",
+    (b"null", None),
+    (b"17", None),
+    (b'"ping"', None),
+    (b"{}", None),
+    (b'{"jsonrpc":"2.0"}', None),
+    (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', 1),
+    (b'{"jsonrpc":"2.0","id":1,"method":5}', 1),
+    (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', None),
+    (b'{"jsonrpc":"2.0","id":"a","method":"ping","params":[1]}', "a"),
+    (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', None),
+    (b"[]", None),
 )
+"""Lines that are JSON, and the ids in them that can be answered."""
 
 
 @pytest.mark.requirement("F-074", "F-075", "F-077", "S-12")
 def test_a_line_that_is_no_message_is_answered_and_the_next_one_is_read(tmp_path: Path) -> None:
     with initialized(CALM, cwd=tmp_path) as client:
-        for lines, code in ((NO_JSON, PARSE_ERROR), (NO_MESSAGE, INVALID_REQUEST)):
-            for line in lines:
-                client.write(line + b"\n")
-                refusal = client.next()
-                assert (refusal["id"], refusal["error"]["code"]) == (None, code), line
-                assert client.result("ping") == {}
+        refused = [(line, None, PARSE_ERROR) for line in NO_JSON]
+        for line, identifier, code in [*refused, *((*item, INVALID_REQUEST) for item in NO_MESSAGE)]:
+            client.write(line + b"\n")
+            refusal = client.next()
+            assert (refusal["id"], refusal["error"]["code"]) == (identifier, code), line
+            assert client.result("ping") == {}
 
         client.write(b"\n \n\r\n")
         client.write(b'{"jsonrpc":"2.0","id":"never asked","result":{}}\n')
@@ -60,7 +61,7 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_is_read(tmp_path
         limit = Settings().line_bytes
         client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"' + b"x" * limit + b'"}}\n')
         refusal = client.next()
-        assert (refusal["id"], refusal["error"]["code"]) == (None, INVALID_REQUEST)
+        assert (refusal["id"], refusal["error"]["code"]) == (1, INVALID_REQUEST)
         assert "longer than this server reads" in refusal["error"]["message"]
         assert client.result("ping") == {}
 

@@ -22,12 +22,12 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
-from mcp_types import INVALID_PARAMS, SubscriptionsListenRequestParams, SubscriptionsListenResult
+from mcp_types import INVALID_PARAMS, SubscriptionFilter, SubscriptionsListenRequestParams, SubscriptionsListenResult
 
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.client_request import Context, log_level_of
 from gaia_bridge.inbound.interest import ResourceInterest
-from gaia_bridge.inbound.introducing import tells_of
+from gaia_bridge.inbound.introducing import capabilities_of, tells_of
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.settings import SubscriptionLimits
 from gaia_bridge.wire import LOG_MESSAGE, is_loud_enough
@@ -38,6 +38,14 @@ logger = logging.getLogger(__name__)
 
 _MAX_WAITING = 1_000
 """Changes that wait for one receiver: a flood of updates must not add up to the whole memory (S-14)."""
+
+_NEWS_OF = {
+    "tools_list_changed": ("tools", "listChanged"),
+    "prompts_list_changed": ("prompts", "listChanged"),
+    "resources_list_changed": ("resources", "listChanged"),
+    "resource_subscriptions": ("resources", "subscribe"),
+}
+"""For each field of a subscription, the capability that it means nothing without."""
 
 
 class ChangeQueue:
@@ -74,6 +82,7 @@ class ChangeFanout:
     """
 
     def __init__(self, catalog: Catalog, limits: SubscriptionLimits) -> None:
+        self._catalog = catalog
         self._limits = limits
         self._interest = ResourceInterest(catalog, self.publish)
         self._bus = InMemorySubscriptionBus()
@@ -111,6 +120,7 @@ class ChangeFanout:
         Raises:
             MCPError: It names more resources than one client may.
         """
+        params = params.model_copy(update={"notifications": self._possible(params.notifications)})
         uris = tuple(dict.fromkeys(params.notifications.resource_subscriptions or ()))
         if len(uris) > self._limits.resources:
             raise MCPError(INVALID_PARAMS, self._too_many)
@@ -122,6 +132,12 @@ class ChangeFanout:
         finally:
             for uri in uris:
                 self._interest.discard(uri)
+
+    def _possible(self, wanted: SubscriptionFilter) -> SubscriptionFilter:
+        """What of it there can be news of: a client that is promised more waits for nothing (server/subscriptions)."""
+        told = capabilities_of(self._catalog, modern=True)
+        absent = [field for field, (kind, ability) in _NEWS_OF.items() if not told.get(kind, {}).get(ability)]
+        return wanted.model_copy(update=dict.fromkeys(absent))
 
     def add_legacy(self, connection: Connection) -> None:
         """A legacy client finished its handshake. It is forgotten when its connection ends."""

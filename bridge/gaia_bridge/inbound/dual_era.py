@@ -1,24 +1,29 @@
-"""Keeps an opening `server/discover` from deciding the era of a stream.
+"""Keeps an opening look around, and what is refused for its revision, from deciding the era of a stream.
 
 The SDK fixes the era of a stdio or SSE connection with its first request. Some clients send `server/discover` only to
 look, lose patience while Python starts, and go on with `initialize` on the same stream, which would then be refused.
-Here `server/discover` is answered and forgotten until another request decides.
+Others ask in a revision that is not served, and fall back. Here both are answered and forgotten until another request
+decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self
 
 import anyio
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
     DiscoverResult,
     ErrorData,
     JSONRPCError,
+    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     ServerCapabilities,
@@ -27,8 +32,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.inbound.cancellations import Cancellations
 from gaia_bridge.inbound.introducing import capabilities_of
 from gaia_bridge.inbound.server import EndpointServer
+from gaia_bridge.jsontypes import is_object
 
 __all__ = ["DiscoverTolerantStream", "Incoming", "Outgoing"]
 
@@ -56,13 +63,14 @@ class Outgoing(Protocol):
 
 
 class DiscoverTolerantStream:
-    """A read stream that answers `server/discover` by itself until another request came.
+    """A read stream that answers by itself what decides nothing, until a request came that does.
 
     Args:
         server: Whose capabilities to tell.
         incoming: The client's messages.
         outgoing: Where the answer goes.
         check: Raises `ProtocolError` for the `_meta` of a request that is refused.
+        cancellations: Told of each notification, before anybody else.
     """
 
     def __init__(
@@ -71,8 +79,10 @@ class DiscoverTolerantStream:
         incoming: Incoming,
         outgoing: Outgoing,
         check: Callable[[Mapping[str, Any]], None] | None = None,
+        cancellations: Cancellations | None = None,
     ) -> None:
         self._check = check
+        self._cancellations = cancellations
         self._server = server
         self._incoming = incoming
         self._outgoing = outgoing
@@ -87,13 +97,15 @@ class DiscoverTolerantStream:
         """The next message that is not a look around."""
         while True:
             item = await self._incoming.receive()
+            self._heard(item)
             if not self._undecided or isinstance(item, Exception) or not isinstance(item.message, JSONRPCRequest):
                 return item
-            if not _is_discover(item.message):
+            if item.message.method == "server/discover":
+                await self._server.catalog.settle()
+            if (answer := self._passing(item.message)) is None:
                 self._undecided = False
                 return item
-            await self._server.catalog.settle()
-            await self._outgoing.send(SessionMessage(self._answer(item.message)))
+            await self._outgoing.send(SessionMessage(answer))
 
     async def aclose(self) -> None:
         """Close the stream underneath."""
@@ -117,13 +129,32 @@ class DiscoverTolerantStream:
         await self.aclose()
         return None
 
+    def _heard(self, item: Message) -> None:
+        if self._cancellations is None or isinstance(item, Exception):
+            return
+        if isinstance(item.message, JSONRPCNotification):
+            request = getattr(item.metadata, "request_context", None)
+            self._cancellations.heard(item.message.method, item.message.params, request)
+
+    def _passing(self, request: JSONRPCRequest) -> JSONRPCResponse | JSONRPCError | None:
+        """The answer to a request that decides nothing; `None` if it does."""
+        looking = request.method == "server/discover"
+        if not _names_revision(request):
+            # Without a revision, it is one of those that have no such method.
+            return _refusal(request, METHOD_NOT_FOUND, "Method not found", request.method) if looking else None
+        route = classify_inbound_request({"method": request.method, "params": request.params})
+        if isinstance(route, InboundLadderRejection):
+            if looking or route.code == UNSUPPORTED_PROTOCOL_VERSION:
+                return _refusal(request, route.code, route.message, route.data)
+            return None
+        return self._answer(request) if looking else None
+
     def _answer(self, request: JSONRPCRequest) -> JSONRPCResponse | JSONRPCError:
         if self._check is not None:
             try:
                 self._check((request.params or {})["_meta"])
             except ProtocolError as error:
-                refusal = ErrorData(code=error.code, message=error.message, data=error.data)
-                return JSONRPCError(jsonrpc="2.0", id=request.id, error=refusal)
+                return _refusal(request, error.code, error.message, error.data)
         return JSONRPCResponse(jsonrpc="2.0", id=request.id, result=self._discovered())
 
     def _discovered(self) -> JSON:
@@ -137,10 +168,10 @@ class DiscoverTolerantStream:
         return {**result.model_dump(by_alias=True, mode="json", exclude_none=True), "capabilities": told}
 
 
-def _is_discover(request: JSONRPCRequest) -> bool:
-    """Whether the request is a well-formed look around; the SDK answers malformed ones."""
-    if request.method != "server/discover":
-        return False
+def _names_revision(request: JSONRPCRequest) -> bool:
     meta = (request.params or {}).get("_meta")
-    version = cast(Mapping[str, Any], meta).get(PROTOCOL_VERSION_META_KEY) if isinstance(meta, Mapping) else None
-    return version in MODERN_PROTOCOL_VERSIONS
+    return is_object(meta) and PROTOCOL_VERSION_META_KEY in meta
+
+
+def _refusal(request: JSONRPCRequest, code: int, message: str, data: Any) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=request.id, error=ErrorData(code=code, message=message, data=data))

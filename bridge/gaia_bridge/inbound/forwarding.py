@@ -15,6 +15,7 @@ from gaia_bridge.contract import Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of
+from gaia_bridge.inbound.introducing import TASKS_EXTENSION, capabilities_of
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import SourceKind
 from gaia_bridge.results import is_input_required
@@ -67,7 +68,7 @@ class Forwarding:
             return await call_next(ctx)
 
         async def forward() -> JSON | None:
-            target = self._target(ctx.method, ctx.params or {})
+            target = self._target(ctx.method, ctx.params or {}, modern=is_modern(ctx.protocol_version))
             if target is None:
                 return None
             source, params = target
@@ -81,7 +82,7 @@ class Forwarding:
         result: HandlerResult = await self._answering(forward)()
         return await call_next(ctx) if result is None else result
 
-    def _target(self, method: str, params: Mapping[str, Any]) -> tuple[Source, JSON] | None:
+    def _target(self, method: str, params: Mapping[str, Any], *, modern: bool) -> tuple[Source, JSON] | None:
         """Who a request is for, and its parameters as they are called there."""
         servers = [source for source in self._catalog.sources if source.kind is SourceKind.SERVER]
         own = {key: value for key, value in params.items() if key != "_meta"}
@@ -92,5 +93,8 @@ class Forwarding:
         name, colon, identifier = str(params[_TASK]).partition(":")
         source = next((source for source in servers if source.name == name and colon), None)
         if source is None:
+            told = capabilities_of(self._catalog, modern=modern)
+            if "tasks" not in told and TASKS_EXTENSION not in told.get("extensions", {}):
+                return None  # nobody here has tasks, so that there is no such method either
             raise ProtocolError(INVALID_PARAMS, "There is no such task")
         return source, {**own, _TASK: identifier}

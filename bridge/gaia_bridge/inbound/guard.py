@@ -11,7 +11,6 @@ Nothing of a body is read before the headers were accepted. The checks, in order
     credential     `Authorization: Bearer`, if there is a token  401   S-3
     content        application/json in UTF-8, not compressed     415   C-31
     body           at most `HttpLimits.body_bytes`, in time      413, 408   F-077, F-091
-    batch          one message in a request                      400   S-4, F-075
 
 What is refused is answered as the clients of its path expect: below `/v1/` as OpenAI's API does, elsewhere as JSON-RPC.
 
@@ -44,9 +43,6 @@ HEALTH_PATH = "/health"
 
 INVALID_REQUEST = -32600
 """JSON-RPC 2.0 section 5.1: what was sent is not a valid request."""
-
-JSON_BLANKS = b" \t\n\r"
-"""RFC 8259 section 2."""
 
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "X-Request-Id", "X-Session-Id")
 """Response headers that a script on an allowed page may read."""
@@ -211,13 +207,13 @@ class Guard:
         return _Refusal(413, f"The body has more than {self._limits.body_bytes} bytes. Send less at once.")
 
     async def _forward_with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await self._read_body(receive, is_rpc=not scope["path"].startswith(CHAT_PREFIX))
+        body = await self._read_body(receive)
         if isinstance(body, _Refusal):
             await _refuse(scope, send, body)
         elif body is not None:
             await self._app(scope, replaying(body, receive), send)
 
-    async def _read_body(self, receive: Receive, *, is_rpc: bool) -> Message | _Refusal | None:
+    async def _read_body(self, receive: Receive) -> Message | _Refusal | None:
         """Return the whole body as one message, a refusal, or `None` if the client left meanwhile."""
         chunks: list[bytes] = []
         size = 0
@@ -233,10 +229,7 @@ class Guard:
                 if not message.get("more_body", False):
                     break
                 chunks.append(chunk)
-            body = b"".join((*chunks, chunk))
-            if is_rpc and body.lstrip(JSON_BLANKS).startswith(b"["):
-                return _Refusal(400, "Batches are not supported. Send one JSON-RPC message in each request.")
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": b"".join((*chunks, chunk)), "more_body": False}
         return _Refusal(
             408,
             f"The body did not arrive within {self._limits.body_timeout:g} seconds; {size} bytes came. Send it again.",

@@ -8,16 +8,21 @@ in front of all of them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types import INVALID_REQUEST, PARSE_ERROR
-from pydantic_core import from_json
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types import INVALID_REQUEST
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic_core import to_json
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -26,17 +31,32 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gaia_bridge.contract import JSON
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
-from gaia_bridge.inbound.guard import HEALTH_PATH, Guard, error_body, replaying
+from gaia_bridge.inbound.guard import HEALTH_PATH, Guard, replaying
+from gaia_bridge.inbound.messages import (
+    Refusal,
+    batch_problem,
+    batched_problem,
+    decoded,
+    era_problem,
+    message_problem,
+    negotiated,
+    too_many_sessions,
+    unexpected_batch,
+)
 from gaia_bridge.inbound.replay import ReplayingSessionManager
 from gaia_bridge.inbound.server import Endpoint
+from gaia_bridge.inbound.sessions import Sessions, nowhere, refused
 from gaia_bridge.inbound.token import token_proof
-from gaia_bridge.jsontypes import is_object
+from gaia_bridge.jsontypes import is_array, is_object
 from gaia_bridge.settings import HttpLimits
 from gaia_bridge.text import valid_json
 
 __all__ = ["HttpEndpoint", "make_app"]
 
-_Serve = Callable[["HttpEndpoint", Scope, Receive, Send], Awaitable[None]]
+logger = logging.getLogger(__name__)
+
+_Serve = Callable[["HttpEndpoint", Any, Scope, Receive, Send], Awaitable[None]]
+"""Serves one request: the endpoint, the decoded body of a POST, and the request."""
 _Find = Callable[[str, str], "HttpEndpoint | None"]
 _Report = Callable[[], JSON]
 
@@ -57,46 +77,83 @@ class HttpEndpoint:
     def __init__(self, endpoint: Endpoint, prefix: str, limits: HttpLimits) -> None:
         self.endpoint = endpoint
         self._limits = limits
-        self._sessions = ReplayingSessionManager(endpoint.server, limits)
+        self._manager = ReplayingSessionManager(endpoint.server, limits)
+        self._sessions = Sessions(self._manager.handle_request, limits)
         self._single_calls = StreamableHTTPSessionManager(endpoint.server, json_response=True, stateless=True)
         self._sse = SseServerTransport(f"{prefix}/messages/", max_request_body_size=limits.body_bytes)
         self._sse_connections: set[anyio.CancelScope] = set()
+        self._sse_revisions: dict[str, str] = {}
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; then every session ends."""
         try:
-            async with self._sessions.run(), self._single_calls.run():
+            async with self._manager.run(), self._single_calls.run():
                 await self.endpoint.run(task_status=task_status)
         finally:
             for connection in list(self._sse_connections):
                 connection.cancel()
 
-    async def streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def streamable(self, content: Any, scope: Scope, receive: Receive, send: Send) -> None:
         """Streamable HTTP: POST, GET and DELETE of both eras (P-9)."""
-        await self._sessions.handle_request(scope, receive, send)
+        if problem := _era_problem(content, scope):
+            await refused(problem, scope, receive, send)
+        elif _era_header(scope) in (None, *HANDSHAKE_PROTOCOL_VERSIONS):
+            for message in content if is_array(content) else [content]:
+                if is_object(message):
+                    request = Request(scope)
+                    self.endpoint.cancellations.heard(message.get("method"), message.get("params"), request)
+            await self._sessions(content, scope, receive, send)
+        else:
+            await self._manager.handle_request(scope, receive, send)
 
-    async def single_call(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def single_call(self, content: Any, scope: Scope, receive: Receive, send: Send) -> None:
         """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge (S1-21)."""
-        await self._single_calls.handle_request(_accepting_json(scope), receive, send)
+        if is_array(content):
+            await refused(unexpected_batch(), scope, receive, send)
+        elif problem := _era_problem(content, scope):
+            await refused(problem, scope, receive, send)
+        else:
+            await self._single_calls.handle_request(_accepting_json(scope), receive, send)
 
-    async def sse(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def sse(self, content: Any, scope: Scope, receive: Receive, send: Send) -> None:
         """The event stream of a legacy SSE client."""
         if len(self._sse_connections) >= self._limits.sessions:
-            await _refusal(503, "Too many open sessions; try again later")(scope, receive, send)
+            await refused(too_many_sessions(), scope, receive, send, 503, self._limits.retry_after)
             return
         with anyio.CancelScope() as connection:
             self._sse_connections.add(connection)
             try:
                 async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
-                    server = self.endpoint.server
-                    tolerant = DiscoverTolerantStream(server, incoming, outgoing, self.endpoint.check)
-                    await serve_dual_era_loop(server, tolerant, outgoing, lifespan_state={})
+                    endpoint = self.endpoint
+                    tolerant = DiscoverTolerantStream(
+                        endpoint.server, incoming, outgoing, endpoint.check, endpoint.cancellations
+                    )
+                    await serve_dual_era_loop(endpoint.server, tolerant, outgoing, lifespan_state={})
             finally:
                 self._sse_connections.discard(connection)
 
-    async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A message of a legacy SSE client."""
+    async def messages(self, content: Any, scope: Scope, receive: Receive, send: Send) -> None:
+        """A message of a legacy SSE client, or several; they are answered on its stream."""
+        session = Request(scope).query_params.get("session_id", "")
+        if is_array(content):
+            await self._batch(session, content, scope, receive, send)
+            return
+        if is_object(content) and content.get("method") == "initialize":
+            self._sse_revisions[session] = negotiated(content.get("params"))
+            while len(self._sse_revisions) > self._limits.sessions:
+                del self._sse_revisions[next(iter(self._sse_revisions))]
         await self._sse.handle_post_message(scope, receive, send)
+
+    async def _batch(self, session: str, messages: list[Any], scope: Scope, receive: Receive, send: Send) -> None:
+        problem = batch_problem(messages, self._sse_revisions.get(session), self._limits.batch)
+        if problem := problem or next(filter(None, map(batched_problem, messages)), None):
+            await refused(problem, scope, receive, send)
+            return
+        logger.info("a batch of %d messages came", len(messages))
+        for message in messages:
+            body = {"type": "http.request", "body": to_json(message), "more_body": False}
+            await self._sse.handle_post_message(scope, replaying(body, receive), nowhere)
+        await Response(status_code=202)(scope, receive, send)
 
 
 def make_app(
@@ -139,15 +196,17 @@ class _Routed:
         endpoint = self._find(self._group, name)
         if endpoint is None:
             # The name is the client's own, so it is not repeated (log and terminal injection).
-            await _refusal(404, f"Nothing is published under that name in /{self._group}")(scope, receive, send)
+            missing = Refusal(INVALID_REQUEST, f"Nothing is published under that name in /{self._group}")
+            await refused(missing, scope, receive, send, 404)
         elif scope["method"] != "POST":
-            await self._serve(endpoint, scope, receive, send)
+            await self._serve(endpoint, None, scope, receive, send)
         else:
             body = await receive()  # all of it: the guard hands over whole bodies
-            if problem := _message_problem(body.get("body", b"")):
-                await _refusal(400, *problem)(scope, receive, send)
+            content = decoded(body.get("body", b""))
+            if problem := _problem(content):
+                await refused(problem, scope, receive, send)
             else:
-                await self._serve(endpoint, scope, replaying(body, receive), send)
+                await self._serve(endpoint, content, scope, replaying(body, receive), send)
 
 
 def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
@@ -169,19 +228,21 @@ def _healthy(token: str | None) -> Callable[[Request], Awaitable[Response]]:
     return report
 
 
-def _refusal(status: int, message: str, code: int = INVALID_REQUEST) -> Response:
-    return Response(error_body(message, code), status, media_type="application/json")
-
-
-def _message_problem(body: bytes) -> tuple[str, int] | None:
-    """What is wrong with a body that is no JSON-RPC message; the SDK would list its models instead (F-078)."""
-    try:
-        message = from_json(body)
-    except ValueError:
-        return "Parse error: the body is not JSON in UTF-8", PARSE_ERROR
-    if is_object(message) and message.get("jsonrpc") == "2.0" and message.keys() & {"method", "result", "error"}:
+def _problem(content: Any) -> Refusal | None:
+    """Why the body of a POST is not taken; the SDK would list its models, or take it for something else (F-078)."""
+    if isinstance(content, Refusal):
+        return content
+    if is_array(content):  # which revision that is of, only the session knows
         return None
-    return "Not a JSON-RPC 2.0 request, notification or response", INVALID_REQUEST
+    return message_problem(content)
+
+
+def _era_problem(content: Any, scope: Scope) -> Refusal | None:
+    return era_problem(content, _era_header(scope)) if is_object(content) else None
+
+
+def _era_header(scope: Scope) -> str | None:
+    return Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER)
 
 
 def _accepting_json(scope: Scope) -> Scope:

@@ -18,7 +18,7 @@ from gaia_bridge.inbound.client_request import Context, connection_of
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ChangeKind, Offer
 
-__all__ = ["Introducing", "capabilities_of", "tells_of"]
+__all__ = ["TASKS_EXTENSION", "Introducing", "capabilities_of", "tells_of"]
 
 _LISTS: Final = ("tools", "prompts", "resources")
 _EVERYTHING: Final[Mapping[str, JSON]] = {
@@ -29,7 +29,7 @@ _EVERYTHING: Final[Mapping[str, JSON]] = {
     "logging": {},
 }
 """All that goes with each capability."""
-_TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 _TOLD: Final = "gaia_bridge.told"
 
 
@@ -86,8 +86,8 @@ def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
     """The same as clients of one era are told: tasks are one thing before 2026-07-28, and an extension since."""
     told = {name: value for name, value in declared.items() if not (modern and name == "tasks")}
     extensions = told.get("extensions")
-    if not modern and is_object(extensions) and _TASKS_EXTENSION in extensions:
-        kept = {key: value for key, value in extensions.items() if key != _TASKS_EXTENSION}
+    if not modern and is_object(extensions) and TASKS_EXTENSION in extensions:
+        kept = {key: value for key, value in extensions.items() if key != TASKS_EXTENSION}
         told["extensions"] = kept
         if not kept:
             del told["extensions"]

@@ -124,7 +124,7 @@ class ReplayingSessionManager(StreamableHTTPSessionManager):
             retry_interval=self._limits.retry_interval,
             session_idle_timeout=self._limits.session_idle,
             max_request_body_size=self._limits.body_bytes,
-            max_sessions=self._limits.sessions,
+            max_sessions=None,  # `Sessions` stands in front, and makes room
         )
 
     @property

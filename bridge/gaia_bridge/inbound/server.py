@@ -47,6 +47,7 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
 )
 from gaia_bridge.hops import HOPS_META_KEY, check_hops, marked, new_id
+from gaia_bridge.inbound.cancellations import Cancellations
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest, client_name, connection_of, set_log_level
@@ -212,6 +213,7 @@ class Endpoint:
         self.catalog = catalog
         self._settings = settings
         self._changes = ChangeFanout(catalog, settings.subscriptions)
+        self.cancellations = Cancellations()
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self.server = self._make_server(audience)
         catalog.listen(self._on_change)
@@ -255,6 +257,7 @@ class Endpoint:
             server.middleware.clear()
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
         server.middleware += [
+            self.cancellations,
             validly,
             codes_of_the_era,
             _NoLoops(self.check),

@@ -7,7 +7,6 @@ while it waits. What a loop cannot wait for (files and terminals) is copied from
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import stat
@@ -24,23 +23,11 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    jsonrpc_message_adapter,
-)
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, from_json
 
-from gaia_bridge.framing import LineFramer, OversizedLine
+from gaia_bridge.framing import LineFramer
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
+from gaia_bridge.inbound.lines import Conversation
 from gaia_bridge.inbound.server import Endpoint
 
 __all__ = ["ClaimedStdio", "claim_stdio", "serve_stdio"]
@@ -85,27 +72,31 @@ def claim_stdio() -> ClaimedStdio:
     return ClaimedStdio(reading, writing)
 
 
-async def serve_stdio(endpoint: Endpoint, claimed: ClaimedStdio | None, *, line_bytes: int, grace: float) -> None:
+async def serve_stdio(
+    endpoint: Endpoint, claimed: ClaimedStdio | None, *, line_bytes: int, batch: int, grace: float
+) -> None:
     """Serve until the client closes our input.
 
     Args:
         endpoint: What to serve.
         claimed: What `claim_stdio` returned; without it, the SDK takes the standard streams itself.
         line_bytes: The longest line that is accepted.
+        batch: How many messages may come at once.
         grace: Seconds for requests in flight to finish after the end of input.
     """
-    streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, grace, endpoint.catalog)
+    streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, batch, grace, endpoint.catalog)
     async with streams as (incoming, outgoing):
-        tolerant = DiscoverTolerantStream(endpoint.server, incoming, outgoing, endpoint.check)
+        tolerant = DiscoverTolerantStream(endpoint.server, incoming, outgoing, endpoint.check, endpoint.cancellations)
         await serve_dual_era_loop(endpoint.server, tolerant, outgoing, lifespan_state={})
 
 
 @asynccontextmanager
-async def _piped(claimed: ClaimedStdio, line_bytes: int, grace: float, catalog: Catalog) -> AsyncGenerator[_Streams]:
+async def _piped(
+    claimed: ClaimedStdio, line_bytes: int, batch: int, grace: float, catalog: Catalog
+) -> AsyncGenerator[_Streams]:
     """The claimed descriptors as a pair of message streams. Everything sent before the end is written out."""
     to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
     outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
-    in_flight = _InFlight()
     async with (
         to_server,
         incoming,
@@ -116,26 +107,30 @@ async def _piped(claimed: ClaimedStdio, line_bytes: int, grace: float, catalog: 
         anyio.create_task_group() as tasks,
     ):
 
+        async def write(line: bytes) -> bool:
+            return await _write(writer, line + b"\n")
+
+        client = Conversation(to_server, write, batch)
+
         async def pump_in() -> None:
             framer = LineFramer(line_bytes)
-            async with to_server, outgoing.clone() as refusals:
+            async with to_server:
                 while chunk := await reader.read(_CHUNK):
                     for line in framer.feed(chunk):
-                        await _take(line, to_server, refusals, in_flight)
+                        await client.take(line)
                 for line in framer.end():
-                    await _take(line, to_server, refusals, in_flight)
+                    await client.take(line)
                 # The SDK cancels what is in flight once the stream ends; `printf ... | gaia-bridge` deserves answers.
-                if in_flight:
+                if client.is_waiting:
                     await catalog.settle()
                 with anyio.move_on_after(grace):
-                    await in_flight.none_left()
+                    await client.none_left()
                     await catalog.learn()  # so that the next run need not wait for it
 
         async def pump_out() -> None:
             async with from_server:
                 async for item in from_server:
-                    in_flight.answered(item)
-                    if not await _write(writer, _encode(item) + b"\n"):
+                    if not await client.tell(item):
                         logger.debug("the client closed our output")
                         break
             written.set()
@@ -150,85 +145,6 @@ async def _piped(claimed: ClaimedStdio, line_bytes: int, grace: float, catalog: 
         with anyio.move_on_after(grace):
             await written.wait()
         tasks.cancel_scope.cancel()
-
-
-class _InFlight:
-    """The requests that were passed on and not answered yet."""
-
-    def __init__(self) -> None:
-        self._ids: set[RequestId] = set()
-        self._change = anyio.Event()
-
-    def asked(self, item: SessionMessage) -> None:
-        match item.message:
-            case JSONRPCRequest(method="subscriptions/listen"):
-                pass  # open until someone ends it
-            case JSONRPCRequest(id=request_id):
-                self._ids.add(request_id)
-            case JSONRPCNotification(
-                method="notifications/cancelled", params={"requestId": str() | int() as request_id}
-            ):
-                self._answered(request_id)
-            case _:
-                pass
-
-    def answered(self, item: SessionMessage) -> None:
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError) and item.message.id is not None:
-            self._answered(item.message.id)
-
-    def __bool__(self) -> bool:
-        return bool(self._ids)
-
-    async def none_left(self) -> None:
-        while self._ids:
-            self._change = anyio.Event()
-            await self._change.wait()
-
-    def _answered(self, request_id: RequestId) -> None:
-        self._ids.discard(request_id)
-        self._change.set()
-
-
-async def _take(
-    line: bytes | OversizedLine,
-    to_server: MemoryObjectSendStream[SessionMessage | Exception],
-    refusals: MemoryObjectSendStream[SessionMessage],
-    in_flight: _InFlight,
-) -> None:
-    """Pass a message on, or answer a line that is none (F-074, F-075, F-077); the SDK would stay silent."""
-    if isinstance(line, OversizedLine):
-        problem = ErrorData(
-            code=INVALID_REQUEST, message=f"A line of {line.size:,} bytes is longer than this server reads"
-        )
-    else:
-        try:
-            item = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValidationError as error:
-            problem = _line_problem(line, error)
-        else:
-            if not (isinstance(item.message, JSONRPCNotification) and "id" in from_json(line)):
-                in_flight.asked(item)
-                await to_server.send(item)
-                return
-            # To the SDK, a request with an id that cannot be one is a notification.
-            problem = ErrorData(code=INVALID_REQUEST, message="The id of a request must be a string or an integer")
-    await refusals.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=problem)))
-
-
-def _line_problem(line: bytes, error: ValidationError) -> ErrorData:
-    if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
-        return ErrorData(code=PARSE_ERROR, message="Parse error: a line that is not JSON in UTF-8")
-    if line.lstrip().startswith(b"["):
-        return ErrorData(code=INVALID_REQUEST, message="Batches are not supported; send one message per line")
-    return ErrorData(code=INVALID_REQUEST, message="Not a JSON-RPC 2.0 request, notification or response")
-
-
-def _encode(item: SessionMessage) -> bytes:
-    try:
-        return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    except PydanticSerializationError:
-        # A lone surrogate that came in from a client, such as in the name of an unknown tool (F-105).
-        return json.dumps(item.message.model_dump(by_alias=True, exclude_unset=True)).encode()
 
 
 @asynccontextmanager

@@ -35,6 +35,16 @@ def updated(uri: str) -> Change:
     return Change(ChangeKind.RESOURCE_UPDATED, uri)
 
 
+class WithPrompts(ScriptedAgent):
+    """Has prompts, and no resources."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda *_: {}, "other", get_mcp_prompts=lambda: [{"name": "greet"}])
+
+    def get_mcp_prompt(self, name: str, arguments: JSON) -> str:
+        return name
+
+
 # The queue
 
 
@@ -169,6 +179,20 @@ async def test_a_modern_client_hears_of_what_it_listens_to() -> None:
                 if isinstance(event, ResourceUpdated):
                     break
     assert heard == [ToolsListChanged(), PromptsListChanged(), ResourcesListChanged(), ResourceUpdated("book:1")]
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-246")
+@pytest.mark.parametrize("path", ["", "agents/tools"])
+async def test_a_subscription_is_confirmed_for_what_there_is(path: str) -> None:
+    everything = {"tools_list_changed": True, "prompts_list_changed": True, "resources_list_changed": True}
+    agents = {"tools": ScriptedAgent(lambda *_: {}, "work"), "prompts": WithPrompts()}
+    async with running_bridge(named=agents) as running, running.client(path=path) as client:
+        async with client.listen(**everything, resource_subscriptions=["book:1"]) as subscription:
+            honored = subscription.honored
+    assert honored.tools_list_changed
+    assert bool(honored.prompts_list_changed) is (path == "")
+    assert not honored.resources_list_changed and not honored.resource_subscriptions
 
 
 @pytest.mark.anyio

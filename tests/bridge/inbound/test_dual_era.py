@@ -138,6 +138,28 @@ async def test_a_malformed_look_around_is_answered_by_the_sdk_as_without_the_shi
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("F-243")
+@pytest.mark.parametrize("method", ["server/discover", "tools/list"])
+async def test_what_is_refused_for_its_revision_decides_nothing(method: str) -> None:
+    unknown = {**MODERN_META, PROTOCOL_VERSION_META_KEY: "2099-01-01"}
+    async with connected() as client:
+        refusal = (await client.ask(method, _meta=unknown))["error"]
+        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [LATEST_MODERN_VERSION])
+        assert (await client.ask("initialize", **HANDSHAKE))["protocolVersion"] == LATEST_HANDSHAKE_VERSION
+    async with connected() as client:
+        await client.ask(method, _meta=unknown)
+        assert "tools" in await client.ask("tools/list", _meta=MODERN_META)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("meta", [None, 5, {}, {PROTOCOL_VERSION_META_KEY: ["x"]}])
+async def test_a_malformed_look_around_decides_nothing(meta: Any) -> None:
+    async with connected() as client:
+        assert "error" in await client.ask("server/discover", _meta=meta)
+        assert "error" not in await client.ask("initialize", **HANDSHAKE)
+
+
+@pytest.mark.anyio
 async def test_notifications_and_unreadable_messages_pass_and_decide_nothing() -> None:
     async with connected() as client:
         await client.tell("notifications/roots/list_changed")

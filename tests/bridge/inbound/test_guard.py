@@ -817,11 +817,3 @@ def test_a_loopback_address_needs_neither(host: str) -> None:
 def test_a_reachable_address_with_a_token_and_explicit_hosts_is_accepted() -> None:
     policy = AccessPolicy.for_address("0.0.0.0", PORT, ["bridge.example"], token=TOKEN)
     assert policy.token == TOKEN
-
-
-@pytest.mark.requirement("S-4", "F-075")
-@pytest.mark.parametrize("body", [b"[" + PING + b"]", b" \r\n\t[]", b"[1"])
-async def test_a_batch_is_refused_whatever_is_in_it(body: bytes) -> None:
-    answer = await post(LOOPBACK, body=[body])
-    assert (answer.status, answer.reached) == (400, False)
-    assert "one JSON-RPC message" in answer.error

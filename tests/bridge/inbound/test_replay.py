@@ -359,13 +359,6 @@ async def test_a_stream_begins_with_a_primer_that_says_when_to_come_back() -> No
     assert json.loads(answer["data"])["id"] == 1
 
 
-@pytest.mark.requirement("F-089")
-async def test_sessions_beyond_the_limit_are_refused() -> None:
-    async with serving(make_manager(HttpLimits(sessions=2))) as http:
-        statuses = [(await Client(http).initialize()).status_code for _ in range(3)]
-    assert statuses == [200, 200, 503]
-
-
 def test_a_store_for_all_sessions_cannot_be_set() -> None:
     manager = make_manager()
     with pytest.raises(TypeError, match="each session has its own"):

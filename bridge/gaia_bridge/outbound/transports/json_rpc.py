@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
+from gaia_bridge.cancellation import cancel_reason
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.transport import UpstreamError
 from gaia_bridge.text import printable, valid_json
@@ -95,6 +96,6 @@ def response_to(request_id: int, message: JSON) -> JSON:
 
 
 def cancellation(request_id: int) -> JSON:
-    """The notification that nobody waits for a response any more."""
-    params = {"requestId": request_id, "reason": "nobody waits for the answer any more"}
+    """The notification that nobody waits for a response any more, with the reason of whoever asked for it first."""
+    params = {"requestId": request_id, "reason": cancel_reason("nobody waits for the answer any more")}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}

@@ -14,6 +14,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client import ClientRole, Connection, Era, connect
 from gaia_bridge.outbound.transport import ConnectionLostError, Link, PendingRequests, Receiver, UpstreamError
+from gaia_bridge.outbound.transports.json_rpc import cancellation
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = [
@@ -115,8 +116,7 @@ class Wire:
             response = await future
         except anyio.get_cancelled_exc_class():
             if message["method"] != "initialize" and not self.closed.is_set():
-                params = {"requestId": message["id"]}
-                self._take({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+                self._take(cancellation(message["id"]))
             raise
         finally:
             self._pending.forget(message["id"])

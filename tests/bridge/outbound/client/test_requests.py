@@ -336,7 +336,7 @@ async def test_whoever_cancels_a_request_cancels_it_at_the_server(on_progress: A
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert wire.received[-1]["params"] == {"requestId": wire.received[-2]["id"]}
+        assert wire.received[-1]["params"]["requestId"] == wire.received[-2]["id"]
 
 
 @pytest.mark.requirement("F-004")

@@ -1,0 +1,190 @@
+"""What a client sent: whether it is a JSON-RPC message, why it is none, and which request that is said to. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from mcp_types import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, PROTOCOL_VERSION_META_KEY
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic_core import from_json
+
+from gaia_bridge.framing import OversizedLine, identifier_of
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+
+__all__ = [
+    "BATCHING_REVISIONS",
+    "Refusal",
+    "batch_problem",
+    "batched_problem",
+    "decoded",
+    "era_problem",
+    "error_bytes",
+    "error_message",
+    "identifier",
+    "is_request",
+    "message_problem",
+    "negotiated",
+    "oversized",
+    "too_many_sessions",
+    "unexpected_batch",
+]
+
+BATCHING_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
+"""The revisions whose clients may batch: 2025-03-26 demands it of servers (basic, "Batching"), the one before it is
+JSON-RPC 2.0 with all that belongs to it; 2025-06-18 took it out again."""
+
+
+class Refusal(NamedTuple):
+    """Why something is not taken: a JSON-RPC error, and the request that it answers, where that could be read."""
+
+    code: int
+    message: str
+    id: int | str | None = None
+
+
+def decoded(content: bytes) -> Any:
+    """What a client sent, as JSON; a `Refusal` if it is none (JSON-RPC 2.0, section 5.1)."""
+    try:
+        return from_json(content)
+    except ValueError as error:
+        return Refusal(PARSE_ERROR, f"Parse error: not JSON in UTF-8 ({error})", _identifier_in(content))
+
+
+def oversized(line: OversizedLine) -> Refusal:
+    """What is said to a line that was too long to be read."""
+    message = f"A line of {line.size:,} bytes is longer than this server reads"
+    return Refusal(INVALID_REQUEST, message, identifier_of(line.head, line.tail))
+
+
+def message_problem(message: object) -> Refusal | None:
+    """Why something is no JSON-RPC message of MCP, or `None` if it is one.
+
+    MCP takes no `null` for an id, and no number that is not whole (basic, "Requests").
+    """
+    if not is_object(message) or message.get("jsonrpc") != "2.0" or not message.keys() & {"method", "result", "error"}:
+        problem = "Not a JSON-RPC 2.0 request, notification or response"
+    elif "method" not in message:
+        problem = _response_problem(message)
+    elif not isinstance(message["method"], str):
+        problem = "The method of a request must be a string"
+    elif "id" in message and identifier(message) is None:
+        problem = "The id of a request must be a string or an integer"
+    elif message.get("params") is not None and not is_object(message["params"]):
+        problem = "The params of a request must be an object"
+    else:
+        problem = ""
+    return Refusal(INVALID_REQUEST, problem, identifier(message)) if problem else None
+
+
+def _response_problem(message: JSON) -> str:
+    if not is_object(message.get("result", message.get("error"))) or {"result", "error"} <= message.keys():
+        return "A response must have either a result or an error, which is an object"
+    if _is_identifier(message.get("id")) or ("error" in message and message.get("id") is None):
+        return ""
+    return "The id of a response must be a string or an integer"
+
+
+def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refusal | None:
+    """Why several messages at once are not taken, or `None` if they are.
+
+    Args:
+        messages: What came.
+        revision: What the connection speaks; `None` if that is not known.
+        limit: How many may come at once.
+    """
+    if revision not in BATCHING_REVISIONS:
+        return unexpected_batch(revision)
+    if not messages:
+        return Refusal(INVALID_REQUEST, "The batch is empty; expected at least one message")
+    if len(messages) > limit:
+        return Refusal(INVALID_REQUEST, f"{len(messages)} messages came in one batch; expected at most {limit}")
+    return None
+
+
+def batched_problem(message: object) -> Refusal | None:
+    """Why something cannot be one message of a batch, or `None` if it can."""
+    if is_object(message) and message.get("method") == "initialize":
+        return Refusal(INVALID_REQUEST, "initialize must not be part of a batch", identifier(message))
+    return message_problem(message)
+
+
+def unexpected_batch(revision: str | None = None) -> Refusal:
+    """What is said to a batch where none may come."""
+    spoken = "no revision was agreed on yet" if revision is None else f"this connection speaks {revision}"
+    asked = f"Batches are not supported where {spoken}; only 2025-03-26 has them. Send one message at a time."
+    return Refusal(INVALID_REQUEST, asked)
+
+
+def too_many_sessions(request_id: int | str | None = None) -> Refusal:
+    """What is said to a client for which there is no room."""
+    return Refusal(INTERNAL_ERROR, "Too many open sessions, all of them in use; try again later", request_id)
+
+
+def era_problem(message: JSON, header: str | None) -> Refusal | None:
+    """Why a message that speaks of one era came under the header of the other, or `None` if it did not (SEP-2243).
+
+    Args:
+        message: A JSON-RPC message.
+        header: `MCP-Protocol-Version`, if it came. The other way round is for whoever serves that era to say.
+    """
+    params = message.get("params")
+    meta = params.get("_meta") if is_object(params) else None
+    said = meta.get(PROTOCOL_VERSION_META_KEY) if is_object(meta) else None
+    if said is None or (header is not None and header not in HANDSHAKE_PROTOCOL_VERSIONS):
+        return None
+    came = "no header" if header is None else header
+    problem = f"MCP-Protocol-Version: {came} came with a body of another revision; expected the same in both"
+    return Refusal(HEADER_MISMATCH, problem, identifier(message))
+
+
+def is_request(message: JSON) -> bool:
+    """Whether a message is to be answered."""
+    return "method" in message and "id" in message
+
+
+def identifier(message: object) -> int | str | None:
+    """The id of a request, if it has one that can be answered. That of a response is another's, and none of ours."""
+    if not is_object(message) or "method" not in message:
+        return None
+    return message["id"] if _is_identifier(message.get("id")) else None
+
+
+def negotiated(params: object) -> str:
+    """The revision that an `initialize` request leads to."""
+    requested = params.get("protocolVersion") if is_object(params) else None
+    return requested if requested in HANDSHAKE_PROTOCOL_VERSIONS else HANDSHAKE_PROTOCOL_VERSIONS[-1]
+
+
+def error_message(refusal: Refusal) -> JSON:
+    """The error response that says a refusal."""
+    error: Mapping[str, Any] = {"code": refusal.code, "message": refusal.message}
+    return {"jsonrpc": "2.0", "id": refusal.id, "error": error}
+
+
+def error_bytes(refusal: Refusal) -> bytes:
+    """The same as it is written; in ASCII, since the id can be text that UTF-8 cannot carry."""
+    return json.dumps(error_message(refusal), separators=(",", ":")).encode()
+
+
+def _is_identifier(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _identifier_in(content: bytes) -> int | str | None:
+    """The id in what is no JSON to us: the whole of it for a lenient reader, its two ends for any other."""
+    try:
+        lenient = json.loads(content.decode("utf-8", "replace"), parse_int=_number)
+    except (ValueError, RecursionError):
+        return identifier_of(content)
+    return None if is_array(lenient) else identifier(lenient)
+
+
+def _number(digits: str) -> int | float:
+    """A number of any length; Python refuses to read very long ones."""
+    return int(digits) if len(digits) < _DIGITS else float("inf")
+
+
+_DIGITS: Final = 20
+"""Digits beyond which a number is no id that anybody counts."""
