@@ -517,5 +517,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-300": covered("Whatever text a server sends, in any message, clients are sent text that UTF-8 can carry."),
     # Faults of the second round: questions and endings.
     "F-220": covered("Questions that nobody answers take nothing from other calls; the oldest gives way."),
+    "F-301": covered("A server that never stops sending is read slowly, or not at all if it says nothing."),
+    "F-302": covered("A finished answer waits for what was said before it, and for nothing that comes after."),
 }
 """Every row by id, in the order of its source."""

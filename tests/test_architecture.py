@@ -126,6 +126,7 @@ OWNERS = {
     "dotenv": ("gaia.environment",),
     "filelock": ("gaia_bridge.config.writing", "gaia_bridge.outbound.oauth.store"),
     "h11": ("gaia_bridge.inbound.listener",),
+    "httpcore2": ("gaia_bridge.outbound.transports.pacing",),
     "httpx2": ("gaia_bridge.outbound.*",),
     "jsonschema_rs": ("gaia_bridge.schema", "gaia_bridge.tool_search.patterns"),
     "mcp": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),

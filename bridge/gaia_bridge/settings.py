@@ -141,7 +141,8 @@ class UpstreamLimits:
     ask is what there is, many never ask again, and a server in Python or Node has answered by then. A server that
     hangs costs this once in its life, however many wait."""
     call_timeout: float = 60.0
-    """Seconds for one forwarded request without a sign of life; progress starts them anew (S-13)."""
+    """Seconds for one forwarded request without a sign of life; progress starts them anew (S-13). As long may take
+    what was said before its answer to reach a client that reads slowly; then the rest of it is left out."""
     call_cap: float = 600.0
     """Seconds for one forwarded request, whatever progress it reports (S-13)."""
     ping_timeout: float = 15.0
@@ -164,6 +165,14 @@ class UpstreamLimits:
     """Lines on standard output that are no messages, within `garbage_window`; with more the child is ended (F-009)."""
     garbage_window: float = 10.0
     """Seconds for the same."""
+    blank_lines: int = 20_000
+    """Lines that carry nothing, such as blank ones and comments, within `garbage_window`: a thousand times what keeps
+    a connection alive, and less than a second of work. With more the server is not read any further."""
+    loop_share: float = 0.1
+    """Of the event loop's time, how much one server may take whose messages never end: then it is read more slowly.
+    That is thousands of messages a second, and several such servers leave time for the others."""
+    loop_burst: float = 0.25
+    """Seconds of that time at once, before the share counts: several results of the largest size."""
     error_output_bytes: int = 64 * KIB
     """What is kept of a child's error output (F-013)."""
     write_timeout: float = 30.0

@@ -76,14 +76,15 @@ class Upstreams:
         """HTTP+SSE at `sse/ERA`: everything comes in one stream."""
         era = exchange.path[1]
         if exchange.method == "GET":
-            self.streams[era] = exchange
+            number = str(len(self.streams))
+            self.streams[number] = exchange
             await exchange.chunks()
-            await exchange.event(f"/sse/{era}", event="endpoint")
+            await exchange.event(f"/sse/{era}/{number}", event="endpoint")
             await exchange.until_closed()
             return
         await exchange.answer(status=202, kind=None)
         for reply in Odd(era, ODD).replies(exchange.message):
-            await self.streams[era].event(reply)
+            await self.streams[exchange.path[2]].event(reply)
 
 
 @asynccontextmanager

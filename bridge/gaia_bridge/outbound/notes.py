@@ -35,13 +35,14 @@ class Notes:
 
     def __init__(self, tasks: TaskGroup, limits: UpstreamLimits) -> None:
         self._tasks = tasks
-        self._others: deque[Note] = deque(maxlen=limits.notes)
-        self._reports: deque[Note] = deque(maxlen=limits.progress_rate)
+        self._patience = limits.call_timeout
+        self._others = _Waiting(limits.notes)
+        self._reports = _Waiting(limits.progress_rate)
         self._reported: deque[float] = deque(maxlen=limits.progress_rate)  # when the last ones were sent
         self._request: ClientRequest | None = None
-        self._wake: anyio.Event | None = None  # these two only from when there is something to tell
-        self._scope: anyio.CancelScope | None = None
-        self._sending: anyio.Event | None = None  # set when all is told; there is a task until then
+        self._wake: anyio.Event | None = None  # only from when there is something to tell
+        self._sending: anyio.CancelScope | None = None  # there is a task as long as there is this
+        self._told = anyio.Event()  # set when something more was told, or nothing more will be
         self._urgent = False
         self._over = False
 
@@ -57,26 +58,32 @@ class Notes:
 
     def progress(self, note: Note) -> None:
         """Tell of progress."""
-        self._reports.append(note)
+        self._reports.add(note)
         self._send()
 
     def add(self, note: Note) -> None:
         """Tell anything else."""
-        self._others.append(note)
+        self._others.add(note)
         self._send()
 
     async def flush(self) -> None:
-        """Tell what waits, without a pause; returns when that is done."""
+        """Tell what waits at this moment, without a pause; returns when that is done.
+
+        A server that never stops talking holds no answer up, and neither does a client that does not listen.
+        """
+        last, last_report = self._others.added, self._reports.added
         self._urgent = True
         self._rouse()
-        if self._sending is not None:
-            await self._sending.wait()
+        with anyio.move_on_after(self._patience):
+            while self._sending is not None and (self._others.gone < last or self._reports.gone < last_report):
+                self._told = anyio.Event()
+                await self._told.wait()
 
     def end(self) -> None:
         """Tell nothing more."""
         self._over = True
-        if self._scope is not None:
-            self._scope.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
 
     def _rouse(self) -> None:
         if self._wake is not None:
@@ -87,28 +94,30 @@ class Notes:
             return
         self._rouse()
         if self._sending is None:
-            self._sending = anyio.Event()
-            self._scope = anyio.CancelScope()
-            self._tasks.start_soon(self._run, self._request, self._sending, self._scope)
+            self._sending = anyio.CancelScope()
+            self._tasks.start_soon(self._run, self._sending)
 
-    async def _run(self, request: ClientRequest, done: anyio.Event, scope: anyio.CancelScope) -> None:
+    async def _run(self, scope: anyio.CancelScope) -> None:
         try:
             with scope:
-                while self._others or self._reports:
+                while (request := self._request) is not None and (self._others or self._reports):
                     await self._step(request)
+                    self._told.set()
         except Exception:
             # The client is gone, most likely; whoever serves it will know.
             logger.debug("a message to a client was not sent", exc_info=True)
             self._over = True
         finally:
             self._sending = None
-            done.set()
+            self._told.set()
 
     async def _step(self, request: ClientRequest) -> None:
         """Send what is due, or wait."""
         wake = self._wake = anyio.Event()
-        while self._others:
-            await self._others.popleft()(request)
+        for _ in range(len(self._others)):  # no more: a server can speak faster than a client listens
+            if self._request is not request:
+                return
+            await self._others.tell_next(request)
         if not self._reports:
             return
         pause = self._pause()
@@ -116,9 +125,8 @@ class Notes:
             with anyio.move_on_after(pause):
                 await wake.wait()
             return
-        report = self._reports.popleft()
         self._reported.append(anyio.current_time())
-        await report(request)
+        await self._reports.tell_next(request)
 
     def _pause(self) -> float:
         """Seconds until progress may be sent. If there are any, of all that waits only the latest is worth it."""
@@ -126,6 +134,46 @@ class Notes:
             return 0
         pause = self._reported[0] + _SECOND - anyio.current_time()
         if pause > 0:
-            while len(self._reports) > 1:
-                self._reports.popleft()
+            self._reports.drop_all_but_the_latest()
         return pause
+
+
+class _Waiting:
+    """Notes in the order in which they came; of too many, the oldest are dropped.
+
+    Args:
+        most: How many may wait.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._notes: deque[Note] = deque()
+        self._most = most
+        self.added = 0
+        """How many have come."""
+        self.gone = 0
+        """How many of those were told, or dropped."""
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+    def add(self, note: Note) -> None:
+        self.added += 1
+        self._notes.append(note)
+        if len(self._notes) > self._most:
+            self._drop_oldest()
+
+    async def tell_next(self, request: ClientRequest) -> None:
+        if not self._notes:  # dropped while the one before was told
+            return
+        try:
+            await self._notes.popleft()(request)
+        finally:
+            self.gone += 1
+
+    def drop_all_but_the_latest(self) -> None:
+        while len(self._notes) > 1:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._notes.popleft()
+        self.gone += 1

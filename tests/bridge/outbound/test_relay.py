@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,7 +23,7 @@ from tests.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = UpstreamLimits(progress_rate=10, notes=50)
+LIMITS = UpstreamLimits(progress_rate=10, notes=50, call_timeout=1_000)
 PATIENT = Deadline(600, 600)
 WANTS_PROGRESS = {"progressToken": 7}
 
@@ -81,6 +82,18 @@ class Client(FakeRequest):
         await anyio.sleep(self._seconds)
         self.times.append(anyio.current_time())
         await super().report_progress(progress, total, message)
+
+
+class SlowListener(FakeRequest):
+    """A client to which each log message takes a while."""
+
+    def __init__(self, seconds: float = 0.02) -> None:
+        super().__init__(WANTS_PROGRESS)
+        self._seconds = seconds
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        await anyio.sleep(self._seconds)
+        await super().log(level, data, logger)
 
 
 async def relayed(connection: Connection, client: FakeRequest, relays: Relays | None = None) -> JSON:
@@ -154,6 +167,44 @@ async def test_a_slow_client_neither_holds_the_server_up_nor_fills_the_memory() 
     assert len(client.progress) <= 12
     assert client.progress[-1] == (999, None, None)
     assert [data for _, data, _ in client.logs] == [0, *range(950, 1_000)]
+
+
+@pytest.mark.requirement("F-302")
+async def test_a_server_that_never_stops_talking_does_not_hold_its_answer_up() -> None:
+    client = SlowListener(seconds=0.02)
+    async with anyio.create_task_group() as tasks:
+        relay = Relay("tools/call", {"name": "x"}, client, tasks, LIMITS)
+
+        async def talk() -> None:
+            for number in itertools.count():
+                relay.log("info", number, None)
+                await anyio.sleep(0.01)
+
+        tasks.start_soon(talk)
+        await anyio.sleep(1)
+        await relay.progress(1, 1, None)
+        began = anyio.current_time()
+        await relay.notes.flush()
+        assert anyio.current_time() - began < 3 * LIMITS.notes * 0.02
+        tasks.cancel_scope.cancel()
+    assert client.progress == [(1, 1, None)]
+    told = [data for _, data, _ in client.logs]
+    assert told == sorted(told)
+    assert told[-1] >= 99, "what was said before the answer"
+
+
+@pytest.mark.requirement("F-302")
+async def test_a_client_that_does_not_listen_gets_its_answer_within_the_time_of_a_call() -> None:
+    relays = Relays("up", 60)
+
+    async def work(report: OnProgress) -> None:
+        for number in range(20):
+            relays.log({"level": "info", "data": number})
+        await report(1, 1, None)
+
+    began = anyio.current_time()
+    await relayed(Connection(work), SlowListener(seconds=300), relays)
+    assert anyio.current_time() - began == pytest.approx(LIMITS.call_timeout)
 
 
 async def test_log_messages_keep_their_order_and_come_before_the_answer() -> None:

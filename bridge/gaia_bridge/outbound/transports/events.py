@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from gaia_bridge.outbound.transports.budgets import Budget
+
 __all__ = ["Event", "EventParser", "EventStream", "OversizedEventError"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FIELDS = 8
+"""Lines beside its data that an event may have and still be no burden; it needs three."""
 _RETRY_DIGITS = 15
 """More would be longer than anybody waits, and costs something to convert."""
 
@@ -49,6 +53,8 @@ class EventParser:
         """Seconds after which the server wants to be asked again, if it said so."""
         self.oversized = False
         """Whether an event was larger than allowed; nothing is read after that."""
+        self._idle = 0  # lines that led to nothing
+        self._fields = 0  # of the event that is not complete
         self._limit = limit
         self._line = bytearray()  # one that has not ended
         self._after_cr = False
@@ -56,6 +62,13 @@ class EventParser:
         self._type = b""
         self._data = bytearray()  # its lines, each with an end; in one place, as objects cost more than short lines
         self._id: bytes | None = None
+
+    def take_idle(self) -> int:
+        """How many lines have come since the last look that carry nothing."""
+        found, self._idle = self._idle, 0
+        if self._fields > _FIELDS:
+            found, self._fields = found + self._fields, 0
+        return found
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes; returns the events that they complete."""
@@ -94,6 +107,10 @@ class EventParser:
         if not line:
             return self._dispatch()
         name, _, value = line.partition(b":")
+        if not name:
+            self._idle += 1
+        elif name != b"data":
+            self._fields += 1
         self._take_field(name, value.removeprefix(b" "))  # a comment is a field without a name
         return None
 
@@ -113,8 +130,11 @@ class EventParser:
         kind, data, self._type, self._data = self._type, self._data, b"", bytearray()
         if self._id is not None:
             self.last_id, self._id = self._id.decode("utf-8", "replace"), None
+        fields, self._fields = self._fields, 0
         if not data:
+            self._idle += fields + 1
             return None
+        self._idle += max(0, fields - _FIELDS)
         return Event(kind.decode("utf-8", "replace") or "message", data[:-1].decode("utf-8", "replace"))
 
 
@@ -124,10 +144,12 @@ class EventStream:
     Args:
         read: Waits for the next bytes; empty at the end.
         limit: Bytes of one event.
+        idle: How many lines may carry nothing; any number without.
     """
 
-    def __init__(self, read: Callable[[], Awaitable[bytes]], limit: int) -> None:
+    def __init__(self, read: Callable[[], Awaitable[bytes]], limit: int, idle: Budget | None = None) -> None:
         self._read = read
+        self._idle = idle
         self._limit = limit
         self._parser = EventParser(limit)
         self._events: list[Event] = []  # the next one is the last
@@ -147,10 +169,13 @@ class EventStream:
 
         Raises:
             OversizedEventError: An event is too large.
+            FloodError: Too much carries nothing.
         """
         while not self._events:
             if self._parser.oversized:
                 raise OversizedEventError(self._limit)
+            if self._idle is not None:
+                self._idle.add(self._parser.take_idle())
             chunk = await self._read()
             if not chunk:
                 return None

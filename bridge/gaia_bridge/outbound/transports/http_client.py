@@ -11,14 +11,15 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from functools import cache
-from typing import Final, Literal
+from functools import cache, partial
+from typing import Any, Final, Literal
 
 import anyio
 import httpx2
 
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.outbound.transport import UnreachableError, UpstreamError
+from gaia_bridge.outbound.transports.budgets import Share
 from gaia_bridge.outbound.transports.http_values import (
     checked_headers,
     named_status,
@@ -28,6 +29,7 @@ from gaia_bridge.outbound.transports.http_values import (
     shown,
     usable_url,
 )
+from gaia_bridge.outbound.transports.pacing import PacedBackend
 from gaia_bridge.settings import KIB, UpstreamLimits
 from gaia_bridge.text import one_line
 
@@ -181,6 +183,10 @@ class HttpClient:
             limits=httpx2.Limits(keepalive_expiry=limits.http_keep_alive),
             socket_options=_asking(limits.http_alive_after),
         )
+        now = asyncio.get_running_loop().time
+        # There is no public way to say how its pool opens connections.
+        pool: Any = self._transport._pool  # pyright: ignore[reportPrivateUsage]
+        pool._network_backend = PacedBackend(partial(Share, limits.loop_share, limits.loop_burst, now))
 
     async def close(self) -> None:
         """Close all connections."""

@@ -15,6 +15,8 @@ import httpx2
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, UpstreamError
+from gaia_bridge.outbound.transports.budgets import Budget
+from gaia_bridge.outbound.transports.events import EventStream
 from gaia_bridge.outbound.transports.http_client import HttpClient, Reply
 from gaia_bridge.outbound.transports.json_rpc import cancellation, encoded, messages
 from gaia_bridge.settings import UpstreamLimits
@@ -72,6 +74,10 @@ class HttpLink(ABC):
         self._receiver = receiver
         self._limits = limits
         self._lost: ConnectionLostError | None = None
+        now = asyncio.get_running_loop().time
+        window = limits.garbage_window
+        self._idle = Budget(limits.blank_lines, window, now, "lines that carry nothing")
+        self._garbage = Budget(limits.garbage_lines, window, now, "events that are no MCP messages")
         self._open_requests: set[anyio.CancelScope] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._last_errands: set[asyncio.Task[None]] = set()
@@ -141,12 +147,28 @@ class HttpLink(ABC):
             await self._finish(reply)
 
     def _messages_in(self, event: str) -> list[JSON]:
-        """The messages in an event that no request waits for. Where there is nothing but nonsense, nobody is hurt."""
+        """The messages in an event that no request waits for. A little nonsense hurts nobody.
+
+        Raises:
+            FloodError: There is too much of it.
+        """
         try:
             return messages(event)
         except UpstreamError as error:
             logger.debug("an event is left out: the server %s", error)
+            self._garbage.add(1)
             return []
+
+    def _events_of(self, reply: Reply) -> EventStream:
+        return EventStream(reply.read, self._limits.message_bytes, self._idle)
+
+    def _give_up(self, reason: str) -> None:
+        """The link is over, because of what the server does."""
+        if self._lost is None:
+            self._lost = ConnectionLostError(f"{reason}; whether it did the work is unknown")
+            self._receiver.ended(reason)
+            for scope in self._open_requests:
+                scope.cancel()
 
     def _refusal(self, reply: Reply) -> UpstreamError:
         """The error that a status stands for."""

@@ -49,7 +49,7 @@ class _SseLink(HttpLink):
         try:
             if not is_stream(reply):
                 raise self._refusal(reply) if not reply.ok else _no_stream(reply)
-            stream = EventStream(reply.read, self._limits.message_bytes)
+            stream = self._events_of(reply)
             self._endpoint = await self._endpoint_in(stream)
         except BaseException:
             await reply.close()

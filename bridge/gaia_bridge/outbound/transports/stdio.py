@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, cast
@@ -25,6 +26,7 @@ from gaia_bridge.outbound.transport import (
     Receiver,
     UpstreamError,
 )
+from gaia_bridge.outbound.transports.budgets import Budget, FloodError, Share
 from gaia_bridge.outbound.transports.error_output import ErrorOutput
 from gaia_bridge.outbound.transports.json_rpc import cancellation, encoded, is_response
 from gaia_bridge.outbound.transports.lines import Garbage, messages, request_id_of
@@ -112,6 +114,11 @@ class StdioLink(asyncio.Protocol):
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._framer = LineFramer(limits.message_bytes)
+        now = self._loop.time
+        self._blank = Budget(limits.blank_lines, limits.garbage_window, now, "blank lines")
+        self._share = Share(limits.loop_share, limits.loop_burst, now)
+        self._output: asyncio.ReadTransport | None = None
+        self._paused = False
         self._pending = PendingRequests()
         self.garbage = garbage
         """What it wrote that was no message."""
@@ -199,14 +206,38 @@ class StdioLink(asyncio.Protocol):
                 await self._over.wait()
             raise ConnectionLostError(self._reason or str(error)) from None
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The pipe of the standard output is connected."""
+        self._output = cast("asyncio.ReadTransport", transport)
+
     def data_received(self, data: bytes) -> None:
         """The child wrote something to its standard output."""
         if self._reason is not None:
             return  # read on, so that the child does not block while it ends, and forget it
-        for line in self._framer.feed(data):
+        began = time.perf_counter()
+        lines = self._framer.feed(data)
+        for line in lines:
             self._take(line)
+        try:
+            self._blank.add(data.count(b"\n") - len(lines))
+        except FloodError as error:
+            self._finish(str(error))
+        self._pace(time.perf_counter() - began)
         if self._framer.size > _ENDLESS * self._limits.message_bytes:
             self._finish(f"wrote a line of more than {self._framer.size:,} bytes to its standard output")
+
+    def _pace(self, seconds: float) -> None:
+        """Read on a while later, if what came last has cost the loop too much time."""
+        pause = self._share.spend(seconds)
+        if pause and not self._paused and self._output is not None and self._reason is None:
+            self._output.pause_reading()
+            self._paused = True
+            self._loop.call_later(pause, self._read_on)
+
+    def _read_on(self) -> None:
+        if self._paused and self._output is not None and not self._output.is_closing():
+            self._paused = False
+            self._output.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The child closed its standard output."""
@@ -265,6 +296,7 @@ class StdioLink(asyncio.Protocol):
         """There is a sign that the child has ended; judge when all signs are there, or soon."""
         if self._reason is not None:
             return
+        self._read_on()  # what it has left can be no flood any more
         if self._output_ended and self.child.exit_code is not None and self._errors.ended:
             self._judge()
         elif self._verdict is None:
@@ -281,6 +313,7 @@ class StdioLink(asyncio.Protocol):
             return
         self._reason = reason
         self._over.set()
+        self._read_on()
         if tell:
             self._receiver.ended(reason)
         kind = MisconfiguredError if self.child.exit_code == _MISCONFIGURED else ConnectionLostError

@@ -33,7 +33,8 @@ from gaia_bridge.outbound.transports.answers import (
     messages_of,
     session_of,
 )
-from gaia_bridge.outbound.transports.events import EventStream, OversizedEventError
+from gaia_bridge.outbound.transports.budgets import FloodError
+from gaia_bridge.outbound.transports.events import OversizedEventError
 from gaia_bridge.outbound.transports.http_client import BrokenOffError, HttpClient, Reply
 from gaia_bridge.outbound.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.outbound.transports.http_values import retry_after
@@ -216,7 +217,7 @@ class _StreamableHttpLink(HttpLink):
             BrokenOffError: It ended.
             UpstreamError: It carried something else than messages.
         """
-        stream = EventStream(reply.read, self._limits.message_bytes)
+        stream = self._events_of(reply)
         try:
             while (event := await stream.next()) is not None:
                 if event.type != "message" or not event.data:
@@ -257,6 +258,9 @@ class _StreamableHttpLink(HttpLink):
                     if offered and reply.status == 404 and self._session is not None:
                         self._expired()
                     return
+            except FloodError as error:
+                self._give_up(str(error))
+                return
             except UpstreamError as error:
                 logger.debug("the standing stream: the server %s", error)
             lively = place.messages > heard or clock() - began >= self._limits.retry_cap
