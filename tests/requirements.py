@@ -506,6 +506,8 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-245": covered("The client's reason for cancelling reaches whoever works for it."),
     "F-246": covered("A subscription is confirmed for what there is at the endpoint."),
     "F-248": covered("Batches are answered in the revisions that have them, on every transport, within bounds."),
+    "F-249": covered("A server's connection of one client's own, which it is not using, gives way to another client."),
+    "F-250": covered("A head that two readers could read differently ends the connection."),
     "F-247": covered("The answer to a handshake holds no event that is no message."),
     # Seen by others: GAIA's own agents, clients of other makes.
     "F-290": covered("Whatever fails while a server is connected, the agent is told False."),

@@ -18,6 +18,7 @@ import errno
 import logging
 import math
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -52,6 +53,11 @@ REASONS = {
     431: b"Request Header Fields Too Large",
     503: b"Service Unavailable",
 }
+
+_HEAD_END = re.compile(rb"\n\r?\n")
+_BARE_LINE_END = re.compile(rb"(?<!\r)\n")
+_FOLDED = re.compile(rb"\r\n[ \t]")
+_BODY_HEADER = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:", re.IGNORECASE)
 
 _LISTENING = 0.5
 """Seconds for an application to end by itself once it has heard of a disconnect. uvicorn's own deadline is later."""
@@ -293,6 +299,22 @@ class _Server(uvicorn.Server):
             connection.drop()
 
 
+def _head_problem(data: bytes) -> str | None:
+    """Why two readers may not agree on the head of a request, as far as it came (RFC 9112, 2.2, 5.2 and 6.3).
+
+    h11 takes a lone line feed for the end of a line, and puts together lines that were folded.
+    """
+    end = _HEAD_END.search(data)
+    head = data if end is None else data[: end.end()]
+    if _BARE_LINE_END.search(head):
+        return "A line of the head ends with a line feed alone; expected a carriage return before it."
+    if _FOLDED.search(head):
+        return "A line of the head begins with a blank; expected each header on one line."
+    if len({name.lower() for name in _BODY_HEADER.findall(head)}) > 1:
+        return "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
+    return None
+
+
 class _Protocol(H11Protocol):
     """One connection, with a deadline whenever the client is expected to act and nobody else is waiting for it.
 
@@ -323,6 +345,11 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
+        if self.conn.their_state is h11.IDLE and (problem := _head_problem(self.conn.trailing_data[0])):
+            # Whoever reads it otherwise, such as a proxy, sees another request in what follows: nothing of it is read.
+            self._answer(400, problem)
+            self.transport.close()
+            return
         super().handle_events()
         self._watch()
 

@@ -7,7 +7,9 @@ listed, and changes of it, still come from the connection that all share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import logging
+from collections.abc import AsyncGenerator, Callable, Hashable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -18,6 +20,8 @@ from gaia_bridge.contract import ClientRequest
 from gaia_bridge.outbound.transport import UpstreamError
 
 __all__ = ["PrivateConnections", "Runs"]
+
+logger = logging.getLogger(__name__)
 
 
 class Runs(Protocol):
@@ -36,6 +40,8 @@ class _Private(Generic[S]):
     server: S
     started: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    requests: int = 0
+    last_used: float = 0.0
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         with self.scope:
@@ -60,16 +66,32 @@ class PrivateConnections(Generic[S]):
     def __len__(self) -> int:
         return len(self._of)
 
-    async def of(self, request: ClientRequest, tasks: TaskGroup) -> S | None:
+    @asynccontextmanager
+    async def serving(self, request: ClientRequest, tasks: TaskGroup) -> AsyncGenerator[S | None]:
         """What serves the client of a request; `None` if that is what serves all, because it has no session.
 
+        One that nobody is using gives way to a new client, longest unused first; its own client gets a new one.
+
         Args:
-            request: The request.
+            request: The request. What serves it does not give way before the end of the block.
             tasks: Where something new runs. It ends with the client's session.
 
         Raises:
-            UpstreamError: There are as many as there may be.
+            UpstreamError: There are as many as there may be, and all of them are used.
         """
+        private = await self._of_client(request, tasks)
+        if private is None:
+            yield None
+            return
+        private.requests += 1
+        try:
+            await private.started.wait()
+            yield private.server
+        finally:
+            private.requests -= 1
+            private.last_used = anyio.current_time()
+
+    async def _of_client(self, request: ClientRequest, tasks: TaskGroup) -> _Private[S] | None:
         client = request.client
         private = self._of.get(client)
         if private is None:
@@ -78,12 +100,23 @@ class PrivateConnections(Generic[S]):
                     return None
                 self._awaited.add(client)
             if len(self._of) >= self._limit:
-                raise UpstreamError(f"serves {self._limit} clients with a connection of their own, which is all it may")
+                self._make_room()
             private = self._of[client] = _Private(self._make(request))
-            await tasks.start(private.run)
+            private.requests += 1  # while it starts, it is not to give way
+            try:
+                await tasks.start(private.run)
+            finally:
+                private.requests -= 1
             private.started.set()
-        await private.started.wait()
-        return private.server
+        return private
+
+    def _make_room(self) -> None:
+        idle = [client for client, private in self._of.items() if not private.requests]
+        if not idle:
+            raise UpstreamError(f"serves {self._limit} clients with a connection of their own, which is all it may")
+        private = self._of.pop(min(idle, key=lambda client: self._of[client].last_used))
+        logger.info("a connection of a client's own, which it was not using, gave way to another client's")
+        private.scope.cancel()
 
     def _forget(self, client: Hashable) -> None:
         self._awaited.discard(client)

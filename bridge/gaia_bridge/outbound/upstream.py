@@ -393,9 +393,9 @@ class Upstream:
     async def _relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Forward a request; the result may be a question to a client that cannot be asked in another way."""
         if self._private is not None and self._tasks is not None:
-            private = await self._private.of(request, self._tasks)
-            if private is not None:
-                return await private._relay(method, params, request)
+            async with self._private.serving(request, self._tasks) as private:
+                if private is not None:
+                    return await private._relay(method, params, request)
         call = self._calls.resumed(request)
         if call is None:
             if self._tasks is None:

@@ -452,6 +452,42 @@ async def test_ambiguous_http_is_refused(small: int, raw: bytes) -> None:
     assert answer.split()[1] in (b"400", b"421", b"501")
 
 
+@pytest.mark.requirement("F-250", "F-095")
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (
+            b"POST /x HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\ncontent-length: 4\r\n"
+            b"Transfer-encoding : chunked\r\n\r\n0\r\n\r\n",
+            "expected one of them",
+        ),
+        (
+            b"GET /x HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+            "expected one of them",
+        ),
+        (b"GET /x HTTP/1.1\r\nHost: HOST\r\nX: a\r\n b\r\n\r\n", "begins with a blank"),
+        (b"GET /x HTTP/1.1\r\nHost: HOST\r\nX: a\r\n\tb\r\n\r\n", "begins with a blank"),
+        (b"GET /x HTTP/1.1\nHost: HOST\n\n", "line feed alone"),
+        (b"GET /x HTTP/1.1\r\nHost: HOST\nX: a\r\n\r\n", "line feed alone"),
+        (b"GET /x HTTP/1.1\r\nHost: HOST\r\n\n", "line feed alone"),
+    ],
+)
+@pytest.mark.parametrize("before", [b"", b"GET /x HTTP/1.1\r\nHost: HOST\r\n\r\n"], ids=["first", "second"])
+async def test_a_head_of_two_readings_ends_the_connection_and_what_follows_is_not_read(
+    small: int, raw: bytes, said: str, before: bytes
+) -> None:
+    follows = b"GET /smuggled HTTP/1.1\r\nHost: HOST\r\n\r\n"
+    host = b"127.0.0.1:%d" % small
+    async with connected(small) as stream:
+        if before:
+            await stream.send(before.replace(b"HOST", host))
+            await read_until(stream, b"}")
+        await stream.send((raw + follows).replace(b"HOST", host))
+        answer = await read_all(stream)
+    status, message = refusal(answer)
+    assert (status, said in message, answer.count(b"HTTP/1.1")) == (400, True, 1)
+
+
 @pytest.mark.requirement("C-33", "F-095")
 async def test_a_bad_chunk_ends_the_connection(small: int) -> None:
     async with connected(small) as stream:

@@ -60,17 +60,32 @@ async def test_every_client_with_a_session_has_a_process_of_its_own_while_it_is_
 
 
 async def test_there_are_no_more_than_there_may_be() -> None:
-    async with running(SPEC, UpstreamLimits(max_sessions=1)) as upstream:
+    async with running(SPEC, UpstreamLimits(max_sessions=1)) as upstream, anyio.create_task_group() as tasks:
         first, second = Visitor(), Visitor()
         assert int(await pid(upstream, first)) > 0
+        tasks.start_soon(upstream.call_tool, "hang", {}, first)
+        await anyio.wait_all_tasks_blocked()
         for _ in range(3):
             assert "serves 1 clients with a connection of their own" in await pid(upstream, second)
-        [leave] = second.leaves  # however often it asks
-        leave()
         assert int(await pid(upstream, FakeRequest())) > 0, "who has no session needs no connection of its own"
-        first.leaves.pop()()
-        assert int(await pid(upstream, second)) > 0
-        assert len(second.leaves) == 2
+        tasks.cancel_scope.cancel()
+    [leave] = second.leaves  # however often it asks
+    leave()
+
+
+@pytest.mark.requirement("F-249")
+async def test_a_connection_that_its_client_is_not_using_gives_way_to_another_client() -> None:
+    async with running(SPEC, UpstreamLimits(max_sessions=2)) as upstream:
+        ada, ben, eve = Visitor(), Visitor(), Visitor()
+        of_ada, of_ben = await pid(upstream, ada), await pid(upstream, ben)
+        assert await pid(upstream, ada) == of_ada
+        of_eve = await pid(upstream, eve)
+        assert upstream.details["sessions"] == 2
+        assert await pid(upstream, ada) == of_ada, "ben had not used his for longer"
+        again = await pid(upstream, ben)
+        assert int(again) > 0
+        assert again not in (of_ada, of_ben, of_eve)
+        assert len(ben.leaves) == 1, "that a client leaves is told once"
 
 
 async def test_sessions_of_real_clients_are_kept_apart_and_end_with_them() -> None:
