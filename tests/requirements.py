@@ -472,6 +472,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-263": covered("What is approved is shown, and variables that decide what runs are pointed out."),
     "F-264": covered("A program of the project that changed is asked about again."),
     "F-265": covered("A configuration that others can write starts nothing."),
+    "F-266": covered("No error shows what a reference led to, as it is or encoded."),
     "F-267": covered("The token is told only to a bridge that proves to know it; what answers is bounded."),
     "F-268": covered("Beyond loopback, no agent that writes is served unless it is named."),
     "F-269": covered("A bridge that listens everywhere is reached from its own machine."),

@@ -7,9 +7,14 @@ it alone: payloads are not logged in the first place.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
-from typing import Final
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+from gaia_bridge.jsontypes import is_array, is_object
 
 __all__ = ["MASK", "LineRedactor", "Redactor", "redacted"]
 
@@ -17,6 +22,9 @@ MASK: Final = "***"
 
 _MIN_LENGTH: Final = 6
 """Characters of the shortest value that counts as a secret: shorter ones are in every text."""
+
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+"""From Base64 to its form for URLs (RFC 4648, section 5)."""
 
 _LONGEST: Final = 4096
 """Characters of a token that are looked for: bounds the work for each place where one may begin."""
@@ -57,23 +65,40 @@ class Redactor:
     """Takes out certain secrets, and whatever has the shape of one.
 
     Args:
-        secrets: Values, as they were handed out; those that are too short to tell are left in.
+        secrets: Values, as they were handed out; those that are too short to tell are left in. They are known encoded
+            for URLs, JSON and Base64 as well.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         # The longest first: one may be the beginning of another.
         # A secret of several lines is often shown line by line.
-        parts = {part for secret in secrets for part in (secret, *secret.splitlines())}
-        self._known = sorted((part for part in parts if len(part) >= _MIN_LENGTH), key=len, reverse=True)
+        secrets = [secret for secret in secrets if len(secret) >= _MIN_LENGTH]
+        parts = {part for secret in secrets for part in secret.splitlines() if len(part) >= _MIN_LENGTH}
+        encoded = {form for secret in secrets for form in _encoded(secret)}
+        self._known = sorted({*secrets, *parts, *encoded}, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         """The text with every secret replaced by `MASK`."""
-        for secret in self._known:  # one pattern of them all would take seconds to compile where one is large
-            text = text.replace(secret, MASK)
-        text = _BY_SHAPE.sub(MASK, text)
+        text = _BY_SHAPE.sub(MASK, self.known(text))
         for pattern in _BY_PLACE:
             text = pattern.sub(rf"\g<1>{MASK}", text)
         return text
+
+    def known(self, text: str) -> str:
+        """The text without the secrets that are known by value, as they are or encoded."""
+        for secret in self._known:  # one pattern of them all would take seconds to compile where one is large
+            text = text.replace(secret, MASK)
+        return text
+
+    def known_in(self, value: Any) -> Any:
+        """A JSON value, the texts in it without the secrets that are known by value. Nothing is copied without need."""
+        if not self._known:
+            return value
+        if isinstance(value, str):
+            return self.known(value)
+        if is_object(value):
+            return {key: self.known_in(item) for key, item in value.items()}
+        return [self.known_in(item) for item in value] if is_array(value) else value
 
 
 class LineRedactor:
@@ -95,6 +120,22 @@ class LineRedactor:
                 return ""
         self._in_key = _KEY_OPEN.search(line) is not None
         return self._redacted(line)
+
+
+def _encoded(secret: str) -> Iterator[str]:
+    """How a value looks in a URL, in JSON, and in Base64, alone or behind something else (`user:secret`)."""
+    for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield quoted
+        yield re.sub("%..", lambda match: match[0].lower(), quoted)
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    data = secret.encode("utf-8", "surrogatepass")
+    for before in range(3):  # three bytes are four characters: where the secret begins among them makes three forms
+        whole = b64encode(b"\0" * before + data).decode().rstrip("=")
+        inner = whole[(4 * before + 2) // 3 : (before + len(data)) * 8 // 6]
+        if len(inner) >= _MIN_LENGTH:
+            yield inner
+            yield inner.translate(_URL_SAFE)
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import string
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -150,3 +153,26 @@ def test_none_of_many_secrets_survives_wherever_it_stands(data: st.DataObject, k
 def test_a_very_long_secret_costs_no_time() -> None:
     secret = "x" * 5_000_000
     assert redacted(f"key {secret}!", [secret]) == f"key {MASK}!"
+
+
+@pytest.mark.requirement("F-266", "S-36")
+@given(st.text(min_size=8), st.binary(max_size=9), st.binary(max_size=9))
+def test_a_value_that_is_known_to_be_secret_does_not_show_encoded(secret: str, before: bytes, after: bytes) -> None:
+    """Of Base64, the characters at both ends may hold a few bits of it, and no more."""
+    redact = Redactor([secret]).known
+    for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        assert redact(f"https://x/?key={quoted}&y") == f"https://x/?key={MASK}&y"
+    assert json.loads(f'"{redact(json.dumps(secret)[1:-1])}"') == MASK
+    for encode in (b64encode, urlsafe_b64encode):
+        whole = encode(before + secret.encode() + after).decode()
+        shown = redact(whole)
+        assert MASK in shown
+        assert len(shown) - len(MASK) <= len(whole) - len(secret.encode()) * 8 // 6 + 3
+
+
+@pytest.mark.requirement("F-266")
+def test_the_texts_of_a_json_value_are_redacted_by_value_alone() -> None:
+    value = {"a": ["x s3cr3t-value", 1, None, {"token": "sk-abcdefghijklmnop"}], "s3cr3t-value": True}
+    expected = {"a": [f"x {MASK}", 1, None, {"token": "sk-abcdefghijklmnop"}], "s3cr3t-value": True}
+    assert Redactor(["s3cr3t-value"]).known_in(value) == expected
+    assert Redactor().known_in(value) is value

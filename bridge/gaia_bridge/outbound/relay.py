@@ -42,6 +42,7 @@ from gaia_bridge.outbound.notes import Notes
 from gaia_bridge.outbound.standing import StandingCall
 from gaia_bridge.outbound.tracing import hop
 from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.redact import Redactor
 from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
@@ -205,6 +206,7 @@ class Relays:
         patience: Seconds that a call waits for those of other clients, where the server could not tell them apart.
         shown: Makes text of the server fit for our log.
         waiting: What waits for answers of clients; as much as usual of its own if `None`.
+        redactor: Knows the secrets that the server was given, which no error of it repeats to a client.
     """
 
     def __init__(
@@ -213,8 +215,10 @@ class Relays:
         patience: float,
         shown: Callable[[str], str] = printable,
         waiting: Waiting | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self._upstream = upstream
+        self._redactor = redactor or Redactor()
         self._waiting = waiting or Waiting(UpstreamLimits().max_parked)
         self._patience = patience
         self._shown = shown
@@ -262,11 +266,14 @@ class Relays:
         except ProtocolError as error:
             if relay.request.modern and (links := links_of(error)):
                 return asking_for(links, relay.request.client_capabilities)
-            raise _understood(error) from None
+            said, data = self._redactor.known(error.message), self._redactor.known_in(error.data)
+            raise _understood(ProtocolError(error.code, said, data)) from None
         finally:
             del self._in_flight[number]
             self._changed()
         await relay.notes.flush()
+        if result.get("isError") is True:
+            result = self._redactor.known_in(result)
         return _crossing_back(result, relay.request.client_capabilities, modern=modern)
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:

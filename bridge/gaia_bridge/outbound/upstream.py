@@ -122,7 +122,7 @@ class Upstream:
         called = f"{spec.name} ({spec.options.era})" if one_of_both else spec.name
         self._supervisor: Supervisor[Connection] = Supervisor(called, self, limits, restarts, lazy=spec.options.lazy)
         waiting = Waiting(limits.max_parked)
-        self._relays = Relays(spec.name, limits.call_timeout, self.shown, waiting)
+        self._relays = Relays(spec.name, limits.call_timeout, self.shown, waiting, self._redacted)
         self._calls = Conversations[StandingCall](waiting, limits.question_timeout)
         self._turns = Turns(limits.max_concurrency, limits.call_timeout)
         self._tasks: TaskGroup | None = None
@@ -382,7 +382,7 @@ class Upstream:
         return asked
 
     def _described(self, error: UpstreamError) -> str:
-        return f"upstream {self.name!r} {error}"
+        return self._redacted.known(f"upstream {self.name!r} {error}")
 
     async def _ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         try:

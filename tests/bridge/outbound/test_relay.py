@@ -17,6 +17,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
 from gaia_bridge.outbound.relay import Relay, Relays
 from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.redact import Redactor
 from gaia_bridge.settings import UpstreamLimits
 from tests.outbound_helpers import FakeRequest
 from tests.virtual_time import VIRTUAL_TIME
@@ -467,3 +468,25 @@ async def test_a_client_is_asked_nothing_that_it_did_not_declare_and_the_server_
         with pytest.raises(ProtocolError) as refused:
             await relays.answer(method, params, None)
     assert refused.value.code == code
+
+
+class Telling(Connection):
+    """A server that repeats what it was given when it refuses."""
+
+    async def request(self, *args: Any, **kwargs: Any) -> JSON:
+        raise ProtocolError(-32050, "no access with s3cr3t-value", {"url": "/?key=s3cr3t-value", "n": 1})
+
+
+@pytest.mark.requirement("F-266", "S-36")
+async def test_no_error_of_a_server_repeats_the_secrets_that_it_was_given() -> None:
+    relays = Relays("up", 60, redactor=Redactor(["s3cr3t-value"]))
+    with pytest.raises(ExceptionGroup) as refusals:
+        await relayed(Telling(), Client(), relays)
+    [refusal] = refusals.value.exceptions
+    assert isinstance(refusal, ProtocolError)
+    assert (refusal.code, refusal.message) == (-32050, "no access with ***")
+    assert refusal.data == {"url": "/?key=***", "n": 1}
+    content = [{"type": "text", "text": "s3cr3t-value"}]
+    failed = await relayed(Connection(result={"content": content, "isError": True}), Client(), relays)
+    assert failed["content"] == [{"type": "text", "text": "***"}]
+    assert (await relayed(Connection(result={"content": content}), Client(), relays))["content"] == content

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,8 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
         from gaia_bridge.cli.servers.probing import call as call_tool
         from gaia_bridge.cli.servers.reaching import reach
         from gaia_bridge.errors import ToolError
+        from gaia_bridge.outbound.reaching import secrets_of
+        from gaia_bridge.redact import Redactor
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
         return await call_tool(
@@ -101,6 +104,8 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     try:
         tool_arguments(arguments, {})  # what no schema allows need not be asked about
         answer = reach(spec, ask)
+        if answer.failed:  # why it failed is for people; what it answered is what was asked for, and left alone
+            answer = replace(answer, result=Redactor(secrets_of(spec)).known_in(answer.result))
     except UnknownToolError as error:
         raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
     except (ArgumentsError, ToolError) as error:
@@ -118,7 +123,14 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
 @config_option
 def test_client(name: str, as_json: bool, config: Path | None) -> int:
     """Test a server: connect, list, ping; with timings."""
-    found = _probed(_spec(name, config), show_all=True)
+    with imported_for_good():
+        from gaia_bridge.outbound.reaching import secrets_of
+        from gaia_bridge.redact import Redactor
+
+    spec = _spec(name, config)
+    found = _probed(spec, show_all=True)
+    problems = list(map(Redactor(secrets_of(spec)), found.problems))
+    found = replace(found, problems=problems)
     greeting = found.greeting
     facts: JSON = {
         "server": greeting.info,

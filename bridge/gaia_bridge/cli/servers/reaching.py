@@ -10,8 +10,9 @@ import anyio
 
 from gaia_bridge.cli.servers.naming import Activity, activity
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
-from gaia_bridge.outbound.reaching import limits_for, transport_for
+from gaia_bridge.outbound.reaching import limits_for, secrets_of, transport_for
 from gaia_bridge.outbound.transport import Transport, UpstreamError
+from gaia_bridge.redact import Redactor
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 
@@ -54,6 +55,7 @@ def reach(
         ServerUnavailableError: It cannot be reached, or does not answer as it should.
     """
     bounds = limits_for(limits or UpstreamLimits(), spec.options)
+    secretless = Redactor(secrets_of(spec))
 
     async def main() -> T:
         user = interaction(shown.say) if interaction else None
@@ -78,10 +80,10 @@ def reach(
                         shown.say(line)
                 raise
     except ProtocolError as error:
-        problem = f"it answered with an error: {printable(error.message)} ({error.code})"
+        problem = f"it answered with an error: {printable(secretless(error.message))} ({error.code})"
         raise ServerUnavailableError(spec.name, problem) from None
     except UpstreamError as error:
-        raise ServerUnavailableError(spec.name, f"it {error}") from None
+        raise ServerUnavailableError(spec.name, secretless(f"it {error}")) from None
 
 
 def _once(lines: list[str]) -> list[str]:

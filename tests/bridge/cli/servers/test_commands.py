@@ -565,3 +565,50 @@ def test_a_file_that_lists_no_servers_is_told(run: Run) -> None:
     code, _, err = run("list", "--config", "odd.json")
     assert code == 0
     assert 'names no servers; expected {"mcpServers": {NAME: {"command": ...}}}' in err
+
+
+TELLING = """
+import base64, json, os, sys, urllib.parse
+secret = os.environ["KEY"]
+forms = secret, urllib.parse.quote(secret, safe=""), base64.b64encode(b"me:" + secret.encode()).decode()
+for line in sys.stdin:
+    asked = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": asked.get("id")}
+    if sys.argv[1] == asked.get("method") or asked.get("method") == "server/discover":
+        print(json.dumps(answer | {"error": {"code": -32050, "message": f"no: {forms}"}}), flush=True)
+    elif asked.get("method") == "initialize":
+        info = {"serverInfo": {"name": "x", "version": "1"}, "capabilities": {"tools": {}}}
+        print(json.dumps(answer | {"result": info | {"protocolVersion": "2025-11-25"}}), flush=True)
+    elif asked.get("method") == "tools/list":
+        print(json.dumps(answer | {"result": {"tools": [{"name": "t", "inputSchema": {}}]}}), flush=True)
+    elif asked.get("method") == "tools/call":
+        content = [{"type": "text", "text": f"no: {forms}"}]
+        print(json.dumps(answer | {"result": {"content": content, "isError": True}}), flush=True)
+"""
+
+
+@pytest.mark.requirement("F-266", "S-36", "F-112")
+@pytest.mark.parametrize(
+    ("fails_at", "command"),
+    [
+        ("initialize", ["tools", "up"]),
+        ("tools/list", ["test-client", "up"]),
+        ("tools/list", ["call", "up", "t"]),
+        ("tools/call", ["call", "up", "t"]),
+        ("", ["call", "up", "t"]),
+        ("", ["call", "up", "t", "--json"]),
+    ],
+)
+def test_what_goes_wrong_is_told_without_the_secrets_of_the_entry(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails_at: str, command: list[str]
+) -> None:
+    secret = "s3/cr3t+va lue"
+    monkeypatch.setenv("MY_KEY", secret)
+    (tmp_path / "telling.py").write_text(TELLING, "utf-8")
+    words = (sys.executable, str(tmp_path / "telling.py"), fails_at)
+    assert run("add", "up", "--no-connect", "--env", "KEY=${env:MY_KEY}", "--", *words)[0] == 0
+    code, out, err = run(*command)
+    assert code != 0
+    assert "no: (" in out + err and "***" in out + err
+    for form in (secret, "s3%2Fcr3t", "bWU6czMvY3Iz"):
+        assert form not in out + err
