@@ -443,9 +443,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-099i": covered("A half-written file keeps the running state."),
     # Faults that others found: what holds the process up, and what is said of it.
     "F-201": covered("No schema and no value cost more than a moment to hold one against the other."),
-    "F-202": planned(HARDENING, "Nobody who does not read standard error holds anything up."),
-    "F-203": planned(HARDENING, "Standard descriptors are never used for anything else."),
-    "F-204": planned(HARDENING, "Refusals are logged at a bounded rate."),
+    "F-202": covered("Nobody who does not read standard error holds anything up."),
+    "F-203": covered("Standard descriptors are never used for anything else."),
+    "F-204": covered("Refusals are logged at a bounded rate."),
     "F-205": planned(
         HARDENING, "An event loop that is held is named with its stack, and no loop of ours is unbounded."
     ),

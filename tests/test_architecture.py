@@ -35,6 +35,7 @@ LAYERS = {
     "gaia_bridge.command_lines": 1,
     "gaia_bridge.config": 1,
     "gaia_bridge.content": 1,
+    "gaia_bridge.descriptors": 1,
     "gaia_bridge.framing": 1,
     "gaia_bridge.hops": 1,
     "gaia_bridge.lineage": 1,

@@ -12,6 +12,8 @@ __all__ = [
     "DEFAULT_PORT",
     "MAX_HOPS",
     "SIGNAL_INTERVAL",
+    "STREAM_BYTES",
+    "STREAM_FAREWELL",
     "AgentLimits",
     "ChatEndpointLimits",
     "HttpLimits",
@@ -38,6 +40,13 @@ MAX_HOPS = 8
 SIGNAL_INTERVAL = 0.5
 """Seconds after which a thread that waits looks for signals: CPython wakes it for one that arrives while it sleeps, but
 not for one that arrives just before, or that the system delivers to another thread."""
+
+STREAM_BYTES = MIB
+"""What a server has written to standard output or error and nobody has read yet; of more, lines are dropped. Some
+thousand lines: a terminal that was held for a while shows them all when it goes on."""
+
+STREAM_FAREWELL = 1.0
+"""Seconds at the end of the process for that to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,10 @@ class HttpLimits:
     """Bytes of the same: many sessions must not add up to the whole memory."""
     retry_interval: int = 500
     """Milliseconds after which a client whose stream was closed should come back."""
+    refusals: int = 20
+    """Refused requests that are logged one by one within `refusal_window`; of the others, how many there were."""
+    refusal_window: float = 60.0
+    """Seconds for the same."""
     shutdown_grace: float = 5.0
     """Seconds for open requests to finish at shutdown."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.interrupts import ended_by_interrupt, interrupts_end_the_process
+from gaia_bridge.descriptors import reserve_descriptors
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
     Returns:
         The exit code (see `gaia_bridge.cli`).
     """
+    reserve_descriptors()
     with ended_by_interrupt(), imported_for_good():
         from gaia_bridge.cli.program import run
     code = run(args, prog_name)

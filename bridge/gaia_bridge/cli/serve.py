@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
+from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
 
@@ -85,6 +86,7 @@ def serve(
         raise click.UsageError("--no-agents publishes no agents: leave it out, or the agents", ctx)
     if options["stdio"]:
         _refuse_http_options(ctx)
+    ctx.call_on_close(queue_standard_streams())
     set_up_logging(ctx, log_level, debug, default="warning" if options["stdio"] else "info")
     with imported_for_good():
         from gaia_bridge.cli.serving import ServeOptions, run

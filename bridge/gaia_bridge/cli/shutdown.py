@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 import anyio
 from anyio.abc import TaskStatus
+
+from gaia_bridge.cli.streams import drain
 
 __all__ = ["Deadline", "Shutdown"]
 
@@ -97,7 +97,5 @@ class Shutdown:
 
 def _end_now() -> None:
     logger.warning("something does not end; the process does")
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
+    drain()
     os._exit(0)

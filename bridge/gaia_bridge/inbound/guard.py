@@ -23,7 +23,6 @@ from __future__ import annotations
 import functools
 import hmac
 import json
-import logging
 from typing import NamedTuple
 
 import anyio
@@ -33,10 +32,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gaia_bridge.inbound.access import AccessPolicy, shown, split_authority
 from gaia_bridge.inbound.openai.errors import CHAT_PREFIX, refusal_body
+from gaia_bridge.inbound.refusals import Refusals
 
 __all__ = ["HEALTH_PATH", "Guard", "body_for", "error_body", "replaying"]
-
-logger = logging.getLogger(__name__)
 
 HEALTH_PATH = "/health"
 """The only path that `GET` may read without the token: a supervisor has none, and it tells nothing (C-8)."""
@@ -93,6 +91,7 @@ class Guard:
         self._app = app
         self._policy = policy
         self._limits = policy.limits
+        self._refusals = Refusals(policy.limits)
         self._hosts = frozenset(host.encode() for host in policy.hosts)
         self._origins = frozenset(origin.encode() for origin in policy.origins)
         self._cross_origins = frozenset(origin.encode() for origin in policy.cross_origins)
@@ -124,11 +123,22 @@ class Guard:
             send = functools.partial(self._cors.send, send=send, request_headers=headers)
         refusal = refusal or self._check_token(scope, head) or self._check_content(head)
         if refusal is not None:
-            await _refuse(scope, send, refusal)
+            await self._refuse(scope, send, refusal)
         elif head.has_body:
             await self._forward_with_body(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: _Refusal) -> None:
+        self._refusals.tell(scope["method"], shown(scope["path"]), refusal.status, refusal.message)
+        body = body_for(scope["path"], refusal.status, refusal.message)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            *refusal.headers,
+        ]
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
     async def _handle_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -209,7 +219,7 @@ class Guard:
     async def _forward_with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await self._read_body(receive)
         if isinstance(body, _Refusal):
-            await _refuse(scope, send, body)
+            await self._refuse(scope, send, body)
         elif body is not None:
             await self._app(scope, replaying(body, receive), send)
 
@@ -267,18 +277,6 @@ def _scan(scope: Scope) -> _Head:
         or values.get(b"content-length", b"").strip(b"0") != b""
     )
     return _Head(size, values, has_body)
-
-
-async def _refuse(scope: Scope, send: Send, refusal: _Refusal) -> None:
-    logger.info("refused %s %s with %d: %s", scope["method"], shown(scope["path"]), refusal.status, refusal.message)
-    body = body_for(scope["path"], refusal.status, refusal.message)
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        *refusal.headers,
-    ]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def replaying(body: Message, receive: Receive) -> Receive:

@@ -24,6 +24,7 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
+from gaia_bridge.descriptors import reserve_descriptors
 from gaia_bridge.framing import LineFramer
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
@@ -59,8 +60,7 @@ def claim_stdio() -> ClaimedStdio:
     """
     import fcntl
 
-    for descriptor in range(3):
-        _open_if_closed(descriptor)
+    reserve_descriptors()
     if sys.__stdout__ is not None:
         sys.__stdout__.flush()
     reading = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -187,14 +187,6 @@ async def _write(writer: asyncio.StreamWriter, data: bytes) -> bool:
     except (BrokenPipeError, ConnectionResetError):
         return False
     return True
-
-
-def _open_if_closed(descriptor: int) -> None:
-    """Whoever started us may have closed a standard stream; the next file to be opened would take its place."""
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free one: those below are open
 
 
 def _source(descriptor: int) -> int:

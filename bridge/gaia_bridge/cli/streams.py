@@ -1,0 +1,167 @@
+"""Standard output and error of a server: whoever reads them may be slow, or not there, and nobody waits for it (F-202).
+
+What is written is queued, and one thread for each writes it to the descriptor. A terminal that is held, a pipe that
+nobody reads and a disk that is full stop that thread, and nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gaia_bridge.settings import STREAM_BYTES, STREAM_FAREWELL
+
+__all__ = ["QueuedBytes", "drain", "queue_standard_streams"]
+
+_WRITABLE: Final = 1.0
+"""Seconds between two looks whether a descriptor that does not block can be written to."""
+
+
+_DESCRIPTORS: Final = {"stdout": 1, "stderr": 2}
+
+
+class QueuedBytes(io.BufferedIOBase):
+    """A stream that never blocks and never fails. Lines that find no place are counted, and that is said.
+
+    Args:
+        descriptor: Where a thread of its own writes.
+        limit: Bytes that wait to be written.
+    """
+
+    def __init__(self, descriptor: int, limit: int = STREAM_BYTES) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._limit = limit
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        """Start empty: also in a child of a process that forked, where the thread is not and is made again."""
+        self._changed = threading.Condition()  # of a lock that a signal handler may take again
+        self._waiting: deque[bytes] = deque()
+        self._queued = 0
+        self._dropped = 0
+        self._in_line = False
+        self._fails = False
+        self._thread: threading.Thread | None = None
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor that is written to in the end."""
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        """Whether that is a terminal."""
+        return os.isatty(self._descriptor)
+
+    def write(self, data: Any) -> int:
+        """Queue bytes.
+
+        Returns:
+            How many they are, whether or not there was a place for them.
+        """
+        data = bytes(data)
+        with self._changed:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write, name="gaia-stream", daemon=True)
+                self._thread.start()
+            if self._in_line or self._queued + len(data) > self._limit:
+                self._in_line = not data.endswith(b"\n")  # what is left of a line would be taken for one
+                self._dropped += data.count(b"\n")
+            else:
+                self._waiting.append(data)
+                self._queued += len(data)
+            self._changed.notify_all()
+        return len(data)
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until everything is written.
+
+        Args:
+            seconds: How long at most.
+
+        Returns:
+            Whether it is.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._queued and (self._fails or not self._dropped), seconds)
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or (self._dropped and not self._fails))
+                data = b"".join(self._waiting)
+                self._waiting.clear()
+                if self._dropped:
+                    data += f"gaia-bridge: {self._dropped} log lines were dropped: nobody took them\n".encode()
+                dropped, self._dropped = self._dropped, 0
+            unwritten = self._put(data)
+            with self._changed:
+                self._fails = unwritten > 0
+                self._dropped += unwritten and unwritten + dropped - (dropped > 0)
+                self._queued = sum(map(len, self._waiting))
+                self._changed.notify_all()
+
+    def _put(self, data: bytes) -> int:
+        """Write to the descriptor; returns how many lines could not be."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:  # somebody else made it so
+                select.select([], [self._descriptor], [], _WRITABLE)
+            except OSError:  # nobody is there any more, or the disk is full
+                return max(1, bytes(rest).count(b"\n"))
+        return 0
+
+
+def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS) -> Callable[[], None]:
+    """Let nobody wait for whoever reads standard output and error, from now on.
+
+    Streams that somebody has replaced, as tests do, are left alone.
+
+    Args:
+        descriptors: Where each stream writes.
+
+    Returns:
+        A function that waits for a bounded time until they are written, and puts the old streams back.
+    """
+    before = {name: getattr(sys, name) for name in descriptors}
+    for name, descriptor in descriptors.items():
+        if before[name] is getattr(sys, f"__{name}__"):
+            if before[name] is not None:
+                before[name].flush()
+            queued: Any = QueuedBytes(descriptor)
+            setattr(sys, name, io.TextIOWrapper(queued, "utf-8", "backslashreplace", write_through=True))
+
+    def put_back() -> None:
+        if drain():  # else nobody reads, and whatever comes now would wait for it
+            for name, stream in before.items():
+                setattr(sys, name, stream)
+
+    return put_back
+
+
+def drain(seconds: float = STREAM_FAREWELL) -> bool:
+    """Wait until what was written to standard output and error has arrived.
+
+    Args:
+        seconds: How long at most.
+
+    Returns:
+        Whether it has.
+    """
+    end = time.monotonic() + seconds
+    queued = [getattr(stream, "buffer", None) for stream in (sys.stdout, sys.stderr)]
+    drained = [each.drain(max(0.0, end - time.monotonic())) for each in queued if isinstance(each, QueuedBytes)]
+    return all(drained)

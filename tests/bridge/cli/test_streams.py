@@ -1,0 +1,181 @@
+"""Whoever reads standard error may stop, be slow or be gone: nobody waits for it, and what was lost is said."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import pytest
+
+from gaia_bridge.cli.logs import log_to_stderr
+from gaia_bridge.cli.streams import QueuedBytes, drain, queue_standard_streams
+
+FULL = 1024 * 1024
+"""More than any pipe takes by default."""
+
+
+@contextmanager
+def piped() -> Generator[tuple[int, int]]:
+    """Both ends of a pipe."""
+    reading, writing = os.pipe()
+    try:
+        yield reading, writing
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def read_until(descriptor: int, end: bytes) -> bytes:
+    found = b""
+    while not found.endswith(end):
+        found += os.read(descriptor, 65_536)
+    return found
+
+
+@pytest.mark.requirement("F-202")
+def test_what_is_written_arrives_in_order() -> None:
+    with piped() as (reading, writing):
+        stream = QueuedBytes(writing)
+        for number in range(100):
+            stream.write(f"line {number}\n".encode())
+        assert stream.drain(10)
+        assert os.read(reading, 65_536) == b"".join(f"line {number}\n".encode() for number in range(100))
+
+
+@pytest.mark.requirement("F-202")
+def test_nobody_waits_for_a_pipe_that_nobody_reads_and_what_was_dropped_is_said() -> None:
+    with piped() as (reading, writing):
+        stream = QueuedBytes(writing, limit=FULL)
+        for _ in range(20):
+            stream.write(b"x" * (FULL // 8 - 1) + b"\n")
+        assert not stream.drain(0.01)
+        said = read_until(reading, b"nobody took them\n")
+        assert stream.drain(10)
+    whole, _, last = said.rstrip(b"\n").rpartition(b"\n")
+    kept = whole.count(b"\n") + 1
+    assert last == f"gaia-bridge: {20 - kept} log lines were dropped: nobody took them".encode()
+    assert set(whole.split(b"\n")) == {b"x" * (FULL // 8 - 1)}
+    assert 0 < kept < 20
+
+
+@pytest.mark.requirement("F-202")
+def test_a_line_that_comes_in_pieces_is_dropped_as_a_whole() -> None:
+    with piped() as (reading, writing):
+        stream = QueuedBytes(writing, limit=FULL)
+        while stream.drain(0.01):
+            stream.write(b"x" * 65_535 + b"\n")
+        stream.write(b"y" * FULL)
+        stream.write(b"rest of it")
+        stream.write(b"\n")
+        assert b"rest of it" not in read_until(reading, b"nobody took them\n")
+        stream.write(b"after\n")
+        assert read_until(reading, b"after\n").endswith(b"after\n")
+
+
+@pytest.mark.requirement("F-202")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+def test_a_full_disk_stops_nothing() -> None:
+    descriptor = os.open("/dev/full", os.O_WRONLY)
+    stream = QueuedBytes(descriptor)
+    for _ in range(3):
+        stream.write(b"lost\n")
+        assert stream.drain(10)
+    os.close(descriptor)
+
+
+@pytest.mark.requirement("F-202")
+def test_what_a_full_disk_has_cost_is_said_once_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    room, writes = threading.Event(), os.write
+
+    def write(descriptor: int, data: Any) -> int:
+        if not room.is_set():
+            raise OSError(28, "No space left on device")
+        return writes(descriptor, data)
+
+    with piped() as (reading, writing):
+        stream = QueuedBytes(writing)
+        monkeypatch.setattr(os, "write", write)
+        for _ in range(3):
+            stream.write(b"lost\n")
+            assert stream.drain(10)
+        room.set()
+        stream.write(b"again\n")
+        assert (
+            read_until(reading, b"took them\n") == b"again\ngaia-bridge: 3 log lines were dropped: nobody took them\n"
+        )
+
+
+@pytest.mark.requirement("F-202")
+def test_a_descriptor_that_does_not_block_is_waited_for() -> None:
+    with piped() as (reading, writing):
+        os.set_blocking(writing, False)
+        stream = QueuedBytes(writing)
+        stream.write(b"x" * FULL)
+        assert len(read_until(reading, b"x" * 10)) <= FULL
+        rest = FULL
+        stream.write(b"end\n")
+        while rest > 0 and not stream.drain(0):
+            rest -= len(os.read(reading, 65_536))
+        assert stream.drain(10)
+
+
+@pytest.mark.requirement("F-202")
+def test_a_child_of_a_fork_still_says_something() -> None:
+    with piped() as (reading, writing):
+        stream = QueuedBytes(writing)
+        stream.write(b"parent\n")
+        assert stream.drain(10)
+        child = os.fork()
+        if child == 0:
+            stream.write(b"child\n")
+            stream.drain(10)
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(reading, 100) == b"parent\nchild\n"
+
+
+@contextmanager
+def own_streams(monkeypatch: pytest.MonkeyPatch, writing: int) -> Generator[TextIO]:
+    """Standard error is a file of the test's own."""
+    with os.fdopen(os.dup(writing), "w") as real:
+        for name in ("stderr", "__stderr__"):
+            monkeypatch.setattr(sys, name, real)
+        yield real
+
+
+@pytest.mark.requirement("F-202")
+def test_the_streams_of_a_process_are_put_back_once_they_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with piped() as (reading, writing), own_streams(monkeypatch, writing) as real:
+        put_back = queue_standard_streams({"stderr": writing})
+        stop = log_to_stderr("info")
+        logging.getLogger("gaia_bridge.example").info("news")
+        sys.stderr.write("printed \ud800\n")
+        stop()
+        put_back()
+        assert sys.stderr is real
+        assert os.read(reading, 65_536).endswith(b"gaia_bridge.example: news\nprinted \\ud800\n")
+
+
+@pytest.mark.requirement("F-202")
+def test_a_stream_that_nobody_reads_stays_queued_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with piped() as (reading, writing), own_streams(monkeypatch, writing) as real:
+        put_back = queue_standard_streams({"stderr": writing})
+        sys.stderr.write("x" * (FULL - 1) + "\n")
+        put_back()
+        assert sys.stderr is not real
+        read_until(reading, b"\n")
+        assert drain(10)
+
+
+@pytest.mark.requirement("F-202")
+def test_streams_that_somebody_has_replaced_are_left_alone() -> None:
+    before = sys.stdout, sys.stderr
+    put_back = queue_standard_streams()
+    assert (sys.stdout, sys.stderr) == before
+    put_back()
