@@ -522,5 +522,6 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-220": covered("Questions that nobody answers take nothing from other calls; the oldest gives way."),
     "F-301": covered("A server that never stops sending is read slowly, or not at all if it says nothing."),
     "F-302": covered("A finished answer waits for what was said before it, and for nothing that comes after."),
+    "F-303": covered("What passes the official suite at a server of other hands passes through the bridge."),
 }
 """Every row by id, in the order of its source."""
