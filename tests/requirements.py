@@ -515,6 +515,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-291": covered("An agent is built with the options of GAIA's own agents."),
     "F-292": covered("A result that says that it is no success is a failed call."),
     "F-293": covered("A definition that a strict client could not read is put right, and nothing else is touched."),
+    "F-295": covered("A client of the Responses API is answered by the same turns as one of completions."),
     "F-294": covered("A source that comes or goes announces what it has, and nothing else."),
     # Faults that others found: servers.
     "F-300": covered("Whatever text a server sends, in any message, clients are sent text that UTF-8 can carry."),

@@ -136,7 +136,7 @@ OWNERS = {
     "opentelemetry": ("gaia_bridge.outbound.tracing",),
     "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.naming"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
-    "sse_starlette": ("gaia_bridge.inbound.listener", "gaia_bridge.inbound.openai.app"),
+    "sse_starlette": ("gaia_bridge.inbound.listener", "gaia_bridge.inbound.openai.answering"),
     "starlette": (
         "gaia_bridge.bridge",
         "gaia_bridge.inbound.guard",

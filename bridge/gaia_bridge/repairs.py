@@ -70,7 +70,7 @@ def _object_schema(schema: object) -> object:
         schema = {}
     if not is_object(schema):
         return schema
-    repaired_schema = dict(schema)
+    repaired_schema: JSON = dict(schema)
     kind = schema.get("type")
     if kind is None:
         repaired_schema = {"type": "object", "properties": {}, **_without_nulls(schema, frozenset({"type"}))}
@@ -88,7 +88,8 @@ def _properties(properties: object) -> object:
         return {}
     if not is_object(properties):
         return properties
-    return {name: {} if schema is None else schema for name, schema in properties.items()}
+    anything: JSON = {}
+    return {name: anything if schema is None else schema for name, schema in properties.items()}
 
 
 def _required(required: object) -> object:

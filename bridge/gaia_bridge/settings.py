@@ -315,6 +315,12 @@ class ChatEndpointLimits:
     status."""
     session_idle: float = 1_800.0
     """Seconds without a turn after which what servers keep for a session (`isolation: session`) is let go."""
+    stored: int = 1_000
+    """Responses that are kept for `previous_response_id`; as many as an agent has sessions."""
+    stored_bytes: int = 64 * MIB
+    """Of all those together, each counted with the whole conversation before it."""
+    stored_seconds: float = 86_400.0
+    """How long one is kept: who goes on after a day has what was said, and can send it."""
     farewell: float = 3.0
     """Seconds for turns to finish at shutdown; less than `HttpLimits.shutdown_grace`, so that a stream can still say
     why it ends."""

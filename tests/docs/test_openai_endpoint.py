@@ -50,10 +50,11 @@ async def test_the_agent_of_the_page_talks_is_called_and_is_lent(
     writer = ChatAgent(write, "gaia-writer")
     async with chatting(named={notes.name: notes.agent, "writer": writer}) as server:
         url = str(server.client.base_url.join("/v1"))
-        await run(program('model="gaia-notes"'), url)
+        await run(program('messages=[{"role": "user", "content": "How many'), url)
         await run(program('model="gaia-writer"'), url)
-        await run(program('model="gaia-notes"'), url)
-    assert capsys.readouterr().out.splitlines() == ["You have 0 notes.", "{'notes': 1}", "You have 1 notes."]
+        await run(program("previous_response_id"), url)
+    none, noted, one = "You have 0 notes.", "{'notes': 1}", "You have 1 notes."
+    assert capsys.readouterr().out.splitlines() == [none, noted, one, one]
 
 
 @pytest.mark.anyio
@@ -74,7 +75,7 @@ async def test_the_session_of_the_page_reaches_the_agent() -> None:
 
 def test_every_code_that_the_page_lists_is_one_that_is_given() -> None:
     folder = Path(app.__file__).parent
-    source = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
+    source = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py")))
     rows = re.findall(r"^\| [\d, ]+ \| (.*?) \|", PAGE, re.MULTILINE)
     codes = {code for row in rows for code in re.findall(r"`(\w+)`", row)}
     assert len(codes) > 20

@@ -11,7 +11,7 @@ from gaia.agents.base import ApiAgent, MCPAgent
 from gaia_bridge.jsontypes import JSON
 from tests.endpoint_helpers import chatting
 from tests.helpers import one_tool
-from tests.model_helpers import ModelHandle, call, fault, rule, say, scripted_model
+from tests.model_helpers import ModelHandle, call, calls, fault, rule, say, scripted_model
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +61,26 @@ async def test_a_function_of_the_client_ends_the_turn_and_its_result_begins_the_
                 {"role": "tool", "tool_call_id": asked.id, "content": "three"},
             ]
             assert (await create(**request)).choices[0].message.content == "It is three."
+
+
+@pytest.mark.requirement("F-295")
+async def test_a_response_goes_on_by_its_id_with_what_the_agent_did_before_the_clients_function() -> None:
+    script = calls(("look-up", {"city": "Paris"}), ("add", {"a": 1})), say("It is $result.")
+    function: Any = {"type": "function", "name": "add", "parameters": {"type": "object"}, "strict": False}
+    with scripted_model(*script) as model:
+        other = one_tool(lambda arguments: f"sunny in {arguments['city']}", "look-up")
+        async with chatting(named={"weather": weather(model), "other": other}) as server, server.openai as client:
+            create: Any = client.responses.create
+            tools = [function, {"type": "mcp", "server_label": "other"}]
+            first = await create(model="gaia-weather", input="How much?", tools=tools)
+            [asked] = first.output
+            assert (asked.type, asked.name) == ("function_call", "add")
+            output = {"type": "function_call_output", "call_id": asked.call_id, "output": "three"}
+            previous = first.id
+            second = await create(model="gaia-weather", input=[output], previous_response_id=previous, tools=tools)
+            assert second.output_text == "It is three."
+        told = [message["content"] for message in model.requests()[1].messages if message["role"] == "tool"]
+        assert sorted(told) == ["sunny in Paris", "three"]
 
 
 async def test_a_session_is_remembered_by_the_agent() -> None:

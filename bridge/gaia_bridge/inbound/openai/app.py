@@ -1,8 +1,11 @@
 """The routes of the API.
 
-    GET  /v1/models                 the agents that are offered as models
-    GET  /v1/models/{id}            one of them
-    POST /v1/chat/completions       one turn, in one piece or as a stream of events
+    GET    /v1/models                 the agents that are offered as models
+    GET    /v1/models/{id}            one of them
+    POST   /v1/chat/completions       one turn, in one piece or as a stream of events
+    POST   /v1/responses              the same in the shapes of the Responses API
+    GET    /v1/responses/{id}         a response that was stored
+    DELETE /v1/responses/{id}
 
 The guard stands in front of them, as it does in front of all others; the bridge's token is what clients of this API
 call the API key.
@@ -10,40 +13,31 @@ call the API key.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import ExitStack
-from typing import Final, TypeVar
+from typing import Final
 
-import anyio
 from pydantic_core import to_json
-from sse_starlette.event import ServerSentEvent
-from sse_starlette.sse import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
 
-from gaia_bridge.chats import ChatRequest, Reply
 from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.openai.asked import SESSION_HEADER, Asked, read_request, session_of
-from gaia_bridge.inbound.openai.errors import ChatError, as_chat_error
-from gaia_bridge.inbound.openai.lending import Loan, offered_tools
-from gaia_bridge.inbound.openai.models import Model, Models
-from gaia_bridge.inbound.openai.shapes import Shapes
+from gaia_bridge.inbound.openai.answering import TurnEndpoint, failed
+from gaia_bridge.inbound.openai.asked import read_request
+from gaia_bridge.inbound.openai.errors import ChatError
+from gaia_bridge.inbound.openai.models import Models
+from gaia_bridge.inbound.openai.responses.asked import read_response_request
+from gaia_bridge.inbound.openai.responses.shapes import ResponseExchange
+from gaia_bridge.inbound.openai.responses.stored import StoredResponses
+from gaia_bridge.inbound.openai.shapes import Completion
 from gaia_bridge.inbound.openai.tool_request import ChatClients
-from gaia_bridge.inbound.openai.turn import Turn
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import ChatEndpointLimits
 
 __all__ = ["chat_routes"]
 
-T = TypeVar("T")
-
 _MODELS: Final = "/v1/models"
 _COMPLETIONS: Final = "/v1/chat/completions"
-_LINE_END: Final = "\n"
-"""What OpenAI's own streams have, and some clients split at."""
+_RESPONSES: Final = "/v1/responses"
 
 
 def chat_routes(models: Models, catalog: Catalog, limits: ChatEndpointLimits) -> list[BaseRoute]:
@@ -54,6 +48,13 @@ def chat_routes(models: Models, catalog: Catalog, limits: ChatEndpointLimits) ->
         catalog: Whose tools agents can be lent.
         limits: What one request may use.
     """
+    stored, clients = StoredResponses(limits), ChatClients(limits.session_idle)
+
+    def read_completion(body: bytes, session_id: str | None) -> Completion:
+        return Completion(read_request(body, session_id, limits))
+
+    def read_response(body: bytes, session_id: str | None) -> ResponseExchange:
+        return ResponseExchange(read_response_request(body, session_id, stored, limits), stored)
 
     async def list_models(request: Request) -> Response:
         return _json({"object": "list", "data": [model.to_json() for model in models]})
@@ -62,130 +63,52 @@ def chat_routes(models: Models, catalog: Catalog, limits: ChatEndpointLimits) ->
         try:
             return _json(models.find(request.path_params["model_id"]).to_json())
         except ChatError as error:
-            return _failed(error)
+            return failed(error)
+
+    async def stored_response(request: Request) -> Response:
+        response_id: str = request.path_params["response_id"]
+        try:
+            if request.method == "DELETE":
+                stored.remove(response_id)
+                return _json({"id": response_id, "object": "response", "deleted": True})
+            return _json(stored.response(response_id))
+        except ChatError as error:
+            return failed(error)
 
     async def refuse(request: Request) -> Response:
-        return _failed(_no_route(request))
+        return failed(_no_route(request))
 
+    completions = TurnEndpoint(models, catalog, clients, limits, read_completion)
+    responses = TurnEndpoint(models, catalog, clients, limits, read_response)
     return [
         Route(_MODELS, list_models, methods=["GET"]),
         Route(f"{_MODELS}/{{model_id:path}}", get_model, methods=["GET"]),
-        Route(_COMPLETIONS, _Completions(models, catalog, limits), methods=["POST"]),
+        Route(_COMPLETIONS, completions, methods=["POST"]),
+        Route(_RESPONSES, responses, methods=["POST"]),
+        Route(f"{_RESPONSES}/{{response_id}}", stored_response, methods=["GET", "DELETE"]),
         Route("/v1/{path:path}", refuse, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
     ]
-
-
-class _Completions:
-    """`POST /v1/chat/completions`, as an ASGI application: a turn must end with its request, however that ends."""
-
-    def __init__(self, models: Models, catalog: Catalog, limits: ChatEndpointLimits) -> None:
-        self._models = models
-        self._catalog = catalog
-        self._limits = limits
-        self._clients = ChatClients(limits.session_idle)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        headers = {"x-request-id": f"req_{secrets.token_hex(16)}"}
-        name = ""
-        with ExitStack() as turn_ends:
-            try:
-                session_id = session_of(request.headers)
-                if session_id is not None:
-                    headers[SESSION_HEADER] = session_id
-                asked = read_request(await request.body(), session_id, self._limits)
-                model = self._models.find(asked.model)
-                name = model.id
-                turn = turn_ends.enter_context(model.turn())
-                response = await _unless_gone(receive, lambda: self._answer(asked, model, turn, turn_ends))
-            except Exception as error:
-                response = _failed(as_chat_error(error, name))
-            if response is not None:
-                response.headers.update(headers)
-                await response(scope, receive, send)
-
-    async def _answer(self, asked: Asked, model: Model, turn: Turn, turn_ends: ExitStack) -> Response:
-        """Begin the turn, and wait for what decides about the status: all of it, or its first piece."""
-        source = model.source
-        tools = await offered_tools(self._catalog, asked.tools, source.agent, self._limits.lent_tools)
-        client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id))
-        loan = Loan(self._catalog, tools, client)
-        turn_ends.callback(loan.end)
-        chat = ChatRequest(asked.messages, asked.session_id, loan.tools, asked.tools.client, asked.options)
-        model.begin(turn, chat)
-        shapes = Shapes(model.id, include_usage=asked.include_usage)
-        if not asked.stream:
-            return Response(shapes.completion(await turn.reply()), media_type="application/json")
-        first: str | Reply | None = None
-        with anyio.move_on_after(self._limits.ping_interval):
-            first = await turn.next()
-        events = _events(turn, first, shapes, model.id)
-        return EventSourceResponse(events, ping=self._limits.ping_interval, ping_message_factory=_ping, sep=_LINE_END)
-
-
-async def _events(turn: Turn, piece: str | Reply | None, shapes: Shapes, model: str) -> AsyncGenerator[ServerSentEvent]:
-    """What a stream consists of. A failure is its last event."""
-    yield _event(shapes.first())
-    try:
-        piece = await turn.next() if piece is None else piece
-        while isinstance(piece, str):
-            yield _event(shapes.piece(piece))
-            piece = await turn.next()
-        chunks = shapes.last(piece, turn.rest(piece))
-    except Exception as error:  # also what an agent put into its reply that is none
-        chunks = [to_json(as_chat_error(error, model).payload()).decode()]
-    for chunk in chunks:
-        yield _event(chunk)
-
-
-async def _unless_gone(receive: Receive, call: Callable[[], Awaitable[T]]) -> T | None:
-    """What `call` returns; `None` if the client goes away before, which cancels it.
-
-    Raises:
-        Exception: What `call` raises.
-    """
-    result: T | None = None
-    failure: Exception | None = None
-
-    async def watch() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        tasks.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(watch)
-        try:
-            result = await call()
-        except Exception as error:  # raised again, not in the task group, which would wrap it
-            failure = error
-        tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-    return result
 
 
 def _no_route(request: Request) -> ChatError:
     """Why there is nothing at a path, or not with that method."""
     path: str = request.scope["path"]
-    methods = "POST" if path == _COMPLETIONS else "GET" if path == _MODELS or path.startswith(f"{_MODELS}/") else None
+    methods = _methods_at(path)
     if methods is not None:
-        message = f"{request.method} is not served here; expected {methods}."
-        return ChatError(405, message, "method_not_allowed", headers={"allow": methods})
-    message = f"Nothing is served at this path; there are GET {_MODELS}, GET {_MODELS}/ID and POST {_COMPLETIONS}."
-    return ChatError(404, message, "unknown_url")
+        message = f"{request.method} is not served here; expected {' or '.join(methods)}."
+        return ChatError(405, message, "method_not_allowed", headers={"allow": ", ".join(methods)})
+    there = f"GET {_MODELS}, GET {_MODELS}/ID, POST {_COMPLETIONS}, POST {_RESPONSES} and GET {_RESPONSES}/ID"
+    return ChatError(404, f"Nothing is served at this path; there are {there}.", "unknown_url")
+
+
+def _methods_at(path: str) -> tuple[str, ...] | None:
+    if path in (_COMPLETIONS, _RESPONSES):
+        return ("POST",)
+    if path == _MODELS or path.startswith(f"{_MODELS}/"):
+        return ("GET",)
+    beyond = path.removeprefix(f"{_RESPONSES}/")
+    return ("GET", "DELETE") if beyond != path and beyond and "/" not in beyond else None
 
 
 def _json(content: JSON) -> Response:
     return Response(to_json(content), media_type="application/json")
-
-
-def _failed(error: ChatError) -> Response:
-    return Response(to_json(error.payload()), error.status, error.headers, "application/json")
-
-
-def _event(data: str) -> ServerSentEvent:
-    return ServerSentEvent(data, sep=_LINE_END)
-
-
-def _ping() -> ServerSentEvent:
-    return ServerSentEvent(comment="keep-alive", sep=_LINE_END)

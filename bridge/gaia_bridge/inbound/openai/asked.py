@@ -17,7 +17,7 @@ from gaia_bridge.inbound.openai.tools import ToolsAsked, read_tools
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.settings import ChatEndpointLimits
 
-__all__ = ["SESSION_HEADER", "Asked", "read_request", "session_of"]
+__all__ = ["SESSION_HEADER", "Asked", "decoded_body", "read_request", "session_of"]
 
 SESSION_HEADER: Final = "X-Session-Id"
 """Names the session of the agent that a request continues; the response says the same."""
@@ -66,7 +66,7 @@ def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits
     Raises:
         ChatError: Something is wrong with it.
     """
-    fields = _decoded(body)
+    fields = decoded_body(body, "model and messages")
     model = string_at("model", fields.get("model"), "the id of one of the models that GET /v1/models lists")
     messages = read_messages(fields.get("messages"), limits.messages, whole=session_id is None)
     stream = read_flag(fields, "stream", "stream")
@@ -85,11 +85,20 @@ def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits
     )
 
 
-def _decoded(body: bytes) -> JSON:
+def decoded_body(body: bytes, expected: str) -> JSON:
+    """The object that a body is.
+
+    Args:
+        body: As it came.
+        expected: What it has to have, for messages.
+
+    Raises:
+        ChatError: It is none.
+    """
     try:
         fields = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise ChatError(400, f"The body is not readable as JSON in UTF-8: {error}.", "invalid_json") from None
     if not is_object(fields):
-        raise ChatError(400, "The body is not a JSON object; expected one with model and messages.", "invalid_json")
+        raise ChatError(400, f"The body is not a JSON object; expected one with {expected}.", "invalid_json")
     return fields

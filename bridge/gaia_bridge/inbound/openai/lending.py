@@ -73,8 +73,9 @@ async def offered_tools(catalog: Catalog, asked: ToolsAsked, agent: object, limi
         raise ChatError(400, message, "array_too_long", "tools")
     for number, function in enumerate(asked.client):
         if (name := function["function"]["name"]) in found:
-            message = f"tools[{number}]: {name!r} is the name of a tool of the bridge too. Give the function another."
-            raise ChatError(400, message, "invalid_value", f"tools[{number}].function.name")
+            param = asked.names_at[number]
+            message = f"{param}: {name!r} is the name of a tool of the bridge too. Give the function another."
+            raise ChatError(400, message, "invalid_value", param)
     return list(found.values())
 
 

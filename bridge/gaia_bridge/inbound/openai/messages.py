@@ -11,7 +11,7 @@ from gaia_bridge.inbound.openai.checks import array_at, invalid, object_at, stri
 from gaia_bridge.inbound.openai.errors import ChatError
 from gaia_bridge.jsontypes import JSON, is_array
 
-__all__ = ["last_question", "read_messages", "since_last_answer"]
+__all__ = ["joined", "last_question", "read_messages", "since_last_answer"]
 
 _ROLES: Final = {"assistant": "assistant", "developer": "system", "system": "system", "tool": "tool", "user": "user"}
 _ASKING: Final = ("user", "tool")
@@ -53,7 +53,7 @@ def last_question(messages: list[JSON]) -> str:
     for message in reversed(messages):
         if message["role"] == "user":
             content = message["content"]
-            return content if isinstance(content, str) else _joined(content)
+            return content if isinstance(content, str) else joined(content)
     return ""
 
 
@@ -96,7 +96,7 @@ def _content(at: str, value: Any, *, images: bool) -> str | list[JSON]:
         raise invalid(at, value, "a text, or a list of parts")
     items = array_at(at, value, _MAX_PARTS, "a list of parts")
     parts = [_part(f"{at}[{number}]", item, images=images) for number, item in enumerate(items)]
-    return _joined(parts) if all(part["type"] == "text" for part in parts) else parts
+    return joined(parts) if all(part["type"] == "text" for part in parts) else parts
 
 
 def _part(at: str, item: Any, *, images: bool) -> JSON:
@@ -115,7 +115,8 @@ def _part(at: str, item: Any, *, images: bool) -> JSON:
             raise invalid(f"{at}.type", other, "text or image_url" if images else "text")
 
 
-def _joined(parts: list[JSON]) -> str:
+def joined(parts: list[JSON]) -> str:
+    """The texts among the parts of a content, as one."""
     return "\n".join(part["text"] for part in parts if part["type"] == "text")
 
 

@@ -10,31 +10,34 @@ from typing import Final
 from pydantic_core import to_json
 
 from gaia_bridge.chats import Reply, ToolCall, Usage
+from gaia_bridge.inbound.openai.answering import Event
+from gaia_bridge.inbound.openai.asked import Asked
+from gaia_bridge.inbound.openai.errors import ChatError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.text import valid_text
 
-__all__ = ["DONE", "Shapes"]
+__all__ = ["DONE", "Completion"]
 
 DONE: Final = "[DONE]"
 """The data of the event that ends a stream."""
 
 
-class Shapes:
-    """The answer to one request.
+class Completion:
+    """One request for a completion. Implements `gaia_bridge.inbound.openai.answering.Exchange`.
 
     Args:
-        model: The model that was asked.
-        include_usage: Whether a stream tells the number of tokens.
+        asked: The request.
     """
 
-    def __init__(self, model: str, *, include_usage: bool = False) -> None:
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
         self.id = f"chatcmpl-{secrets.token_hex(16)}"
-        self._model = model
+        self._model = asked.model
         self._created = int(time.time())
-        self._include_usage = include_usage
+        self._include_usage = asked.include_usage
 
-    def completion(self, reply: Reply) -> bytes:
-        """The whole answer."""
+    def whole(self, reply: Reply) -> bytes:
+        """The answer in one piece."""
         message: JSON = {"role": "assistant", "content": reply.text, "refusal": None}
         if reply.tool_calls:
             message |= {"content": reply.text or None, "tool_calls": _calls(reply.tool_calls)}
@@ -42,37 +45,45 @@ class Shapes:
         answer = self._head("chat.completion") | {"choices": [choice], "usage": _usage(reply.usage)}
         return to_json(answer)
 
-    def first(self) -> str:
+    def first(self) -> list[Event]:
         """The chunk that begins a stream."""
-        return self._chunk({"role": "assistant", "content": ""})
+        return [self._chunk({"role": "assistant", "content": ""})]
 
-    def piece(self, text: str) -> str:
+    def piece(self, text: str) -> list[Event]:
         """A piece of text."""
-        return self._chunk({"content": text})
+        return [self._chunk({"content": text})]
 
-    def last(self, reply: Reply, rest: str) -> list[str]:
+    def last(self, reply: Reply, rest: str) -> list[Event]:
         """What ends a stream.
 
         Args:
             reply: How the turn ended.
             rest: What of its text was not sent yet.
         """
-        chunks = [self.piece(rest)] if rest else []
+        chunks = self.piece(rest) if rest else []
         calls = enumerate(_calls(reply.tool_calls))
         chunks += [self._chunk({"tool_calls": [{"index": number, **call}]}) for number, call in calls]
         chunks.append(self._chunk({}, _reason(reply)))
         if self._include_usage:
             tokens: JSON = {"choices": [], "usage": _usage(reply.usage)}
             tokens = self._head("chat.completion.chunk") | tokens
-            chunks.append(to_json(tokens).decode())
-        return [*chunks, DONE]
+            chunks.append(Event(to_json(tokens).decode()))
+        return [*chunks, Event(DONE)]
 
-    def _chunk(self, delta: JSON, finish_reason: str | None = None) -> str:
+    def broken(self, error: ChatError) -> list[Event]:
+        """What ends a stream that failed."""
+        return [Event(to_json(error.payload()).decode())]
+
+    def refused(self, error: ChatError) -> ChatError:
+        """The error, whose words are those of this API."""
+        return error
+
+    def _chunk(self, delta: JSON, finish_reason: str | None = None) -> Event:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
         chunk = self._head("chat.completion.chunk") | {"choices": [choice]}
         if self._include_usage:
             chunk["usage"] = None
-        return to_json(chunk).decode()
+        return Event(to_json(chunk).decode())
 
     def _head(self, kind: str) -> JSON:
         return {"id": self.id, "object": kind, "created": self._created, "model": self._model}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,11 +13,19 @@ from gaia_bridge.jsontypes import JSON, is_object
 
 __all__ = ["EVERYTHING", "Borrowing", "ToolsAsked", "read_tools"]
 
+logger = logging.getLogger(__name__)
+
 EVERYTHING: Final = "*"
 """The label that stands for all agents and servers of the bridge."""
 
 _FUNCTION_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_NAMES: Final = 1_000
+_FLAT: Final = ("name", "description", "parameters", "strict")
+_HOSTED: Final = re.compile(
+    r"web_search(_preview)?(_[0-9_]+)?|file_search|code_interpreter|image_generation|computer(_use)?(_preview)?"
+    r"|local_shell|shell|apply_patch|custom|namespace|tool_search"
+)
+"""Kinds of tools that OpenAI runs, or its own models only can call; clients offer them whomever they talk to."""
 _REFUSED: Final = {
     "server_url": "the bridge connects to no address that a request names. Add the server to its configuration under"
     " a name, and write that name as server_label",
@@ -48,14 +57,18 @@ class ToolsAsked:
     """Run by the client, in OpenAI's shape."""
     borrowings: tuple[Borrowing, ...] = ()
     """Run by the bridge."""
+    names_at: tuple[str, ...] = ()
+    """Where the request has the names of those that the client runs."""
 
 
-def read_tools(value: Any, limit: int) -> ToolsAsked:
+def read_tools(value: Any, limit: int, *, flat: bool = False) -> ToolsAsked:
     """Understand the field `tools`.
 
     Args:
         value: The field.
         limit: How many entries there may be.
+        flat: Whether a function's fields are those of its entry, as in the Responses API. That API has more kinds,
+            which OpenAI runs itself; here nobody does, and they are left out.
 
     Raises:
         ChatError: An entry is not understood, not allowed, or there twice.
@@ -63,32 +76,42 @@ def read_tools(value: Any, limit: int) -> ToolsAsked:
     if value is None:
         return ToolsAsked()
     functions: dict[str, JSON] = {}
+    names_at: list[str] = []
     borrowings: list[Borrowing] = []
     for number, item in enumerate(array_at("tools", value, limit, "a list of tools")):
         at = f"tools[{number}]"
         fields = object_at(at, item, "an object with type")
         match fields.get("type"):
             case "function":
-                name, function = _function(at, fields)
+                inner = at if flat else f"{at}.function"
+                name, function = _function(inner, _nested(fields) if flat else fields)
                 if name in functions:
-                    raise invalid(f"{at}.function.name", name, "a name that no other tool has")
+                    raise invalid(f"{inner}.name", name, "a name that no other tool has")
                 functions[name] = function
+                names_at.append(f"{inner}.name")
             case "mcp":
                 borrowings.append(_borrowing(at, fields))
+            case str(kind) if flat and _HOSTED.fullmatch(kind):
+                logger.info("%s: the bridge has no tool of the type %s; it is left out", at, kind)
             case other:
                 raise invalid(f"{at}.type", other, "function (run by the client) or mcp (run by the bridge)")
-    return ToolsAsked(tuple(functions.values()), tuple(borrowings))
+    return ToolsAsked(tuple(functions.values()), tuple(borrowings), tuple(names_at))
+
+
+def _nested(fields: JSON) -> JSON:
+    """A function of the Responses API as chat completions have it."""
+    return {"type": "function", "function": {name: fields[name] for name in _FLAT if fields.get(name) is not None}}
 
 
 def _function(at: str, fields: JSON) -> tuple[str, JSON]:
-    function = object_at(f"{at}.function", fields.get("function"), "an object with name and parameters")
+    function = object_at(at, fields.get("function"), "an object with name and parameters")
     name = function.get("name")
     if not isinstance(name, str) or not _FUNCTION_NAME.fullmatch(name):
-        raise invalid(f"{at}.function.name", name, "1 to 64 characters of A-Z a-z 0-9 _ -")
+        raise invalid(f"{at}.name", name, "1 to 64 characters of A-Z a-z 0-9 _ -")
     if (description := function.get("description")) is not None and not isinstance(description, str):
-        raise invalid(f"{at}.function.description", description, "a text")
+        raise invalid(f"{at}.description", description, "a text")
     if (parameters := function.get("parameters")) is not None and not is_object(parameters):
-        raise invalid(f"{at}.function.parameters", parameters, "a JSON Schema of an object")
+        raise invalid(f"{at}.parameters", parameters, "a JSON Schema of an object")
     return name, fields
 
 
