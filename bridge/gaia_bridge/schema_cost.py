@@ -7,12 +7,16 @@ every error of every alternative, without a memory, and copies the value for eac
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from typing import Any, Final
+
+from pydantic_core import to_json
 
 from gaia_bridge.jsontypes import is_array, is_object
 from gaia_bridge.schema_parts import REFERENCES, References, SchemaError, inner_parts, schemas_in
@@ -23,12 +27,21 @@ MAX_REACH: Final = 100_000
 """Schemas that one schema stands for when each reference is replaced by what it leads to. A few hundred bytes can
 double that with every line, and there are clients that do replace references (F-037)."""
 
-MAX_VISITS: Final = 400_000
-"""Schemas times values that are judged: each takes the engine up to 40 ns, so that it is done within 16 ms."""
+MAX_VISITS: Final = 1_000_000
+"""Schemas times values that are judged: each takes the engine up to 40 ns, so that it is done within 40 ms."""
 
 MAX_EXPLAINED: Final = 2_000
 """Schemas times values whose errors are told one by one: the engine finds all of them before it tells the first, each
 in some ten microseconds."""
+
+_MAX_WEIGHED: Final = 100_000
+"""Values that are counted one by one, in half a microsecond each, where their JSON does not show that they are few."""
+
+_MAX_STATES: Final = 500
+"""Combinations of schemas that meet at one value: more are not looked at, and all schemas are taken to meet."""
+
+_MAX_MEETING: Final = 1_000
+"""Schemas that meet at one value, likewise."""
 
 _MAX_WALKED: Final = 10_000
 """Schemas and values that are walked to find out what they cost, each in two microseconds."""
@@ -44,6 +57,9 @@ _COPIED: Final = 200
 
 _MEMORY: Final = 16
 """The engine does not remember what cost it fewer visits than so many, where a schema refers to others."""
+
+_READING: Final = ("pattern", "patternProperties", "format", "contentEncoding", "contentMediaType")
+"""Keywords that go through a text character by character."""
 
 _UNEVALUATED: Final = 3
 """How often the engine comes to the same schemas where it has to know what they have evaluated, and never remembers."""
@@ -140,22 +156,71 @@ class SchemaCost:
 
     @cached_property
     def _most(self) -> int:
-        """Visits for each value at most; 0 where that cannot be said of every value."""
+        """Visits for each value at most, but for the length of texts; 0 where that cannot be said of every value."""
         applied = [_applied(part, ()) for part in self._parts]
         if any(part.times > 1 for part in applied):
             return 0
         dearest = max(
             _LOOKING if any(part.looks_around for part in applied) else 1,
             _UNIQUE if any(part.unique for part in applied) else 1,
-            _MEMORY if any(key in part for part in self._parts for key in REFERENCES) else 1,
         )
-        return dearest * (self.reach + sum(part.words for part in applied))
+        try:
+            return dearest * self._meeting()
+        except (_TooMuchError, SchemaError, RecursionError):
+            forgetful = any(key in part for part in self._parts for key in REFERENCES)
+            return dearest * (_MEMORY if forgetful else 1) * (self.reach + sum(part.words for part in applied))
+
+    @cached_property
+    def _reads_texts(self) -> bool:
+        """Whether what a text costs depends on its length."""
+        return any(key in part for part in self._parts for key in _READING)
 
     def can_be_judged(self, value: Any) -> bool:
         """Whether a verdict on a value takes no longer than others can wait."""
-        if self._most and _weighs_less(value, MAX_VISITS // self._most):
-            return True
+        if self._most:
+            limit = MAX_VISITS // self._most
+            if _weight_in_json(value, texts=self._reads_texts) <= limit:
+                return True
+            if _weighs_less(value, min(limit, _MAX_WEIGHED)):
+                return True
         return self._costs(value, _visits, MAX_VISITS)
+
+    def _meeting(self) -> int:
+        """What the schemas cost that meet at one value, wherever it is: the dearest of all combinations there are.
+
+        Each counts as often as it is applied, so that nothing depends on what the engine remembers.
+
+        Raises:
+            _TooMuchError: There are too many combinations, as where a schema refers to itself more than once.
+        """
+        seen: set[frozenset[tuple[int, int]]] = set()
+        waiting: list[list[Any]] = [[self._schema]]
+        dearest = 1
+        while waiting:
+            meeting = self._in_place_of(waiting.pop())
+            key = frozenset(Counter(map(id, meeting)).items())
+            if key in seen:
+                continue
+            seen.add(key)
+            if len(seen) > _MAX_STATES:
+                raise _TooMuchError
+            applied = [self._applied_by(part) for part in meeting]
+            dearest = max(dearest, sum(1 + part.words // _WORDS_A_VISIT for part in applied))
+            waiting += _meeting_below(applied)
+        return dearest
+
+    def _in_place_of(self, schemas: Sequence[Any]) -> list[Mapping[str, Any]]:
+        """Some schemas with all that they apply to the same value."""
+        found: list[Mapping[str, Any]] = []
+        waiting = list(schemas)
+        while waiting:
+            part = waiting.pop()
+            if is_object(part):
+                found.append(part)
+                waiting += self._applied_by(part).in_place
+            if len(found) > _MAX_MEETING:
+                raise _TooMuchError
+        return found
 
     def can_be_explained(self, value: Any, part: Any = None) -> bool:
         """Whether to find every error of a value takes no longer than others can wait.
@@ -205,6 +270,16 @@ class SchemaCost:
         if known is None:
             known = self._applied[id(part)] = _applied(part, self._leads.of(part))
         return known
+
+
+def _meeting_below(applied: Sequence[_Applied]) -> Iterator[list[Any]]:
+    """Which schemas meet at what is in a value where some meet."""
+    members = [schema for part in applied for schema in part.to_members]
+    for name in {name for part in applied for name in part.by_name}:
+        yield [*members, *(part.by_name[name] for part in applied if name in part.by_name)]
+    yield members
+    yield [schema for part in applied for schema in part.to_names]
+    yield [schema for part in applied for schema in part.to_items]
 
 
 def _applied(part: Mapping[str, Any], leads: Sequence[Any]) -> _Applied:
@@ -260,6 +335,15 @@ def _visits(part: _Applied, value: Any) -> int:
     if is_object(value):
         return visits + len(value) * (1 + part.looks_around * _LOOKING)
     return visits + len(value) * _UNIQUE if part.unique and is_array(value) else visits
+
+
+def _weight_in_json(value: Any, *, texts: bool) -> float:
+    """At least as many as a JSON value has values and, if they cost, twenties of characters; quickly found."""
+    try:
+        written = to_json(value)
+    except ValueError:  # too deep, or with a lone surrogate
+        return math.inf
+    return 1 + sum(map(written.count, (b",", b":", b"[", b"{"))) + (len(written) // _TEXT if texts else 0)
 
 
 def _weighs_less(value: Any, limit: int) -> bool:

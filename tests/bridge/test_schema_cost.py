@@ -246,3 +246,36 @@ def test_references_of_every_form_are_followed(schema: dict[str, Any]) -> None:
     problems = SchemaValidator(schema).errors({"a": None})
     assert problems is not None
     assert problems.startswith("- at /a: got None; ")
+
+
+ROW = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"$ref": "#/$defs/text"}}, "required": ["a"]}
+TABLE = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "rows": {"type": "array", "items": ROW},
+        "numbers": {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "null"}]}},
+    },
+    "required": ["name"],
+    "$defs": {"text": {"type": ["string", "null"]}},
+}
+
+
+@pytest.mark.requirement("F-201")
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "x," * 2_000_000},
+        {"name": "x", "rows": [{"a": number, "b": "text"} for number in range(20_000)]},
+        {"name": "x", "numbers": [*range(100_000), None]},
+        {"name": "x", "other": [{"any": [number]} for number in range(20_000)]},
+    ],
+    ids=["text", "rows", "numbers", "other"],
+)
+def test_what_is_large_and_plain_is_judged(value: dict[str, Any]) -> None:
+    validator = SchemaValidator(TABLE)
+    with affordable():
+        assert validator.errors(value) is None
+        problem = validator.errors({**value, "name": ""})
+    assert problem is not None
+    assert "does not fit" in problem or "at /name" in problem
