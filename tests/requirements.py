@@ -524,5 +524,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-301": covered("A server that never stops sending is read slowly, or not at all if it says nothing."),
     "F-302": covered("A finished answer waits for what was said before it, and for nothing that comes after."),
     "F-303": covered("What passes the official suite at a server of other hands passes through the bridge."),
+    "F-221": covered("Nothing that an agent leaves running keeps the process from ending in bounded time."),
+    "F-222": covered("Processes that an agent has started end with the bridge, however that ends."),
+    "F-223": covered("A forked process keeps neither addresses nor connections of the bridge, nor its signals."),
+    "F-225": covered("The whole end fits in eight seconds, whatever hangs; a guardian that was killed is replaced."),
 }
 """Every row by id, in the order of its source."""

@@ -36,6 +36,7 @@ LAYERS = {
     "gaia_bridge.config": 1,
     "gaia_bridge.content": 1,
     "gaia_bridge.descriptors": 1,
+    "gaia_bridge.forking": 1,
     "gaia_bridge.framing": 1,
     "gaia_bridge.hops": 1,
     "gaia_bridge.lineage": 1,

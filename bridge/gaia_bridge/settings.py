@@ -12,6 +12,7 @@ __all__ = [
     "DEFAULT_PORT",
     "MAX_HOPS",
     "SIGNAL_INTERVAL",
+    "STOP_DEADLINE",
     "STREAM_BYTES",
     "STREAM_FAREWELL",
     "AgentLimits",
@@ -47,6 +48,12 @@ thousand lines: a terminal that was held for a while shows them all when it goes
 
 STREAM_FAREWELL = 1.0
 """Seconds at the end of the process for that to be read."""
+
+
+STOP_DEADLINE = 8.0
+"""Seconds from a signal, or from the end of input, to the end of `gaia-bridge serve`, whatever hangs: Docker and
+editors kill after ten. `HttpLimits.shutdown_grace` for the calls in flight, then `UpstreamLimits.stop_grace` and
+`terminate_grace` for children, and a second for everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +125,7 @@ class HttpLimits:
     """Refused requests that are logged one by one within `refusal_window`; of the others, how many there were."""
     refusal_window: float = 60.0
     """Seconds for the same."""
-    shutdown_grace: float = 5.0
+    shutdown_grace: float = 3.0
     """Seconds for open requests to finish at shutdown."""
 
 
@@ -208,9 +215,9 @@ class UpstreamLimits:
     """Clients of one server that have a connection of their own (`isolation: session`): processes, mostly."""
     max_parked: int = 64
     """Calls at one server that may wait for answers of clients, beside those that it works on; as for agents."""
-    stop_grace: float = 2.0
+    stop_grace: float = 1.5
     """Seconds for a child to end after its input was closed (F-029)."""
-    terminate_grace: float = 3.0
+    terminate_grace: float = 2.0
     """Seconds for the process group to end after SIGTERM, before SIGKILL (F-028)."""
     backoff_start: float = 0.5
     """Seconds before the first restart; doubled with each, and drawn at random below that (full jitter)."""
@@ -321,7 +328,7 @@ class ChatEndpointLimits:
     """Of all those together, each counted with the whole conversation before it."""
     stored_seconds: float = 86_400.0
     """How long one is kept: who goes on after a day has what was said, and can send it."""
-    farewell: float = 3.0
+    farewell: float = 2.0
     """Seconds for turns to finish at shutdown; less than `HttpLimits.shutdown_grace`, so that a stream can still say
     why it ends."""
 

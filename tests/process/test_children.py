@@ -6,17 +6,19 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from gaia_bridge.settings import STOP_DEADLINE, HttpLimits, UpstreamLimits
 from tests.bridge.cli.running import DEADLINE, INITIALIZE, running
-from tests.process.driving import AGENTS, BOUND, LineClient
+from tests.process.driving import AGENTS, BOUND, LineClient, OpenRequest, url_of
 from tests.process.liveness import LIVENESS_PORT, watching
 
 UPSTREAM = Path(__file__).with_name("living_upstream.py")
 STUCK = f"{AGENTS}:StuckAgent"
-STUBBORN_SECONDS = 7.0
+STUBBORN_SECONDS = UpstreamLimits().stop_grace + UpstreamLimits().terminate_grace
 """What a child may take that ignores the end of its input, and then SIGTERM."""
 
 
@@ -76,6 +78,26 @@ def test_a_child_that_ignores_the_end_of_its_input_and_sigterm_is_killed(tmp_pat
             until_published(client)
             bridge.process.send_signal(signal.SIGTERM)
             assert client.ended(STUBBORN_SECONDS + BOUND) == 0
+            liveness.wait_dead("upstream", seconds=BOUND)
+
+
+@pytest.mark.requirement("F-225")
+def test_calls_and_children_are_given_less_time_than_the_whole_end_has() -> None:
+    children = UpstreamLimits()
+    assert HttpLimits().shutdown_grace + children.stop_grace + children.terminate_grace + 1 <= STOP_DEADLINE <= 8
+
+
+@pytest.mark.requirement("F-225")
+def test_a_stubborn_child_and_a_call_that_hangs_do_not_hold_up_the_end_together(tmp_path: Path) -> None:
+    with watching(DEADLINE) as liveness:
+        config = write_config(tmp_path, liveness.port, "stubborn")
+        with running("serve", "--port", "0", STUCK, "--config", config, cwd=tmp_path) as bridge:
+            url = url_of(bridge)
+            with closing(OpenRequest.modern(f"{url}/mcp", "tools/call", name="hang", arguments={})):
+                liveness.wait_born("upstream")
+                bridge.until_error("hanging")
+                bridge.process.send_signal(signal.SIGTERM)
+                assert bridge.process.wait(STOP_DEADLINE + BOUND) == 0
             liveness.wait_dead("upstream", seconds=BOUND)
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gaia_bridge.settings import HttpLimits
 from tests.bridge.cli.running import INITIALIZE, run, running
 from tests.process.driving import AGENTS, BOUND, LEGACY, OpenRequest, url_of
 
-GRACE = 5.0
+GRACE = HttpLimits().shutdown_grace
 """What a call in flight is given over HTTP."""
 
 

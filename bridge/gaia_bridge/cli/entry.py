@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+
 from gaia_bridge.cli.collection import imported_for_good
+from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.interrupts import ended_by_interrupt, interrupts_end_the_process
 from gaia_bridge.descriptors import reserve_descriptors
 
@@ -11,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["main"]
+
+_EXIT_GRACE = 1.0
+"""Seconds for threads and exit handlers of agents, once nobody waits for them any more."""
 
 
 def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> int:
@@ -24,9 +30,12 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
         The exit code (see `gaia_bridge.cli`).
     """
     reserve_descriptors()
+    deadline = Deadline(_EXIT_GRACE if args is None else None)
+    if args is None:
+        atexit.register(deadline.leave)  # the first to be registered is the last to be called
     with ended_by_interrupt(), imported_for_good():
         from gaia_bridge.cli.program import run
-    code = run(args, prog_name)
+    deadline.code = run(args, prog_name, deadline if args is None else None)
     if args is None:
         interrupts_end_the_process()  # while the interpreter puts itself away
-    return code
+    return deadline.code

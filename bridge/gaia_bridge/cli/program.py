@@ -10,6 +10,7 @@ import click
 
 from gaia_bridge import __version__
 from gaia_bridge.cli.agents import agents
+from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exits import ExitCode, exit_code_of
 from gaia_bridge.cli.options import is_debug
 from gaia_bridge.cli.serve import serve
@@ -24,10 +25,16 @@ from gaia_bridge.text import printable
 __all__ = ["program", "run"]
 
 
-def run(args: Sequence[str] | None, prog_name: str) -> int:
-    """Run the command line; `gaia_bridge.cli.main`, once everything is imported."""
+def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = None) -> int:
+    """Run the command line; `gaia_bridge.cli.main`, once everything is imported.
+
+    Args:
+        args: The arguments; those of the process if `None`.
+        prog_name: What the program is called in its messages.
+        deadline: Bounds the end of the process, if that is ours, for commands that run agents.
+    """
     try:
-        code: Any = program.main(args=args, prog_name=prog_name, standalone_mode=False)
+        code: Any = program.main(args=args, prog_name=prog_name, standalone_mode=False, obj=deadline)
     except click.ClickException as error:
         error.show()
         return ExitCode.USAGE

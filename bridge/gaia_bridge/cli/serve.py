@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from gaia_bridge.cli.collection import imported_for_good
+from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
@@ -92,7 +93,8 @@ def serve(
         from gaia_bridge.cli.serving import ServeOptions, run
 
     settings = Settings(tool_search=ToolSearchPolicy(tool_search))
-    return run(ServeOptions(names=NamingPolicy(names), with_agents=not no_agents, settings=settings, **options))
+    options |= {"names": NamingPolicy(names), "with_agents": not no_agents, "settings": settings}
+    return run(ServeOptions(**options), ctx.find_object(Deadline))
 
 
 def _refuse_http_options(ctx: click.Context) -> None:

@@ -23,10 +23,11 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli.banner import Access, banner
 from gaia_bridge.cli.chosen import AgentChoice
 from gaia_bridge.cli.configured import ConfiguredServers
+from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.interrupts import ended_by_interrupt
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
-from gaia_bridge.cli.shutdown import Deadline, Shutdown
+from gaia_bridge.cli.shutdown import Shutdown
 from gaia_bridge.config.fingerprints import digest
 from gaia_bridge.discovery import LoadedAgent
 from gaia_bridge.errors import ConfigError
@@ -36,6 +37,7 @@ from gaia_bridge.inbound.stdio import claim_stdio
 from gaia_bridge.inbound.token import load_or_create_token
 from gaia_bridge.lineage import LINEAGE
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
+from gaia_bridge.outbound.transports.guarding import GUARDIAN
 from gaia_bridge.reloading import Reloader
 from gaia_bridge.settings import Settings
 
@@ -72,8 +74,12 @@ class _Content:
     """And later."""
 
 
-def run(options: ServeOptions) -> int:
+def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
     """Serve until a signal, or until the client of a stdio server has gone.
+
+    Args:
+        options: What, and how.
+        deadline: Bounds the end; of this only, and not of the process, if `None`.
 
     Returns:
         The exit code.
@@ -81,25 +87,34 @@ def run(options: ServeOptions) -> int:
     Raises:
         BridgeError: It could not start.
     """
-    with ended_by_interrupt():
-        if options.stdio:
-            _run_stdio(options)
-        else:
-            _run_http(options)
+    if deadline is None:
+        deadline = Deadline()
+    else:  # the process is ours
+        GUARDIAN.watch_agents()
+        deadline.last = GUARDIAN.last_news
+    deadline.start()
+    try:
+        with ended_by_interrupt():
+            if options.stdio:
+                _run_stdio(options, deadline)
+            else:
+                _run_http(options, deadline)
+    finally:
+        deadline.finish()
     return ExitCode.OK
 
 
-def _run_stdio(options: ServeOptions) -> None:
+def _run_stdio(options: ServeOptions, deadline: Deadline) -> None:
     claimed = claim_stdio()
     content = _load(options)
 
     async def serve(bridge: Bridge, shutdown: Shutdown) -> None:
         await bridge.serve_stdio(claimed)
 
-    _run(options, content, options.settings.stdio_grace, serve)
+    _run(options, content, deadline, options.settings.stdio_grace, serve)
 
 
-def _run_http(options: ServeOptions) -> None:
+def _run_http(options: ServeOptions, deadline: Deadline) -> None:
     limits = options.settings.http
     token, token_file = load_or_create_token() if options.auth else (None, None)
     check_exposure(options.host, options.allow_hosts, token)
@@ -120,14 +135,17 @@ def _run_http(options: ServeOptions) -> None:
                 shutdown.stop = server.stop
                 click.echo(banner(bridge.sources, access, bridge.models), err=True)
 
-        _run(options, content, limits.shutdown_grace, serve)
+        _run(options, content, deadline, limits.shutdown_grace, serve)
 
 
 def _run(
-    options: ServeOptions, content: _Content, grace: float, serve: Callable[[Bridge, Shutdown], Awaitable[None]]
+    options: ServeOptions,
+    content: _Content,
+    deadline: Deadline,
+    grace: float,
+    serve: Callable[[Bridge, Shutdown], Awaitable[None]],
 ) -> None:
     """Publish the content and serve it, on a loop of its own, until `serve` returns or a signal comes."""
-    deadline = Deadline()
 
     async def main() -> None:
         shutdown = Shutdown(deadline, grace, has_children=lambda: _has_servers(bridge))
@@ -143,10 +161,7 @@ def _run(
     use_uvloop = importlib.util.find_spec("uvloop") is not None
     with closing(_server_logs()) as logs:
         bridge = Bridge(options.settings, options.names, on_error_line=logs.write)
-        try:
-            anyio.run(main, backend_options={"use_uvloop": use_uvloop})
-        finally:
-            deadline.finish()
+        anyio.run(main, backend_options={"use_uvloop": use_uvloop})
 
 
 async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:

@@ -36,6 +36,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from gaia_bridge.errors import BridgeError, ListenError
+from gaia_bridge.forking import FORKS
 from gaia_bridge.inbound.guard import body_for
 from gaia_bridge.inbound.openai.errors import NEVER_AGAIN
 from gaia_bridge.settings import HttpLimits
@@ -93,6 +94,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
                 absent = error  # "localhost" names ::1 also where IPv6 is switched off
             else:
                 opened.callback(sock.close)
+                FORKS.conceal(sock.fileno())
                 sockets.append(sock)
         if absent is not None and not sockets:
             raise _listen_error(address, absent)
@@ -337,6 +339,7 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
+        FORKS.conceal(transport.get_extra_info("socket").fileno())
         self._set_deadline(self._limits.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:

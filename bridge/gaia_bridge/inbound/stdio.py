@@ -25,6 +25,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from gaia_bridge.descriptors import reserve_descriptors
+from gaia_bridge.forking import FORKS
 from gaia_bridge.framing import LineFramer
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
@@ -69,6 +70,8 @@ def claim_stdio() -> ClaimedStdio:
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
+    for descriptor in (reading, writing):
+        FORKS.conceal(descriptor)
     return ClaimedStdio(reading, writing)
 
 

@@ -50,7 +50,7 @@ def test_who_is_shown_a_search_is_said_on_the_command_line(
 ) -> None:
     given: list[ServeOptions] = []
 
-    def run(options: ServeOptions) -> int:
+    def run(options: ServeOptions, deadline: object) -> int:
         given.append(options)
         return 0
 

@@ -1,11 +1,14 @@
-"""Ends the children of a bridge that was killed. Run as a program of its own, one for each bridge that has children.
+"""Ends what a bridge leaves behind. Run as a program of its own, one for each bridge that has children.
 
 Usage: `python -I -S guardian.py`, with the parent's news on standard input, a line each: `watch ID`, `group ID PGID`,
-`leave ID`. ID is the value of the environment variable that `process` marks a child and all its descendants with.
+`leave ID`, `process PID`. ID is the value of the environment variable that a child and its descendants are marked with:
+children by `process`, what agents start by `guarding`. A process that is known by its number alone is one that was
+forked, and has no environment of its own, or a descendant that was seen when the bridge ended.
 
 A parent-death signal (`PR_SET_PDEATHSIG`) would not do: it reaches the child that was launched, and not the one that
 serves where `npx` or a shell lies in between; it depends on the thread that launched it; and only Linux has it. This
-reaches every process of the child's group, and on Linux also those that left it, by the mark that they inherited.
+reaches every process of the child's group, and on Linux also those that left it, by the mark that they inherited, or by
+the session of the child.
 
 It imports next to nothing, because it costs memory for as long as a bridge has children.
 """
@@ -15,7 +18,7 @@ import select
 import signal
 import time
 
-__all__ = ["MARK", "News", "follow_parent", "main", "marked", "note", "send"]
+__all__ = ["AGENTS_MARK", "MARK", "News", "follow_parent", "main", "marked", "note", "parents", "send", "started"]
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL. The children's input has ended already, with the bridge."""
@@ -23,15 +26,26 @@ GRACE = 0.5
 MARK = "GAIA_BRIDGE_CHILD"
 """The environment variable that marks a child and its descendants."""
 
+AGENTS_MARK = "GAIA_BRIDGE_AGENTS"
+"""The one that marks what agents start, by themselves or below them."""
 
-def marked(identity: str, proc: str = "/proc") -> list[int]:
+_LOOK = 1000
+"""Milliseconds between two looks whether the parent is there, where the system does not tell."""
+
+_PROCESS = "process"
+_MANY = 100
+"""Processes after which those that are gone are forgotten."""
+
+
+def marked(identity: str, session: int = 0, proc: str = "/proc") -> list[int]:
     """The processes that carry a mark, of those that we may look at; none where there is no `/proc`.
 
     Args:
         identity: The mark's value.
+        session: A session whose processes belong to them, without a mark too.
         proc: Where the system shows its processes.
     """
-    entry = f"{MARK}={identity}".encode()
+    entries = {f"{MARK}={identity}".encode(), f"{AGENTS_MARK}={identity}".encode()}
     found: list[int] = []
     try:
         names = os.listdir(proc)
@@ -41,20 +55,61 @@ def marked(identity: str, proc: str = "/proc") -> list[int]:
         if name.isdecimal() and int(name) != os.getpid():
             try:
                 with open(f"{proc}/{name}/environ", "rb") as file:
-                    if entry in file.read().split(b"\0"):
-                        found.append(int(name))
+                    belongs = not entries.isdisjoint(file.read().split(b"\0"))
+                if belongs or (session and _fields(int(name), proc)[3] == b"%d" % session):
+                    found.append(int(name))
             except OSError:  # it is gone, or somebody else's
                 pass
     return found
 
 
-def send(number: int, children: dict[str, int]) -> None:
-    """Send a signal to everything that belongs to the children, by their ids and groups (0: not known)."""
+def started(pid: int) -> str:
+    """When a process was started, in whatever unit: its number may be another's later. Nothing if it is gone."""
+    try:
+        return _fields(pid)[19].decode() if os.path.isdir("/proc/self") else str(os.getsid(pid))
+    except OSError:
+        return ""
+
+
+def parents(proc: str = "/proc") -> list[tuple[int, int]]:
+    """Every process, behind its parent; none where there is no `/proc`."""
+    found: list[tuple[int, int]] = []
+    try:
+        names = os.listdir(proc)
+    except OSError:
+        return found
+    for name in names:
+        if name.isdecimal():
+            try:
+                found.append((int(_fields(int(name), proc)[1]), int(name)))
+            except OSError:  # it is gone
+                pass
+    return found
+
+
+def _fields(pid: int, proc: str = "/proc") -> list[bytes]:
+    """What `/proc/PID/stat` says after the name of the program: state, parent, group, session, ..."""
+    with open(f"{proc}/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()
+
+
+def send(number: int, children: dict[str, int]) -> bool:
+    """Send a signal to everything that belongs to the children; whether there was anything.
+
+    Args:
+        number: The signal.
+        children: Groups by ids (0: not known); processes as `note` makes them.
+    """
+    reached = False
     for identity, group in children.items():
+        if identity.startswith(_PROCESS):
+            reached |= _is_alive(identity, group) and _quietly(os.kill, group, number)
+            continue
         if group:
-            _quietly(os.killpg, group, number)
-        for pid in marked(identity):
-            _quietly(os.kill, pid, number)
+            reached |= _quietly(os.killpg, group, number)
+        for pid in marked(identity, group):
+            reached |= _quietly(os.kill, pid, number)
+    return reached
 
 
 def main() -> None:
@@ -62,8 +117,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     children = follow_parent(os.getppid())
-    if children:
-        send(signal.SIGTERM, children)
+    if children and send(signal.SIGTERM, children):
         time.sleep(GRACE)
         send(signal.SIGKILL, children)
 
@@ -84,7 +138,7 @@ def follow_parent(parent: int) -> dict[str, int]:
     children: dict[str, int] = {}
     news = News()
     while os.getppid() == parent:
-        ended = any(descriptor == watched for descriptor, _ in poll.poll())
+        ended = any(descriptor == watched for descriptor, _ in poll.poll(None if watched else _LOOK))
         if not news.read(children) or ended:
             break
     news.read(children)
@@ -120,15 +174,31 @@ def note(children: dict[str, int], words: list[str]) -> None:
             children[identity] = int(group)
         case ["leave", identity]:
             children.pop(identity, None)
+        case ["process", pid] if pid.isdecimal():
+            if len(children) >= _MANY:
+                _forget_the_dead(children)
+            if start := started(int(pid)):
+                children[f"{_PROCESS} {start} {pid}"] = int(pid)
         case _:  # only we write here
             pass
 
 
-def _quietly(kill: object, target: int, number: int) -> None:
+def _is_alive(identity: str, pid: int) -> bool:
+    return identity == f"{_PROCESS} {started(pid)} {pid}"
+
+
+def _forget_the_dead(children: dict[str, int]) -> None:
+    for identity, pid in list(children.items()):
+        if identity.startswith(_PROCESS) and not _is_alive(identity, pid):
+            del children[identity]
+
+
+def _quietly(kill: object, target: int, number: int) -> bool:
     try:
         kill(target, number)  # type: ignore[operator] # one of the two of `os`; `typing` would cost a megabyte
     except OSError:
-        pass
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import anyio
 import anyio.to_thread
 
 from gaia_bridge.config.fingerprints import digest, fingerprint
+from gaia_bridge.forking import FORKS
 from gaia_bridge.lineage import LINEAGE, LineageError
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.transport import LaunchError, UpstreamError
@@ -149,6 +150,8 @@ class Child:
             GUARDIAN.leave(self._identity)
             raise _launch_error(spec, error) from None
         GUARDIAN.group(self._identity, self._process.pid)
+        for pipe in self.pipes:
+            FORKS.conceal(pipe.fileno())
         try:
             self._stop_watching = self._watch()
         except RuntimeError as error:  # no thread can be started
@@ -215,7 +218,7 @@ class Child:
     def _kill(self) -> None:
         """End the child at once, without the loop."""
         self._signal_group(signal.SIGKILL)
-        for pid in marked(self._identity):
+        for pid in marked(self._identity, self.pid):
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
@@ -262,9 +265,9 @@ class Child:
     async def _strays(self) -> list[int]:
         try:
             # A limiter of its own: those threads that everybody shares may all be taken, for ever.
-            return await anyio.to_thread.run_sync(marked, self._identity, limiter=anyio.CapacityLimiter(1))
+            return await anyio.to_thread.run_sync(marked, self._identity, self.pid, limiter=anyio.CapacityLimiter(1))
         except RuntimeError:  # no thread can be started
-            return marked(self._identity)
+            return marked(self._identity, self.pid)
 
     def _watch(self) -> Callable[[], None]:
         """Learn of the child's end; returns what stops that."""

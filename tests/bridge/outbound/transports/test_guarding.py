@@ -9,7 +9,7 @@ import pytest
 
 from gaia_bridge.outbound.transports.guarding import Guardian
 from tests.children import child, do, launched
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, comes_true, wait_in_thread
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -27,6 +27,15 @@ async def test_a_guardian_that_died_is_replaced_and_knows_all_children() -> None
         async with launched(child()):
             [new] = guardians()
             assert new.pid != old.pid
+    assert guardians() == []
+
+
+@pytest.mark.requirement("F-225")
+async def test_a_guardian_that_is_killed_is_replaced_without_any_news() -> None:
+    async with launched(child()):
+        [old] = guardians()
+        old.kill()
+        await wait_in_thread(comes_true(lambda: [new.pid for new in guardians() if new.pid != old.pid] != []))
     assert guardians() == []
 
 
