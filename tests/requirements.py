@@ -256,6 +256,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "P-204": covered("No error code reaches clients of 2026-07-28 that their revision does not have."),
     "P-205": covered("What is not there is told in the server's words, with the code of the client's revision."),
     "P-206": covered("A tool that is run as a task only is called by clients that make no tasks."),
+    "P-207": covered("A server hears how far the answer to its question is, and that root folders changed."),
     # Security duties.
     "S-1": covered("A present and foreign Origin is refused on every route."),
     "S-2": covered("Only known Hosts are served, and other addresses need authentication and explicit hosts."),

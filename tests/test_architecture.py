@@ -58,6 +58,7 @@ LAYERS = {
     "gaia_bridge.tool_search": 1,
     "gaia_bridge.wire": 1,
     # threads and the loop
+    "gaia_bridge.answering": 2,
     "gaia_bridge.background": 2,
     "gaia_bridge.context": 2,
     "gaia_bridge.conversing": 2,

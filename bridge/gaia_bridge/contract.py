@@ -20,6 +20,7 @@ __all__ = [
     "ChangeListener",
     "ClientRequest",
     "CompletesArguments",
+    "FollowsRoots",
     "GivesPrompts",
     "KnowsPublisher",
     "ListsResourceTemplates",
@@ -223,6 +224,19 @@ class Republishes(Protocol):
 
     def get_mcp_republished(self) -> AgentLike | None:
         """Something with the methods of an agent, published beside this one under the same name; or nothing."""
+        ...
+
+
+@runtime_checkable
+class FollowsRoots(Protocol):
+    """Optional for a source: something behind it may know the folders of a client."""
+
+    def roots_changed(self, request: ClientRequest) -> None:
+        """A client says that its root folders are others now. Must not block.
+
+        Args:
+            request: Its notification, on behalf of which it can be asked what they are.
+        """
         ...
 
 

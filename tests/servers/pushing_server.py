@@ -11,8 +11,17 @@ import os
 import sys
 from typing import Any, Final
 
+from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import SamplingMessage, TextContent
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    NotificationParams,
+    SamplingMessage,
+    TextContent,
+)
 from pydantic import BaseModel
 
 gc.freeze()  # many tests start it
@@ -48,6 +57,48 @@ async def ask_roots(ctx: Context[Any, Any]) -> str:
     """Ask for the client's folders."""
     found = await ctx.session.list_roots()  # pyright: ignore[reportDeprecated]
     return " ".join(str(root.uri) for root in found.roots)
+
+
+@SERVER.tool()
+async def watch_model(ctx: Context[Any, Any]) -> str:
+    """Ask the client's model, and tell how far it said it was meanwhile; at once as progress of our own, too."""
+    steps: list[str] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(f"{progress:g}/{total:g} {message}")
+        await ctx.report_progress(progress, total, message)
+
+    question = SamplingMessage(role="user", content=TextContent(text="2 + 2?"))
+    request = CreateMessageRequest(params=CreateMessageRequestParams(messages=[question], max_tokens=10))
+    related = ServerMessageMetadata(related_request_id=ctx.request_id)
+    await ctx.session.send_request(request, CreateMessageResult, metadata=related, progress_callback=hear)
+    return ", ".join(steps)
+
+
+FOLDERS: Final[list[str]] = []
+"""The client's folders, as far as they are known."""
+
+
+@SERVER.tool()
+async def watch_roots(ctx: Context[Any, Any]) -> str:
+    """Ask for the client's folders, to be told when they are others."""
+    FOLDERS[:] = (await ask_roots(ctx)).split()
+    return "watching"
+
+
+@SERVER.tool()
+def known_roots() -> str:
+    """Tell the client's folders, without asking."""
+    return " ".join(FOLDERS)
+
+
+async def _ask_again(ctx: ServerRequestContext[Any, Any], params: NotificationParams) -> None:
+    found = await ctx.session.list_roots()  # pyright: ignore[reportDeprecated]
+    FOLDERS[:] = [str(root.uri) for root in found.roots]
+
+
+_LOW: Final[Any] = SERVER._lowlevel_server  # pyright: ignore[reportPrivateUsage]
+_LOW.add_notification_handler("notifications/roots/list_changed", NotificationParams, _ask_again)
 
 
 @SERVER.tool()

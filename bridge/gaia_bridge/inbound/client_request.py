@@ -9,10 +9,11 @@ from uuid import uuid4
 from mcp import MCPError
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
-from mcp.shared.dispatcher import Outbound
+from mcp.shared.dispatcher import CallOptions, Outbound
 from mcp.shared.exceptions import NoBackChannelError
 from mcp_types import CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY
 
+from gaia_bridge.answering import reports
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import AnswerError, ClientCapabilityError, ProtocolError
 from gaia_bridge.jsontypes import is_object
@@ -128,7 +129,10 @@ class SdkClientRequest:
         if problem := question_problem(method, asked):
             raise AnswerError(f"{method} cannot be asked: {problem}")
         try:
-            answer = await _channel(self._ctx).send_raw_request(method, asked or None)
+            options: CallOptions = {}
+            if (told := reports()) is not None:
+                options["on_progress"] = told
+            answer = await _channel(self._ctx).send_raw_request(method, asked or None, options)
         except NoBackChannelError:
             raise AnswerError(f"{method}: this connection has no way back to the client") from None
         except MCPError as error:
@@ -167,6 +171,8 @@ def _channel(ctx: Context) -> Outbound:
 
     As with the connection, there is no public way; typed messages would lose what the SDK's models do not know.
     """
+    if ctx.request_id is None:  # a notification has no stream to ask on
+        return connection_of(ctx).outbound
     return ctx.session._request_outbound  # pyright: ignore[reportPrivateUsage]
 
 

@@ -36,7 +36,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
-from gaia_bridge.contract import JSON
+from gaia_bridge.contract import JSON, FollowsRoots
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -253,6 +253,7 @@ class Endpoint:
         # Not through the constructor, which warns: legacy clients need both for as long as there are any.
         server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
         server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
+        server.add_notification_handler("notifications/roots/list_changed", NotificationParams, self._roots_changed)
         if "opentelemetry.sdk" not in sys.modules:
             server.middleware.clear()
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
@@ -347,6 +348,11 @@ class Endpoint:
     async def _set_level(self, ctx: Context, params: SetLevelRequestParams) -> JSON:
         set_log_level(ctx, params.level)
         return {}
+
+    async def _roots_changed(self, ctx: Context, params: NotificationParams) -> None:
+        for source in self.catalog.sources:
+            if isinstance(source, FollowsRoots):
+                source.roots_changed(_request(ctx))
 
     async def _initialized(self, ctx: Context, params: NotificationParams) -> None:
         self._changes.add_legacy(connection_of(ctx))

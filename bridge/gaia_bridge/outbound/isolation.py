@@ -118,6 +118,11 @@ class PrivateConnections(Generic[S]):
         logger.info("a connection of a client's own, which it was not using, gave way to another client's")
         private.scope.cancel()
 
+    def there(self, request: ClientRequest) -> S | None:
+        """What serves the client of a request already."""
+        private = self._of.get(request.client)
+        return None if private is None else private.server
+
     def _forget(self, client: Hashable) -> None:
         self._awaited.discard(client)
         if (private := self._of.pop(client, None)) is not None:

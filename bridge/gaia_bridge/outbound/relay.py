@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Final, Protocol
 
 import anyio
@@ -33,6 +34,7 @@ from gaia_bridge.errors import (
     AnswerError,
     ClientCapabilityError,
     ProtocolError,
+    ResourceNotFoundError,
 )
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS
@@ -48,7 +50,7 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 from gaia_bridge.wire import CAPABILITY_OF, as_declared, is_loud_enough, missing_capability, question_problem
 
-__all__ = ["ASKABLE", "Asks", "Relay", "Relays", "may_be_asked"]
+__all__ = ["ASKABLE", "Asks", "Relay", "Relays", "Tells", "absent_or", "may_be_asked"]
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,11 @@ may ask."""
 
 _KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
 """Parameters that are not passed on as they came."""
+
+_ROOTS: Final = "roots/list"
+
+_RESOURCE_NOT_FOUND: Final = -32002
+"""MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI (S-8)."""
 
 _STATE: Final = "upstream:"
 """What a `requestState` begins with that is the server's own (S-31); see `conversing` for the others."""
@@ -108,6 +115,14 @@ class Asks(Protocol):
         number: int | None = None,
     ) -> JSON:
         """Make one request."""
+        ...
+
+
+class Tells(Asks, Protocol):
+    """What is needed of a connection beside that."""
+
+    async def notify(self, method: str, params: JSON | None = None) -> None:
+        """Send a notification."""
         ...
 
 
@@ -227,6 +242,8 @@ class Relays:
         self._told: tuple[Asks, str] | None = None
         self._news: anyio.Event | None = None  # while somebody waits for other calls
         self._queue: deque[Relay] = deque()
+        self._wants_roots = False
+        self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
         self.asks = False
         """Whether the server has asked something without saying on behalf of which call."""
 
@@ -289,10 +306,13 @@ class Relays:
         """
         if problem := question_problem(method, params):
             raise ProtocolError(INVALID_PARAMS, f"{method} cannot be asked like this: {problem}")
+        self._wants_roots = self._wants_roots or method == _ROOTS
         if during is not None and (known := self._in_flight.get(during)) is not None:
             relay = known if known.can_be_asked(method, params) else None
         else:
             relay = await self._meant(method, params)
+        if relay is None and method == _ROOTS and self._rooted is not None:
+            return await self._ask_again(self._rooted)
         if relay is None:
             raise self._refusal(method, params, during)
         relay.asked += 1
@@ -320,6 +340,36 @@ class Relays:
             finally:
                 self._waiting.discard(scope)
         raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
+
+    async def roots_changed(self, connection: Tells, request: ClientRequest) -> None:
+        """Tell a server that asked for the folders of its clients that those of one are others now.
+
+        Args:
+            connection: To the server.
+            request: The client's notification.
+        """
+        if not self._wants_roots or connection.greeting.modern or request.client_capabilities.get("roots") is None:
+            return
+        if self._rooted is None or self._rooted.client != request.client:
+            request.when_client_leaves(partial(self._forget_roots, request.client))
+        self._rooted = request
+        try:
+            await connection.notify("notifications/roots/list_changed")
+        except UpstreamError as error:
+            logger.debug("upstream %r: %s", self._upstream, error)
+
+    def _forget_roots(self, client: Hashable) -> None:
+        if self._rooted is not None and self._rooted.client == client:
+            self._rooted = None
+
+    async def _ask_again(self, request: ClientRequest) -> JSON:
+        """The folders of a client that said that they are others, while nothing is done for it."""
+        with anyio.move_on_after(self._patience):
+            try:
+                return await request.push(_ROOTS, {})
+            except AnswerError as error:
+                raise error.for_server() from None
+        raise ProtocolError(INVALID_REQUEST, f"The client did not answer {_ROOTS} within {self._patience:g} s")
 
     def _refusal(self, method: str, params: JSON, during: int | None) -> ProtocolError:
         """What a server is told whose question no client can be asked: what it would be told by the client itself."""
@@ -455,6 +505,14 @@ def _understood(error: ProtocolError) -> ProtocolError:
     needed = error.data.get("requiredCapabilities") if is_object(error.data) else None
     if error.code == MISSING_CLIENT_CAPABILITY and is_object(needed):
         return ClientCapabilityError(needed)
+    return error
+
+
+def absent_or(error: ProtocolError, uri: str) -> ProtocolError:
+    """An error of a server that was to read a resource: that it has none there, in its own words, where that is so."""
+    data = error.data if is_object(error.data) else {}
+    if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and data.get("uri") == uri):
+        return ResourceNotFoundError(uri, error.message, data)
     return error
 
 

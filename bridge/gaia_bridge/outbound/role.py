@@ -50,7 +50,11 @@ class UpstreamRole(ClientRole):
         own: Our id.
     """
 
-    capabilities: JSON = {**ASKABLE, "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": [_APP]}}}
+    capabilities: JSON = {
+        **ASKABLE,
+        "roots": {"listChanged": True},
+        "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": [_APP]}},
+    }
 
     def __init__(self, upstream: Told, own: str) -> None:
         self._upstream = upstream

@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.conversing import Conversations, Waiting
-from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ResourceNotFoundError, ToolError
+from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
 from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_object, is_too_deep
 from gaia_bridge.model import (
     AgentServerSpec,
@@ -40,7 +40,7 @@ from gaia_bridge.outbound.isolation import PrivateConnections
 from gaia_bridge.outbound.listing import summary
 from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.outbound.relay import Relay, Relays, may_be_asked
+from gaia_bridge.outbound.relay import Relay, Relays, absent_or, may_be_asked
 from gaia_bridge.outbound.restarts import Restarts
 from gaia_bridge.outbound.role import UpstreamRole
 from gaia_bridge.outbound.standing import StandingCall
@@ -70,9 +70,6 @@ _LAST_LINES: Final = 20
 
 _ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 """MCP 2025-11-25: the user is done with a link. A client ignores it where it does not know the link's id."""
-
-_RESOURCE_NOT_FOUND: Final = -32002
-"""MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI (S-8)."""
 
 
 class Upstream:
@@ -315,10 +312,7 @@ class Upstream:
         try:
             return await self._ask("resources/read", {"uri": uri}, request)
         except ProtocolError as error:
-            data = error.data if is_object(error.data) else {}
-            if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and data.get("uri") == uri):
-                raise ResourceNotFoundError(uri, error.message, data) from None
-            raise
+            raise absent_or(error, uri) from None
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
         """Ask the server for suggestions. Raises as `get_prompt` does."""
@@ -330,6 +324,13 @@ class Upstream:
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Pass on what only the server and its client know. Raises as `get_prompt` does."""
         return await self._ask(method, params, request)
+
+    def roots_changed(self, request: ClientRequest) -> None:
+        """Tell the server, over the connection that it asked for root folders on."""
+        private = None if self._private is None else self._private.there(request)
+        for upstream in (self if private is None else private, *(other for _, other in self._others)):
+            if upstream._tasks is not None and upstream._connection is not None:
+                upstream._tasks.start_soon(upstream._relays.roots_changed, upstream._connection, request)
 
     async def subscribe(self, uri: str) -> None:
         """Ask the server to tell about updates of `uri`; nothing happens where it does not do that.

@@ -6,12 +6,14 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND
 
+from gaia_bridge.answering import reporting
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client.facts import ClientRole
@@ -85,6 +87,7 @@ class Questions:
         self._open: dict[_RequestId, anyio.CancelScope | None] = {}
         self._replies: deque[JSON] = deque(maxlen=limits.notes)
         self._replying = False
+        self._reporting: set[_RequestId] = set()
 
     def ask(self, tasks: TaskGroup, number: object, method: str, params: JSON, during: int | None) -> None:
         """A request came; see to it that it is answered.
@@ -119,14 +122,29 @@ class Questions:
         self, number: _RequestId, scope: anyio.CancelScope, method: str, params: JSON, during: int | None
     ) -> None:
         reply: JSON | None = None
+        params, token = _without_token(params)
         try:
-            with scope, self._waits(during):
+            with scope, self._waits(during), reporting(None if token is None else partial(self._report, token)):
                 reply = await self._worked_out(method, params, during)
             self._open[number] = None  # what is being sent cannot be withdrawn
             if reply is not None:
                 await self._deliver(number, reply)
         finally:
             self._open.pop(number, None)
+
+    async def _report(self, token: _RequestId, progress: float, total: float | None, message: str | None) -> None:
+        """Tell the server how far the client is; what comes while it still takes the last report is dropped (S-14)."""
+        if token in self._reporting:
+            return
+        told = {"progressToken": token, "progress": progress, "total": total, "message": message}
+        params = {key: value for key, value in told.items() if value is not None}
+        self._reporting.add(token)
+        try:
+            await self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        except UpstreamError as error:
+            logger.debug("progress could not be sent: the server %s", error)
+        finally:
+            self._reporting.discard(token)
 
     async def _worked_out(self, method: str, params: JSON, during: int | None) -> JSON:
         try:
@@ -158,6 +176,17 @@ class Questions:
             await self._send({"jsonrpc": "2.0", "id": number, **reply})
         except UpstreamError as error:
             logger.debug("an answer could not be sent: the server %s", error)
+
+
+def _without_token(params: JSON) -> tuple[JSON, _RequestId | None]:
+    """The parameters of a question without its progress token, which speaks about one hop only; and the token."""
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if is_object(meta) else None
+    if not is_object(meta) or isinstance(token, bool) or not isinstance(token, int | str):
+        return params, None
+    others = {key: value for key, value in meta.items() if key != "progressToken"}
+    rest = {key: value for key, value in params.items() if key != "_meta"}
+    return {**rest, "_meta": others} if others else rest, token
 
 
 def _error(code: int, message: str, data: Any = None) -> JSON:
