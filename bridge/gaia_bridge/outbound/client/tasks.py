@@ -51,7 +51,10 @@ class Tasks:
 
     def needed(self, method: str, params: JSON | None) -> bool:
         """Whether a request has to be made as a task, and the caller did not ask for that itself."""
-        return method == _CALL and params is not None and params.get("name") in self._tools and "task" not in params
+        if not self._tools or method != _CALL or params is None or "task" in params:
+            return False
+        name = params.get("name")
+        return isinstance(name, str) and name in self._tools
 
     async def play(self, params: JSON, deadline: Deadline, on_progress: OnProgress | None, number: int | None) -> JSON:
         """Call a tool by way of a task; the arguments are those of `Connection.request`, and so is what is raised.
