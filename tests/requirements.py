@@ -477,7 +477,10 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-267": covered("The token is told only to a bridge that proves to know it; what answers is bounded."),
     "F-268": covered("Beyond loopback, no agent that writes is served unless it is named."),
     "F-269": covered("A bridge that listens everywhere is reached from its own machine."),
+    "F-270": covered("Children get the variables of one documented list; a withheld one that they ask for is named."),
+    "F-271": covered("A start that takes too long names the limit, what raises it, and what was going on."),
     "F-272": covered("An entry of a project that is not approved leaves the user's own server in force."),
+    "F-274": covered("A file that Python cannot read spoils the analysis of no other."),
     "F-275": covered("A path of thousands of folders costs no time."),
     # Logs and life cycle.
     "F-112": covered("No secret appears in any log, error or status."),

@@ -89,7 +89,8 @@ def _parse(source: bytes) -> tuple[ast.Module, JSON | None]:
         with warnings.catch_warnings(action="ignore"):
             return ast.parse(source), None
     except SyntaxError as error:
-        reason = {"line": error.lineno or 1, "column": error.offset or 1, "message": error.msg}
+        # Where it is about the file's encoding, the place is 0 or below.
+        reason = {"line": max(1, error.lineno or 1), "column": max(1, error.offset or 1), "message": error.msg}
     except (ValueError, RecursionError, MemoryError) as error:
         reason = {"line": 1, "column": 1, "message": str(error) or "nested too deeply to be parsed"}
     return ast.Module([], []), reason

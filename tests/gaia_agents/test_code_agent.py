@@ -160,3 +160,25 @@ def test_what_cannot_be_analysed_is_refused_with_the_reason(
 def test_an_unknown_tool_is_a_value_error_that_names_the_known_ones(agent: CodeAgent) -> None:
     with pytest.raises(ValueError, match="Unknown tool: 'delete-everything'. Expected one of search-code, read-file"):
         agent.execute_mcp_tool("delete-everything", {})
+
+
+@pytest.mark.requirement("F-274")
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"# -*- coding: nosuch -*-\nx = 1\n",
+        b"# coding: rot13\nx = 1\n",
+        b"# coding: utf-8\nx = '\xff'\n",
+        b"\xef\xbb\xbf# coding: latin-1\nx = 1\n",
+        b"x = '\x00'\n"[:4] + b"'\n#\x0c\n(",
+        b"\xff",
+    ],
+)
+def test_a_file_that_python_cannot_read_is_reported_and_spoils_no_other(tmp_path: Path, source: bytes) -> None:
+    write_files(tmp_path / "new", {"bad.py": source, "good.py": "def run(): pass\n"})
+    agent = CodeAgent(tmp_path / "new")
+    folder = call(agent, "analyze-code", path=".")["folder"]
+    assert [error["path"] for error in folder["python"]["syntax_errors"]] == ["bad.py"]
+    assert folder["python"]["counts"]["functions"] == 1
+    error = call(agent, "analyze-code", path="bad.py")["file"]["python"]["syntax_error"]
+    assert error["line"] >= 1 and error["column"] >= 1

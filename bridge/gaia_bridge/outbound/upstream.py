@@ -7,6 +7,7 @@ What the server offered last time is offered before it is started; its real list
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -53,6 +54,7 @@ from gaia_bridge.outbound.transport import (
     UpstreamError,
 )
 from gaia_bridge.outbound.transports.foreign import ForeignTransport
+from gaia_bridge.outbound.transports.process import withheld_hint
 from gaia_bridge.outbound.turns import Turns
 from gaia_bridge.redact import Redactor
 from gaia_bridge.results import error_result
@@ -507,10 +509,10 @@ class Upstream:
 
     @property
     def last_words(self) -> str:
-        """The last line of its error output, redacted."""
-        if self._connection is not None and (words := self._connection.last_words):
-            return words
-        return self._last_lines[-1] if self._last_lines else ""
+        """The last line of its error output, redacted, and what to do where it lacks a variable that we have."""
+        words = self._connection.last_words if self._connection is not None else ""
+        hint = withheld_hint(self._spec, self._last_lines, os.environ)
+        return "; ".join(filter(None, (words or next(reversed(self._last_lines), ""), hint)))
 
     def shown(self, text: str) -> str:
         """Text of the server, for a log or a status: without what it may have repeated of its environment (S-36)."""

@@ -377,7 +377,7 @@ async def test_after_a_crash_the_server_is_there_again_and_so_is_what_it_offers(
     ("mode", "reason"),
     [
         ("exit", "it exited with code 3"),
-        ("silent", "it did not complete the handshake within 0.2 s"),
+        ("silent", "it did not complete the handshake within 0.2 s (startup_timeout)"),
         ("refuse", "it refused the handshake: Unsupported\\nversion (-32022)"),
         ("future", 'it answered the handshake with the revision "9999-01-01"; we support'),
         ("malformed", "it answered the handshake with the revision 5; we support"),

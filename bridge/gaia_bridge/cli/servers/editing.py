@@ -65,7 +65,12 @@ class _WithCommandLine(click.Command):
 @click.option("--header", multiple=True, metavar="NAME:VALUE", help="A header of every request to URL; repeatable.")
 @click.option("--sse", is_flag=True, help="URL speaks HTTP+SSE (MCP 2024-11-05).")
 @click.option("--cwd", help="Where the program is started.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds for one request.")
+@click.option("--inherit-env", is_flag=True, help="The program sees all of your variables.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    help="Seconds for one request, and for the start where that is more than it has anyway.",
+)
 @click.option("--local/--global", "local", default=None, help="Into ./mcp_servers.json, or ~/.gaia/mcp_servers.json.")
 @click.option("--no-connect", is_flag=True, help="Save it without trying it.")
 @click.option("--force", is_flag=True, help="Replace the entry of that name.")
@@ -78,6 +83,7 @@ def add(
     header: tuple[str, ...],
     sse: bool,
     cwd: str | None,
+    inherit_env: bool,
     timeout: float | None,
     local: bool | None,
     no_connect: bool,
@@ -93,10 +99,17 @@ def add(
     """
     from gaia_bridge.config import LayerKind, ServersConfig, TrustStore
     from gaia_bridge.errors import ConfigError, ServerUnavailableError
+    from gaia_bridge.settings import UpstreamLimits
 
     entry = _entry(command, _pairs("--env", "=", env), _pairs("--header", ":", header), sse, cwd)
+    if inherit_env:
+        if "url" in entry:
+            raise click.UsageError("--inherit-env is for a COMMAND, and this is a URL")
+        entry["inherit_env"] = True
     if timeout is not None:
         entry["timeout"] = timeout
+        if timeout > UpstreamLimits().connect_timeout:
+            entry["startup_timeout"] = timeout
     servers = ServersConfig(config, strict=True)
     to = None if local is None or config else (LayerKind.LOCAL if local else LayerKind.GLOBAL)
     if not force and (owner := servers.owner(name)) is not None:

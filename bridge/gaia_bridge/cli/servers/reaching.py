@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -12,6 +13,7 @@ from gaia_bridge.cli.servers.naming import Activity, activity
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
 from gaia_bridge.outbound.reaching import limits_for, secrets_of, transport_for
 from gaia_bridge.outbound.transport import Transport, UpstreamError
+from gaia_bridge.outbound.transports.process import withheld_hint
 from gaia_bridge.redact import Redactor
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
@@ -83,7 +85,12 @@ def reach(
         problem = f"it answered with an error: {printable(secretless(error.message))} ({error.code})"
         raise ServerUnavailableError(spec.name, problem) from None
     except UpstreamError as error:
-        raise ServerUnavailableError(spec.name, secretless(f"it {error}")) from None
+        said = (
+            f"; it was still saying: {held[-1].partition(': ')[2]}" if held and "startup_timeout" in str(error) else ""
+        )
+        hint = withheld_hint(spec, held, os.environ)
+        problem = "; ".join(filter(None, (secretless(f"it {error}{said}"), hint)))
+        raise ServerUnavailableError(spec.name, problem) from None
 
 
 def _once(lines: list[str]) -> list[str]:

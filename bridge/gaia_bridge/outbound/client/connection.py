@@ -74,7 +74,7 @@ async def connect(
                 patience.deadline = math.inf
                 yield connection
                 return
-    raise UpstreamError(f"did not complete the handshake within {limits.connect_timeout:g} s")
+    raise UpstreamError(f"did not complete the handshake within {limits.connect_timeout:g} s (startup_timeout)")
 
 
 def _unanswered(error: ConnectionLostError) -> str:

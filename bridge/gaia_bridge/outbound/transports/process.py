@@ -10,10 +10,11 @@ import asyncio
 import errno
 import logging
 import os
+import re
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import IO, Any, Final
 
@@ -23,22 +24,39 @@ import anyio.to_thread
 from gaia_bridge.config.fingerprints import digest, fingerprint
 from gaia_bridge.forking import FORKS
 from gaia_bridge.lineage import LINEAGE, LineageError
-from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.outbound.transport import LaunchError, UpstreamError
 from gaia_bridge.outbound.transports.guardian import MARK, marked
 from gaia_bridge.outbound.transports.guarding import GUARDIAN
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["HARMLESS_ENVIRONMENT", "Child", "child_environment", "exit_text", "undisturbed"]
+__all__ = [
+    "HARMLESS_ENVIRONMENT",
+    "PROXY_ENVIRONMENT",
+    "Child",
+    "child_environment",
+    "exit_text",
+    "undisturbed",
+    "withheld_hint",
+]
 
 logger = logging.getLogger(__name__)
 
 HARMLESS_ENVIRONMENT: Final = (
-    *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+    *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
+    *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
 )
-"""Variables that every child sees, beside those that begin with `LC_`: who runs it, where, and in which language. Not
-those that hold the credentials of other programs (F-046, C-29)."""
+"""Variables that every child sees, beside those that begin with `LC_`: who runs it, where, in which language, and whose
+certificates are believed there. Not those that hold the credentials of other programs (F-046, C-29)."""
+
+PROXY_ENVIRONMENT: Final = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+"""Variables that every child sees as well, in upper and lower case, without the user and password in them: those are
+for whoever runs the bridge, and go to the children that are to have them, by `inherit_env`."""
+
+_USER_OF_PROXY: Final = re.compile(r"(?<=://)[^/]*@|^[^/:]+:[^/]*@")
+_VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+"""What in an error message may be the name of a variable."""
 
 _OURS: Final = "GAIA_BRIDGE_"
 """How the names of our own variables begin; no child sees those of ours."""
@@ -63,7 +81,29 @@ def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict
     inherited = environ if spec.inherit_env is True else [*HARMLESS_ENVIRONMENT, *(spec.inherit_env or ())]
     names = [*inherited, *(name for name in environ if name.startswith("LC_"))]
     seen = {name: environ[name] for name in names if name in environ and not name.startswith(_OURS)}
-    return seen | dict(spec.env)
+    proxies = (name for upper in PROXY_ENVIRONMENT for name in (upper, upper.lower()))
+    through = {name: _USER_OF_PROXY.sub("", environ[name]) for name in proxies if name in environ}
+    return through | seen | dict(spec.env)
+
+
+def withheld_hint(spec: ServerSpec, said: Iterable[str], environ: Mapping[str, str]) -> str:
+    """What to do if a child says that it lacks a variable that we have; empty if it does not.
+
+    Args:
+        spec: Its entry.
+        said: Lines of its error output.
+        environ: Our own environment.
+    """
+    if not isinstance(spec, StdioServerSpec):
+        return ""
+    seen = child_environment(spec, environ)
+    for name in (name for line in said for name in _VARIABLE.findall(line)):
+        if name in environ and name not in seen and not name.startswith(_OURS):
+            return (
+                f"you have {name} set, and servers see only what is named: --env '{name}=${{env:{name}}}' with "
+                f'`gaia-bridge add`, or "inherit_env": ["{name}"] in the entry'
+            )
+    return ""
 
 
 def _lineage(spec: StdioServerSpec) -> dict[str, str]:

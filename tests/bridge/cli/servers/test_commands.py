@@ -612,3 +612,37 @@ def test_what_goes_wrong_is_told_without_the_secrets_of_the_entry(
     assert "no: (" in out + err and "***" in out + err
     for form in (secret, "s3%2Fcr3t", "bWU6czMvY3Iz"):
         assert form not in out + err
+
+
+@pytest.mark.requirement("F-271")
+def test_a_start_that_takes_too_long_names_the_limit_and_what_was_going_on(run: Run) -> None:
+    code = "import sys, time; print('Downloading 300 MB', file=sys.stderr, flush=True); time.sleep(60)"
+    entry = {"command": sys.executable, "args": ["-c", code], "startup_timeout": 1.5}
+    Path("own.json").write_text(json.dumps({"mcpServers": {"a": entry}}), encoding="utf-8")
+    code_, _, err = run("tools", "a", "--config", "own.json")
+    assert code_ == 69
+    assert "within 1.5 s (startup_timeout); it was still saying: Downloading 300 MB" in err
+
+
+@pytest.mark.requirement("F-271", "F-270")
+def test_a_timeout_that_is_longer_than_a_start_may_take_is_that_of_the_start_too(run: Run) -> None:
+    run("add", "a", "x", "--no-connect", "--timeout", "120", "--inherit-env")
+    run("add", "b", "x", "--no-connect", "--timeout", "5")
+    assert entries() == {
+        "a": {"command": "x", "args": [], "inherit_env": True, "timeout": 120, "startup_timeout": 120},
+        "b": {"command": "x", "args": [], "timeout": 5},
+    }
+    assert run("add", "c", "https://example.com", "--inherit-env")[0] == 64
+
+
+@pytest.mark.requirement("F-270")
+def test_a_variable_that_a_server_asks_for_and_that_was_withheld_is_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRAVE_API_KEY", "k")
+    code = "import os, sys; sys.exit('BRAVE_API_KEY is required' if 'BRAVE_API_KEY' not in os.environ else 'found')"
+    _, _, err = run("add", "a", "--", sys.executable, "-c", code)
+    assert "you have BRAVE_API_KEY set" in err
+    assert "--env 'BRAVE_API_KEY=${env:BRAVE_API_KEY}'" in err
+    _, _, err = run("add", "a", "--env", "BRAVE_API_KEY=${env:BRAVE_API_KEY}", "--", sys.executable, "-c", code)
+    assert "you have" not in err

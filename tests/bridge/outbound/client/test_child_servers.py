@@ -106,7 +106,7 @@ async def test_a_process_that_exits_because_of_the_probe_is_replaced() -> None:
 
 @pytest.mark.requirement("F-005")
 async def test_a_process_that_never_answers_the_handshake_is_ended_at_the_limit() -> None:
-    with pytest.raises(UpstreamError, match=r"^did not complete the handshake within 0\.5 s$"):
+    with pytest.raises(UpstreamError, match=r"^did not complete the handshake within 0\.5 s \(startup_timeout\)$"):
         async with connected(raw_server("silent"), limits=UpstreamLimits(connect_timeout=0.5)):
             pass
 

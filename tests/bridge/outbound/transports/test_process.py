@@ -16,9 +16,15 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, StdioServerSpec
 from gaia_bridge.outbound.transport import LaunchError, UpstreamError
-from gaia_bridge.outbound.transports.process import child_environment, exit_text
+from gaia_bridge.outbound.transports.process import (
+    HARMLESS_ENVIRONMENT,
+    PROXY_ENVIRONMENT,
+    child_environment,
+    exit_text,
+    withheld_hint,
+)
 from tests.children import child, do, launched, liveness
 from tests.helpers import PATIENCE
 from tests.outbound_helpers import no_more_files
@@ -287,6 +293,43 @@ def test_a_child_inherits_what_its_entry_asks_for_but_nothing_of_our_own() -> No
     everything = StdioServerSpec("x", "x", env={"OTHER": "changed"}, inherit_env=True)
     assert child_environment(some, ours) == {"HOME": "/h", "AWS_REGION": "r"}
     assert child_environment(everything, ours) == {"HOME": "/h", "AWS_REGION": "r", "OTHER": "changed"}
+
+
+@pytest.mark.requirement("F-270", "S0-61")
+def test_a_child_sees_whose_certificates_are_believed_and_the_proxy_without_its_password() -> None:
+    certificates = dict.fromkeys(
+        ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"), "/c"
+    )
+    plain = {"NO_PROXY": "localhost,.corp", "no_proxy": "a", "ALL_PROXY": "socks5://p:1", "http_proxy": "p:3128"}
+    secret = {"HTTPS_PROXY": "http://me:p@ss@proxy:3128/", "HTTP_PROXY": "me:pass@proxy:3128"}
+    folders = {"TMPDIR": "/t", "TMP": "/t", "TEMP": "/t", "LANG": "C.UTF-8", "LC_ALL": "C", "TZ": "UTC"}
+    ours = {**certificates, **plain, **secret, **folders}
+    without = {"HTTPS_PROXY": "http://proxy:3128/", "HTTP_PROXY": "proxy:3128"}
+    assert child_environment(StdioServerSpec("x", "x"), ours) == {**ours, **without}
+    named = StdioServerSpec("x", "x", inherit_env=("HTTPS_PROXY",), env={"HTTP_PROXY": "other"})
+    assert child_environment(named, ours) == {**ours, "HTTP_PROXY": "other"}
+    assert child_environment(StdioServerSpec("x", "x", inherit_env=True), ours) == ours
+
+
+@pytest.mark.requirement("F-270")
+def test_the_page_about_servers_lists_every_variable_that_children_get() -> None:
+    words = (Path(__file__).parents[4] / "docs" / "servers.md").read_text("utf-8")
+    names = (*HARMLESS_ENVIRONMENT, *PROXY_ENVIRONMENT)
+    assert [name for name in names if f"`{name}`" not in words] == []
+
+
+@pytest.mark.requirement("F-270")
+def test_a_variable_that_a_child_lacks_and_we_have_is_named() -> None:
+    ours = {"BRAVE_API_KEY": "k", "GAIA_BRIDGE_TOKEN": "t", "HOME": "/h", "OTHER_KEY": "o"}
+    said = ["starting", "Error: BRAVE_API_KEY environment variable is required", "OTHER_KEY too"]
+    spec = StdioServerSpec("x", "x")
+    hint = withheld_hint(spec, said, ours)
+    assert hint.startswith("you have BRAVE_API_KEY set, and servers see only what is named")
+    assert "--env 'BRAVE_API_KEY=${env:BRAVE_API_KEY}'" in hint
+    for lines in ([], ["MY_KEY is missing"], ["GAIA_BRIDGE_TOKEN is missing"], ["HOME"]):
+        assert withheld_hint(spec, lines, ours) == ""
+    assert withheld_hint(StdioServerSpec("x", "x", inherit_env=True), said, ours) == ""
+    assert withheld_hint(HttpServerSpec("x", "http://x"), said, ours) == ""
 
 
 async def test_a_child_works_where_it_was_told_to(tmp_path: Path) -> None:
