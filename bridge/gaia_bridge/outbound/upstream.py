@@ -38,6 +38,7 @@ from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.client import Connection, Deadline, Era, EraRefusedError, Greeting, connect
 from gaia_bridge.outbound.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.outbound.isolation import PrivateConnections
+from gaia_bridge.outbound.judging import Judge
 from gaia_bridge.outbound.listing import summary
 from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
@@ -60,7 +61,7 @@ from gaia_bridge.redact import Redactor
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
-from gaia_bridge.wire import LOG_MESSAGE, notification_problem, result_problem
+from gaia_bridge.wire import LOG_MESSAGE, notification_problem
 
 __all__ = ["Upstream"]
 
@@ -114,6 +115,7 @@ class Upstream:
             self._last_lines.clear,
         )
         self._redacted = Redactor(secrets_of(spec))
+        self._judge = Judge()
         self._offering = Offering(spec, limits, cache, own)
         self._role = UpstreamRole(self, own)
         restarts = Restarts(limits, gives_up=isinstance(spec, StdioServerSpec))
@@ -453,12 +455,8 @@ class Upstream:
             self._supervisor.answered()
             raise
         self._supervisor.answered()
-        if is_too_deep(result):
-            raise UpstreamError(
-                f"answered {relay.method} with a result that is nested deeper than {MAX_NESTING} levels"
-            )
-        if problem := result_problem(relay.method, result):
-            raise UpstreamError(f"answered {relay.method} with a result that MCP does not allow: {problem}")
+        if problem := await self._judge.problem(relay.method, result):
+            raise UpstreamError(f"answered {relay.method} with a result that {problem}")
         return result
 
     # What the supervisor wants: see `supervisor.Life`

@@ -1,0 +1,64 @@
+"""Whether a result of a server can be handed on: looked at on the event loop, or in a thread where that takes long."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.to_thread
+from pydantic_core import to_json
+
+from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_array, is_too_deep
+from gaia_bridge.settings import KIB
+from gaia_bridge.wire import result_problem
+
+__all__ = ["Judge"]
+
+_LARGE: Final = 256 * KIB
+"""Bytes from which on a result is looked at in a thread: below, that takes a few milliseconds at most."""
+
+_THREADS: Final = 1
+"""Results of one server that are looked at in threads at once: more would only take the loop's time from it."""
+
+_BLOCKS: Final = 250
+"""Blocks of content that are looked at in one go: nothing else runs meanwhile, also in another thread."""
+
+
+class Judge:
+    """Looks at the results of one server."""
+
+    def __init__(self) -> None:
+        self._threads = anyio.CapacityLimiter(_THREADS)
+
+    async def problem(self, method: str, result: JSON) -> str | None:
+        """Why a result cannot be handed on; continues "answered METHOD with a result that". `None` if it can.
+
+        Args:
+            method: What was asked.
+            result: What came, of any size and shape.
+        """
+        if _is_large(result):
+            return await anyio.to_thread.run_sync(partial(_problem, method, result), limiter=self._threads)
+        return _problem(method, result)
+
+
+def _is_large(result: JSON) -> bool:
+    try:
+        return len(to_json(result)) > _LARGE
+    except ValueError:  # it is nested too deep to be written
+        return True
+
+
+def _problem(method: str, result: JSON) -> str | None:
+    if is_too_deep(result):
+        return f"is nested deeper than {MAX_NESTING} levels"
+    content = result.get("content")
+    if is_array(content) and len(content) > _BLOCKS and result.get("resultType") != "input_required":
+        pieces = (content[start : start + _BLOCKS] for start in range(0, len(content), _BLOCKS))
+        about = {key: value for key, value in result.items() if key != "structuredContent"}
+        parts = [{**result, "content": []}, *({**about, "content": piece} for piece in pieces)]
+    else:
+        parts = [result]
+    problem = next(filter(None, (result_problem(method, part) for part in parts)), None)
+    return None if problem is None else f"MCP does not allow: {problem}"
