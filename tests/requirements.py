@@ -513,6 +513,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-248": covered("Batches are answered in the revisions that have them, on every transport, within bounds."),
     "F-249": covered("A server's connection of one client's own, which it is not using, gives way to another client."),
     "F-250": covered("A head that two readers could read differently ends the connection."),
+    "F-251": covered("What waits for clients that do not read is bounded, and those that read are served."),
+    "F-252": covered("A result that is too large is refused before it is serialised."),
+    "F-253": covered("Large results at once hold nobody else up."),
     "F-247": covered("The answer to a handshake holds no event that is no message."),
     # Seen by others: GAIA's own agents, clients of other makes.
     "F-290": covered("Whatever fails while a server is connected, the agent is told False."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, TypeGuard
 from urllib.parse import unquote
 
-__all__ = ["JSON", "MAX_NESTING", "at_pointer", "is_array", "is_object", "is_too_deep"]
+__all__ = ["JSON", "MAX_NESTING", "at_pointer", "is_array", "is_larger", "is_object", "is_too_deep"]
 
 JSON = dict[str, Any]
 """A JSON object as plain Python: what crosses the core between the guard and the far side."""
@@ -38,6 +38,37 @@ def is_too_deep(value: Any) -> bool:
             return False
         level = below
     return any(is_object(item) or is_array(item) for item in level)
+
+
+def is_larger(value: Any, size: int) -> bool:
+    """Whether a value has more than `size` bytes as JSON, as far as its texts, arrays and objects tell.
+
+    It may have more than this finds out, and never less. Nothing is looked at beyond its first `size` bytes; no copy.
+
+    Args:
+        value: JSON, or what becomes JSON.
+        size: Bytes.
+    """
+    waiting = [iter((value,))]
+    size += 1  # each value counts for what separates it from the next, which the outermost has not
+    while waiting:
+        item = next(waiting[-1], _END)
+        if item is _END:
+            waiting.pop()
+            continue
+        if isinstance(item, str | bytes | bytearray):
+            size -= len(item) + 2
+        elif is_object(item):
+            waiting += [iter(item.values()), iter(item)]
+        elif is_array(item):
+            waiting.append(iter(item))
+        size -= 1
+        if size < 0 or len(waiting) > MAX_NESTING * 2:
+            return size < 0
+    return False
+
+
+_END: Final = object()
 
 
 def at_pointer(value: Any, pointer: str) -> Any:

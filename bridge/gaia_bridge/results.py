@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import re
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.jsontypes import JSON, is_array, is_larger, is_object
 from gaia_bridge.text import valid_text
 from gaia_bridge.wire import CONTENT_TYPES, result_problem
 
@@ -38,9 +37,8 @@ _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "struct
 _COMPLETE: JSON = {"resultType": "complete"}
 _MAX_FAILURE = 65_536
 """Characters of an error text: a model that reads more than that learns nothing from it (F-106)."""
-_MAX_DIGITS = 4_300
-"""Digits of a number: Python's own JSON reads and writes no more."""
-_LONG_NUMBER = re.compile(rb"(?<!\d)\d{%d}" % (_MAX_DIGITS + 1))
+_MAX_BITS = 14_280
+"""Bits of a number that has 4,300 digits: Python's own JSON reads and writes no more."""
 _MAX_COMPLETIONS = 100
 """MCP server/utilities/completion: at most 100 values in one answer."""
 
@@ -113,6 +111,7 @@ def resource_result(value: Any, uri: str, mime_type: str | None, limit: int) -> 
     if value is None:
         raise ResourceNotFoundError(uri)
     if isinstance(value, bytes | bytearray):
+        _check_size(len(value), limit)
         blob = base64.b64encode(value).decode("ascii")
         _check_size(len(blob), limit)
         return _COMPLETE | {
@@ -249,6 +248,11 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         ToolError: It has no JSON form, or more than `limit` bytes.
         Exception: Whatever the value's own code raises while it is read, as a generator can.
     """
+    if is_larger(value, limit):
+        # To write it holds up everybody: the interpreter does nothing else meanwhile, in whatever thread that is.
+        raise ToolError(
+            f"the result has too many bytes; at most {limit:,} can be sent. Return less, or a link to the data."
+        )
     try:
         try:
             plain = _plain(value)
@@ -259,14 +263,27 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         except PydanticSerializationError:
             plain = _without_surrogates(plain)
             encoded = to_json(plain)
-        if _LONG_NUMBER.search(encoded):
-            json.dumps(plain)  # raises if it is a number and not text
+        if _has_long_number(plain):
+            json.dumps(plain)  # raises if it is too long
     except ValueError as error:
         raise ToolError(
             f"the agent returned a value that has no JSON form ({type(value).__name__}): {_first_line(error)}"
         ) from error
     _check_size(len(encoded), limit)
     return plain, encoded.decode()
+
+
+def _has_long_number(plain: Any) -> bool:
+    waiting: list[Any] = [plain]
+    while waiting:
+        item = waiting.pop()
+        if is_object(item):
+            waiting.extend(item.values())
+        elif is_array(item):
+            waiting.extend(item)
+        elif isinstance(item, int) and item.bit_length() >= _MAX_BITS:
+            return True
+    return False
 
 
 def _plain(value: Any) -> Any:

@@ -72,6 +72,9 @@ class AgentLimits:
     """Seconds a list is trusted before it is read again, for agents that change without saying so."""
     result_bytes: int = 16 * MIB
     """One result, serialised. More would stall every client of the process while it is encoded (F-106)."""
+    large_result_bytes: int = 256 * KIB
+    """A result that takes the interpreter for more than a millisecond to write. Such are made, and go out to clients,
+    one after the other, so that others get on in between."""
     schema_bytes: int = 256 * KIB
     """One tool schema (S-30)."""
     question_timeout: float = 300.0
@@ -119,6 +122,11 @@ class HttpLimits:
     """Events kept per session for a client that resumes a broken stream."""
     replay_bytes: int = 4 * MIB
     """Bytes of the same: many sessions must not add up to the whole memory."""
+    unsent_bytes: int = 64 * MIB
+    """What may wait for one client that does not read: some of the largest results. One that leaves more is cut off;
+    its session stays."""
+    unsent_total_bytes: int = 128 * MIB
+    """The same for all clients together. With more, those that have read nothing for longest are cut off."""
     retry_interval: int = 500
     """Milliseconds after which a client whose stream was closed should come back."""
     refusals: int = 20

@@ -24,6 +24,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 from mcp_types.methods import serialize_server_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from gaia_bridge.content import audio, embedded_blob, embedded_text, image, resource_link, text
 from gaia_bridge.content import tool_result as complete
@@ -35,7 +36,7 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
     ToolError,
 )
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.jsontypes import JSON, is_larger
 from gaia_bridge.results import (
     as_protocol_error,
     completion_result,
@@ -581,3 +582,30 @@ def test_a_missing_capability_is_named() -> None:
 def test_bytes_in_a_blob_come_back() -> None:
     [contents] = resource_result(bytes(range(256)), URI, None, LIMIT)["contents"]
     assert base64.b64decode(contents["blob"]) == bytes(range(256))
+
+
+@pytest.mark.requirement("F-252")
+@pytest.mark.parametrize("wrap", [lambda it: it, lambda it: {"a": it}, lambda it: {"content": it}])
+def test_a_result_that_is_too_large_is_refused_before_it_is_read_to_its_end(wrap: Callable[[Any], Any]) -> None:
+    class Trap(dict[str, Any]):
+        def values(self) -> Any:
+            raise AssertionError("was read")
+
+    with pytest.raises(ToolError, match="at most 1,000 can be sent"):
+        tool_result(wrap([*(["x" * 100] * 20), Trap()]), 1_000, structured=False)
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+
+
+@given(st.recursive(SCALARS, lambda below: st.lists(below) | st.dictionaries(st.text(), below)))
+def test_no_value_is_said_to_be_larger_than_it_is(value: Any) -> None:
+    assert not is_larger(value, len(to_json(value, inf_nan_mode="null")))
+
+
+def test_a_value_without_end_is_larger_than_anything() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    assert not is_larger(circle, 10_000), "that it is nested too deep is for its writer to say"
+    assert is_larger(["x"] * 5_000, 10_000)
+    assert not is_larger(["x"] * 1_000, 10_000)

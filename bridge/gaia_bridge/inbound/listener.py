@@ -216,6 +216,42 @@ class _Config(uvicorn.Config):
             backlog=BACKLOG,
         )
         self.limits = limits
+        self.unsent = _Unsent(limits)
+
+
+class _Unsent:
+    """What waits for all the clients that do not read: a bounded part of the memory (F-090).
+
+    Args:
+        limits: How much.
+    """
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._waiting: dict[_Protocol, None] = {}
+        """Those with full buffers, in the order in which they last read something."""
+
+    def add(self, connection: _Protocol) -> None:
+        """A connection's buffer is full. Called again when it got less since, and has its turn anew."""
+        self.remove(connection)
+        self._waiting[connection] = None
+        if connection.unsent > self._limits.unsent_bytes:
+            self._cut_off(connection)
+        excess = sum(other.unsent for other in self._waiting) - self._limits.unsent_total_bytes
+        for slowest in list(self._waiting):
+            if excess <= 0:
+                break
+            excess -= slowest.unsent
+            self._cut_off(slowest)
+
+    def remove(self, connection: _Protocol) -> None:
+        """A connection's buffer is empty enough, or the connection is gone."""
+        self._waiting.pop(connection, None)
+
+    def _cut_off(self, connection: _Protocol) -> None:
+        logger.warning("a client was cut off: it did not read %d bytes of its answers", connection.unsent)
+        self.remove(connection)
+        connection.transport.abort()
 
 
 class _Requests:
@@ -334,6 +370,7 @@ class _Protocol(H11Protocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._limits = config.limits
+        self._unsent = config.unsent
         self._deadline: asyncio.TimerHandle | None = None
         self._reading_deadline: asyncio.TimerHandle | None = None
 
@@ -345,6 +382,7 @@ class _Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._clear_deadline()
         self._clear_reading_deadline()
+        self._unsent.remove(self)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
@@ -388,10 +426,17 @@ class _Protocol(H11Protocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._expect_reading()
+        self._unsent.add(self)
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._clear_reading_deadline()
+        self._unsent.remove(self)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the client has not read."""
+        return self.transport.get_write_buffer_size()
 
     def _expect_reading(self) -> None:
         unsent = self.transport.get_write_buffer_size()
@@ -401,6 +446,7 @@ class _Protocol(H11Protocol):
         """Drop a client that took nothing since the deadline was set; one that is merely slow gets as long again."""
         if self.transport.get_write_buffer_size() < unsent:
             self._expect_reading()
+            self._unsent.add(self)
         else:
             self.transport.abort()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from gaia_bridge.context import RequestContext, request_scope
@@ -17,6 +19,7 @@ from gaia_bridge.errors import (
     ToolError,
 )
 from gaia_bridge.inbound.agent_call import AgentCall
+from gaia_bridge.jsontypes import is_larger
 from gaia_bridge.results import as_protocol_error, failure_text, is_input_required
 from gaia_bridge.runtime import AgentRunner, Outcome
 from gaia_bridge.settings import AgentLimits
@@ -41,6 +44,7 @@ class Performer:
     def __init__(self, runner: AgentRunner, limits: AgentLimits) -> None:
         self._runner = runner
         self._limits = limits
+        self._one_large = threading.Lock()
         self._calls = Conversations[AgentCall](Waiting(limits.max_parked), limits.question_timeout)
 
     async def perform(
@@ -72,8 +76,16 @@ class Performer:
         active = AgentCall(self._limits)
         state = request.request_state
         context = RequestContext(active, request, None if state is None else state.removeprefix(_AGENT_STATE))
-        active.job = self._runner.start(call, request_scope(context), active.finish, convert)
+        converted = partial(self._converted, convert)
+        active.job = self._runner.start(call, request_scope(context), active.finish, converted)
         return active
+
+    def _converted(self, convert: Callable[[Any], JSON], value: Any) -> JSON:
+        """What agent code returned, as a wire result; a large one alone, since nobody else gets on meanwhile."""
+        if not is_larger(value, self._limits.large_result_bytes):
+            return convert(value)
+        with self._one_large:
+            return convert(value)
 
     def _result(self, outcome: Outcome | None, what: str) -> JSON:
         if outcome is None:

@@ -54,6 +54,7 @@ from gaia_bridge.inbound.client_request import Context, SdkClientRequest, client
 from gaia_bridge.inbound.error_codes import LEGACY_RESOURCE_NOT_FOUND, codes_of_the_era
 from gaia_bridge.inbound.forwarding import Forwarding, with_public_task
 from gaia_bridge.inbound.introducing import Introducing, capabilities_of
+from gaia_bridge.inbound.pacing import Pacing
 from gaia_bridge.inbound.pages import Pager
 from gaia_bridge.inbound.plain import PlainResults, plainly, validly
 from gaia_bridge.inbound.tool_search import PublishedSearch
@@ -214,6 +215,7 @@ class Endpoint:
         self._settings = settings
         self._changes = ChangeFanout(catalog, settings.subscriptions)
         self.cancellations = Cancellations()
+        self._pacing = Pacing(settings.agent.large_result_bytes)
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self.server = self._make_server(audience)
         catalog.listen(self._on_change)
@@ -260,6 +262,7 @@ class Endpoint:
         server.middleware += [
             self.cancellations,
             validly,
+            self._pacing,
             codes_of_the_era,
             _NoLoops(self.check),
             _one_handshake,

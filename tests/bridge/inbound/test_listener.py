@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -405,6 +405,51 @@ async def test_a_client_that_reads_slowly_gets_its_answer() -> None:
                 assert await read_all(silent) == b"", "so the header deadline has passed"
         received += len(await read_all(stream))
     assert received > LARGE
+
+
+PIECE = 4 * 1024 * 1024
+
+
+async def generous(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers with as many bytes as the path says."""
+    if scope["type"] == "http":
+        await Response(b"x" * int(scope["path"][1:]))(scope, receive, send)
+
+
+@pytest.mark.requirement("F-090", "F-251")
+async def test_a_client_that_leaves_more_unread_than_it_may_is_cut_off_and_a_bystander_is_not() -> None:
+    limits = HttpLimits(unsent_bytes=PIECE, unsent_total_bytes=100 * PIECE)
+    async with serving(generous, limits) as (_, port), connected(port) as greedy, connected(port) as modest:
+        await greedy.send(request(port, f"GET /{8 * PIECE} HTTP/1.1"))
+        await modest.send(request(port, f"GET /{PIECE} HTTP/1.1", "Connection: close"))
+        assert not await whole(greedy, 8 * PIECE), "but for what is in the buffers of the system"
+        assert len(await read_all(modest)) > PIECE
+
+
+@pytest.mark.requirement("F-090", "F-251")
+async def test_those_that_read_nothing_for_longest_are_cut_off_when_all_together_leave_too_much() -> None:
+    each = 8 * PIECE
+    limits = HttpLimits(unsent_bytes=10 * each, unsent_total_bytes=3 * each)
+    async with serving(generous, limits) as (_, port), AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(connected(port)) for _ in range(8)]
+        for stream in streams:
+            await stream.send(request(port, f"GET /{each} HTTP/1.1", "Connection: close"))
+            await anyio.wait_all_tasks_blocked()
+        complete = [await whole(stream, each) for stream in streams]
+    assert not any(complete[:4])
+    assert complete[-1]
+
+
+async def whole(stream: SocketStream, size: int) -> bool:
+    """Whether an answer of that size comes to its end."""
+    received = 0
+    try:
+        while True:
+            received += len(await stream.receive())
+    except anyio.EndOfStream:
+        return received > size
+    except anyio.BrokenResourceError:
+        return False
 
 
 # What h11 and the guard make of raw bytes

@@ -1,0 +1,76 @@
+"""Large results at once hold nobody else up: they are made and go out one after the other."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from gaia_bridge.inbound.pacing import Pacing
+from gaia_bridge.inbound.performing import Performer
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.runtime import AgentRunner
+from gaia_bridge.settings import AgentLimits
+from tests.helpers import PATIENCE
+from tests.outbound_helpers import FakeRequest
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.requirement("F-253")
+@pytest.mark.parametrize(("size", "at_once"), [(2_000, 1), (500, 5)])
+async def test_others_have_a_turn_between_two_large_results_and_small_ones_wait_for_nobody(
+    size: int, at_once: int
+) -> None:
+    pacing, turns, released = Pacing(1_000), 0, list[int]()
+    everybody_is_there = anyio.Event()
+
+    async def answer(_: Any) -> JSON:
+        await everybody_is_there.wait()
+        return {"content": "x" * size}
+
+    async def call() -> None:
+        context: Any = None
+        await pacing(context, answer)
+        released.append(turns)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(call)
+            await anyio.wait_all_tasks_blocked()
+            everybody_is_there.set()
+            while len(released) < 5:
+                await checkpoint()
+                turns += 1
+    assert max(released.count(turn) for turn in released) == at_once
+    if at_once == 1:
+        assert all(later - earlier >= 10 for earlier, later in zip(released, released[1:], strict=False))
+
+
+@pytest.mark.requirement("F-253")
+@pytest.mark.parametrize(("size", "alone"), [(2_000, True), (10, False)])
+async def test_large_results_of_an_agent_are_made_one_by_one(size: int, alone: bool) -> None:
+    limits = AgentLimits(large_result_bytes=1_000)
+    performer = Performer(AgentRunner("test", limits.threads, limits.queue), limits)
+    together, met = threading.Barrier(4), list[bool]()
+
+    def convert(value: str) -> JSON:
+        try:
+            together.wait(0.2 if alone else PATIENCE)
+            met.append(True)
+        except threading.BrokenBarrierError:
+            met.append(False)
+        return {"resultType": "complete", "content": []}
+
+    async def call() -> None:
+        await performer.perform(lambda: "x" * size, FakeRequest(), "tool", convert)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(call)
+    assert met == [not alone] * 4
