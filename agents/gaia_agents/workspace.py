@@ -19,6 +19,7 @@ from gaia_agents.git import Git
 from gaia_agents.ignore import IgnoreRules
 from gaia_agents.protection import is_secret, plain, reason_not_to_write
 from gaia_agents.repository import Repository, find_repository, read_small
+from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ToolError
 
 __all__ = ["PathError", "Workspace", "WorkspaceFile", "open_workspace"]
@@ -260,7 +261,7 @@ def _is_own_name(folder: Path, name: str) -> bool:
 def _home_in(folder: Path) -> Path | None:
     """The user's home folder if it is this folder or below it."""
     try:
-        home = Path(os.path.realpath(Path.home()))
+        home = Path(os.path.realpath(home_folder()))
     except RuntimeError:
         return None
     return home if home.is_relative_to(folder) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
@@ -30,6 +31,8 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
         The exit code (see `gaia_bridge.cli`).
     """
     reserve_descriptors()
+    if os.environ.get("HOME") == "":
+        del os.environ["HOME"]  # else everybody, children too, would take it for the root folder
     deadline = Deadline(_EXIT_GRACE if args is None else None)
     if args is None:
         atexit.register(deadline.leave)  # the first to be registered is the last to be called

@@ -15,6 +15,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import IO, Final, Self
 
+from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
 
 __all__ = ["LogReader", "ServerLogs", "default_log_folder"]
@@ -35,7 +36,7 @@ def default_log_folder() -> Path:
         ConfigError: This user has no home folder.
     """
     try:
-        return Path.home() / ".gaia" / "logs"
+        return home_folder() / ".gaia" / "logs"
     except RuntimeError:
         raise ConfigError("the log folder", "there is no home folder to keep it in", "set HOME") from None
 

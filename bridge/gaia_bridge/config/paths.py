@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ __all__ = [
     "default_servers_path",
     "default_trust_path",
     "expanded",
+    "home_folder",
     "local_servers_path",
 ]
 
@@ -30,6 +32,25 @@ def current_folder() -> Path:
         return Path.cwd()
     except OSError as error:
         raise ConfigError("current folder", f"{error.strerror}", "change to a folder that exists") from None
+
+
+def home_folder() -> Path:
+    """The user's home folder. An empty `HOME`, as units, cron and containers have it, says no more than none.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    if os.environ.get("HOME") != "":
+        return Path.home()
+    import pwd  # not on Windows, where `HOME` means nothing
+
+    try:
+        folder = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        folder = ""
+    if not folder:
+        raise RuntimeError("HOME is empty, and this user has no home folder")
+    return Path(folder)
 
 
 def default_servers_path() -> Path:
@@ -66,6 +87,7 @@ def expanded(path: Path) -> Path:
         ConfigError: There is no home folder.
     """
     try:
-        return path.expanduser()
+        parts = path.parts
+        return home_folder().joinpath(*parts[1:]) if parts[:1] == ("~",) else path.expanduser()
     except RuntimeError:
         raise ConfigError(str(path), "there is no home folder to find '~' in", "set HOME or name a file") from None

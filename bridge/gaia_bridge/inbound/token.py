@@ -17,6 +17,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
 
 __all__ = ["MAX_LENGTH", "load_or_create_token", "token_proof"]
@@ -48,7 +49,7 @@ def load_or_create_token(path: Path | None = None) -> tuple[str, Path]:
             no home folder.
     """
     try:
-        path = path or Path.home() / ".gaia" / "bridge-token"
+        path = path or home_folder() / ".gaia" / "bridge-token"
     except RuntimeError:
         raise ConfigError("the token file", "there is no home folder to keep it in", "set HOME") from None
     try:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
+from gaia_bridge.config.paths import home_folder
 from gaia_bridge.hops import came_through
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import Offer
@@ -36,7 +37,7 @@ _SUFFIX: Final = ".json"
 def default_cache_folder() -> Path | None:
     """Where it lies: `~/.gaia/cache`; nowhere if this user has no home folder."""
     try:
-        return Path.home() / ".gaia" / "cache"
+        return home_folder() / ".gaia" / "cache"
     except RuntimeError:
         return None
 

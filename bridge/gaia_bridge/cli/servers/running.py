@@ -20,6 +20,7 @@ from threading import Event, Timer
 from typing import Final
 from urllib.parse import urlsplit
 
+from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ServerUnavailableError
 from gaia_bridge.inbound.token import MAX_LENGTH, token_proof
 from gaia_bridge.jsontypes import JSON, is_object
@@ -34,7 +35,7 @@ _PATIENCE: Final = 5.0
 _LARGEST: Final = 8 * 1024 * 1024
 """Bytes of an answer; a bridge with a thousand servers says less."""
 
-_TOKEN_FILE: Final = Path("~/.gaia/bridge-token")
+_TOKEN_FILE: Final = Path(".gaia/bridge-token")
 
 
 def bridge_status(url: str) -> JSON:
@@ -156,7 +157,7 @@ def _token(url: str) -> str | None:
     if not is_loopback_host(urlsplit(url).hostname or ""):
         return None
     try:
-        with open(_TOKEN_FILE.expanduser(), encoding="ascii") as file:
+        with open(home_folder() / _TOKEN_FILE, encoding="ascii") as file:
             return file.read(MAX_LENGTH).strip() or None
     except (OSError, RuntimeError, ValueError):
         return None

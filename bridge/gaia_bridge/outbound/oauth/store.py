@@ -29,6 +29,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToke
 from mcp.shared.auth_utils import resource_url_from_server_url
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gaia_bridge.config.paths import home_folder
 from gaia_bridge.outbound.transport import AuthorizationError
 
 __all__ = ["StoredLogin", "TokenStore", "default_folder"]
@@ -49,7 +50,7 @@ def default_folder() -> Path:
         AuthorizationError: There is no home folder.
     """
     try:
-        return Path.home() / ".gaia" / "oauth"
+        return home_folder() / ".gaia" / "oauth"
     except RuntimeError:
         raise AuthorizationError("there is no home folder to keep the login in; set HOME") from None
 
