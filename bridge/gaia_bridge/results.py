@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import Any, TypeGuard
+from collections.abc import Iterable, Sequence
+from types import GeneratorType
+from typing import Any, TypeGuard, cast
 
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
@@ -253,6 +255,8 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         raise ToolError(
             f"the result has too many bytes; at most {limit:,} can be sent. Return less, or a link to the data."
         )
+    if _has_generator(value):
+        value = _Drawing(limit).drawn(value)
     try:
         try:
             plain = _plain(value)
@@ -284,6 +288,70 @@ def _has_long_number(plain: Any) -> bool:
         elif isinstance(item, int) and item.bit_length() >= _MAX_BITS:
             return True
     return False
+
+
+def _has_generator(value: Any) -> bool:
+    """Whether a value is, or holds in lists and objects, something that may go on for ever."""
+    todo: list[Any] = [value]
+    seen: set[int] = set()
+    while todo:
+        value = todo.pop()
+        if isinstance(value, GeneratorType):
+            return True
+        if _may_hold(value) and id(value) not in seen:
+            seen.add(id(value))
+            todo.extend(filter(_may_hold, value.values() if is_object(value) else value))
+    return False
+
+
+def _may_hold(value: Any) -> bool:
+    return isinstance(value, dict | list | tuple | GeneratorType)
+
+
+class _Drawing:
+    """Takes out of generators what they yield, until that is more than may be.
+
+    Args:
+        limit: Bytes of JSON, of all of them together.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+
+    def drawn(self, value: Any) -> Any:
+        """The value with lists instead of generators.
+
+        Raises:
+            ToolError: They yield too much, and may never end.
+        """
+        if isinstance(value, GeneratorType):
+            return [self._counted(item) for item in cast("Iterable[Any]", value)]
+        if isinstance(value, list | tuple):
+            return [self.drawn(item) for item in cast("Sequence[Any]", value)]
+        if is_object(value):
+            return {key: self.drawn(item) for key, item in value.items()}
+        return value
+
+    def _counted(self, item: Any) -> Any:
+        if _has_generator(item):
+            item = self.drawn(item)  # which counts what it draws
+        else:
+            self._bytes += _size(item)
+        self._bytes += 1  # a comma
+        if self._bytes > self._limit:
+            raise ToolError(
+                f"the agent yielded more than {self._limit:,} bytes, and did not come to an end. "
+                "Return less, or a link to the data."
+            )
+        return item
+
+
+def _size(value: Any) -> int:
+    try:
+        return len(to_json(value))
+    except (PydanticSerializationError, ValueError):  # which is told later
+        return 1
 
 
 def _plain(value: Any) -> Any:

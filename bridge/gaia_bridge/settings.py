@@ -68,6 +68,10 @@ class AgentLimits:
     """Seconds for one tool call. Long enough for a build or a model; finite, so that nothing waits for ever."""
     definitions_timeout: float = 10.0
     """Seconds for an agent to list its tools, prompts or resources: a list is data, not work."""
+    definitions: int = 10_000
+    """Tools, prompts, resources or templates of one agent, each; no client can use more, and each is checked."""
+    definitions_bytes: int = 16 * MIB
+    """Of JSON, for the same: a list that is yielded may never end."""
     definitions_max_age: float = 1.0
     """Seconds a list is trusted before it is read again, for agents that change without saying so."""
     result_bytes: int = 16 * MIB

@@ -13,7 +13,7 @@ import json
 import math
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -609,3 +609,33 @@ def test_a_value_without_end_is_larger_than_anything() -> None:
     assert not is_larger(circle, 10_000), "that it is nested too deep is for its writer to say"
     assert is_larger(["x"] * 5_000, 10_000)
     assert not is_larger(["x"] * 1_000, 10_000)
+
+
+def wrapped_in_nothing(value: object) -> object:
+    return value
+
+
+def wrapped_in_list(value: object) -> object:
+    return [value]
+
+
+def wrapped_in_tuple(value: object) -> object:
+    return {"a": ({"b": value},)}
+
+
+@pytest.mark.requirement("F-224")
+@pytest.mark.parametrize("wrap", [wrapped_in_nothing, wrapped_in_list, wrapped_in_tuple])
+@pytest.mark.parametrize("item", ["", "x" * 1000, [1]])
+def test_what_is_yielded_without_end_is_refused_with_the_bound(wrap: Callable[[Any], Any], item: Any) -> None:
+    def yielding() -> Generator[Any]:
+        while True:
+            yield item
+
+    with pytest.raises(ToolError, match="yielded more than 10,000 bytes"):
+        jsonable(wrap(yielding()), 10_000)
+
+
+@pytest.mark.requirement("F-224")
+def test_what_is_yielded_within_the_bound_is_a_list_however_deep() -> None:
+    value = {"a": (number for number in range(3)), "b": [({"c": (text for text in "xy")},)]}
+    assert jsonable(value, 10_000)[0] == {"a": [0, 1, 2], "b": [[{"c": ["x", "y"]}]]}

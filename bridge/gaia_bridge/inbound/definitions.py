@@ -114,7 +114,7 @@ async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method
             outcome = await runner.run(
                 partial(_called, agent, method),
                 copy_context(),
-                lambda value: jsonable(value, limits.result_bytes)[0],
+                lambda value: jsonable(value, limits.definitions_bytes)[0],
             )
     except TimeoutError:
         raise ToolError(f"{method}() did not return within {limits.definitions_timeout:g} s") from None
@@ -209,6 +209,10 @@ class _Reader:
         listed = await self._call(agent, method)
         if listed is not None and not is_array(listed):
             raise ToolError(f"{method}() returned {type(listed).__name__} where a list was expected")
+        if listed is not None and len(listed) > self._limits.definitions:
+            raise ToolError(
+                f"{method}() returned {len(listed):,} definitions; at most {self._limits.definitions:,} may be"
+            )
         return list(listed or ())
 
     async def _call(self, agent: Any, method: str) -> Any:

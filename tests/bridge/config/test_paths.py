@@ -19,8 +19,14 @@ from gaia_bridge.outbound.catalog_cache import default_cache_folder
 _PLACES: list[Callable[[], Path | None]] = [home_folder, default_servers_path, default_trust_path, default_cache_folder]
 
 
-def entry(home: Path | str) -> pwd.struct_passwd:
-    return pwd.struct_passwd(("somebody", "x", 1, 1, "", str(home), "/bin/sh"))
+def with_home(home: Path | str) -> Callable[[int], pwd.struct_passwd]:
+    """A password database in which everybody has this home folder."""
+    entry = pwd.struct_passwd(("somebody", "x", 1, 1, "", str(home), "/bin/sh"))
+
+    def getpwuid(uid: int) -> pwd.struct_passwd:
+        return entry
+
+    return getpwuid
 
 
 @pytest.mark.requirement("F-227")
@@ -29,7 +35,7 @@ def entry(home: Path | str) -> pwd.struct_passwd:
 def test_without_a_word_in_the_environment_it_is_that_of_the_password_database(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: Callable[[], Path | None], home: str | None
 ) -> None:
-    monkeypatch.setattr(pwd, "getpwuid", lambda _: entry(tmp_path))
+    monkeypatch.setattr(pwd, "getpwuid", with_home(tmp_path))
     if home is None:
         monkeypatch.delenv("HOME")
     else:
@@ -41,7 +47,7 @@ def test_without_a_word_in_the_environment_it_is_that_of_the_password_database(
 
 @pytest.mark.requirement("F-227")
 def test_where_there_is_none_at_all_it_is_said_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pwd, "getpwuid", lambda _: entry(""))
+    monkeypatch.setattr(pwd, "getpwuid", with_home(""))
     monkeypatch.setenv("HOME", "")
     for place in (default_servers_path, load_or_create_token):
         with pytest.raises(ConfigError, match="set HOME"):

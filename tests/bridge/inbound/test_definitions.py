@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -354,3 +355,37 @@ def test_whatever_an_agent_declares_every_offered_tool_can_be_sent_and_every_oth
             assert len(read_back.offer.tools) + len(left_out) == len(declared)
 
     anyio.run(check)
+
+
+def without_end(item: JSON) -> Generator[JSON]:
+    """Items for ever, each of another name."""
+    for number in itertools.count():
+        yield {key: f"{value}{number}" for key, value in item.items()}
+
+
+ENDLESS: dict[str, tuple[str, JSON]] = {
+    "tool": ("get_mcp_tool_definitions", {"name": "t"}),
+    "prompt": ("get_mcp_prompts", {"name": "p"}),
+    "resource": ("get_mcp_resources", {"uri": "file:///", "name": "r"}),
+    "resource template": ("get_mcp_resource_templates", {"uriTemplate": "file:///", "name": "r"}),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-224")
+@pytest.mark.parametrize("kind", ENDLESS)
+@pytest.mark.parametrize("limits", [AgentLimits(definitions=5, definitions_bytes=100_000), AgentLimits(definitions=50)])
+async def test_definitions_without_end_are_left_out_with_the_bound_and_the_others_published(
+    runner: AgentRunner, kind: str, limits: AgentLimits
+) -> None:
+    method, item = ENDLESS[kind]
+    other = "get_mcp_prompts" if kind == "tool" else "get_mcp_tool_definitions"
+    short = without_end(item) if limits.definitions_bytes < 1_000_000 else itertools.islice(without_end(item), 51)
+    fine: JSON = {"name": "fine", "inputSchema": {}}
+    listed: dict[str, Callable[[], Any]] = {method: lambda: (one for one in short), other: lambda: [fine]}
+    with anyio.fail_after(PATIENCE):
+        read = await read_definitions(agent(**listed), runner, limits)
+    [left_out] = read.offer.left_out
+    assert (left_out.kind, left_out.name) == (kind, f"all of {method}()")
+    assert ("100,000" if limits.definitions == 5 else "at most 50") in left_out.reason
+    assert [definition["name"] for definition in (*read.offer.tools, *read.offer.prompts)] == ["fine"]
