@@ -168,12 +168,20 @@ class ResourceNotFoundError(ProtocolError):
         uri: The URI.
         message: The words of whoever looked for it; empty where we say so ourselves.
         data: What else they said.
+        said: What a server said that its client understands as it is.
     """
 
-    def __init__(self, uri: str, message: str = "", data: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        message: str = "",
+        data: Mapping[str, Any] | None = None,
+        said: ProtocolError | None = None,
+    ) -> None:
         super().__init__(INVALID_PARAMS, message or f"Resource not found: {uri}", {"uri": uri, **(data or {})})
         self.uri = uri
         self.own_words = message
+        self.said = said
 
 
 class ClientCapabilityError(ProtocolError):

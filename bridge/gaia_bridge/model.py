@@ -128,6 +128,8 @@ class Change:
     kind: ChangeKind
     uri: str = ""
     notification: Notification | None = None
+    is_repeated: bool = False
+    """Whether a server announced a list that turned out to be the same as before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,18 @@ class ServerInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ListPage:
+    """One page of a list, as a server cuts it."""
+
+    cursor: str | None
+    """What it is asked for with; `None` for the first."""
+    keys: tuple[str, ...]
+    """The names or URIs of what is on it."""
+    more: Mapping[str, Any]
+    """What else the server says of it, such as `nextCursor`, `ttlMs` and `_meta`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """Everything one source offers at one moment, each definition a wire-shaped JSON object.
 
@@ -173,6 +187,8 @@ class Offer:
     """All capabilities of a server, as it declares them; `None` for an agent, which can do all that goes with each."""
     implementation: Mapping[str, Any] | None = None
     """How a server introduces itself, as it does; `None` where `info` says everything."""
+    pages: Mapping[str, tuple[ListPage, ...]] = field(default_factory=dict[str, tuple[ListPage, ...]])
+    """The pages of a server's lists, by the kind of definition (`wire.LIST_FIELDS`); none of what it could not list."""
     left_out: tuple[LeftOut, ...] = ()
     settled: bool = True
     """Whether this is what it offers. If not, that is not known yet: it is starting for the first time."""

@@ -294,7 +294,7 @@ class Catalog:
             ProtocolError: No tool has that public name.
         """
         try:
-            return _found(self._view.tools, name, "tool")
+            return self._found(self._view.tools, name, "tool")
         except ProtocolError as error:
             if not (reason := self._absence(name)):
                 raise
@@ -306,12 +306,37 @@ class Catalog:
         Raises:
             ProtocolError: No prompt has that public name.
         """
-        return _found(self._view.prompts, name, "prompt")
+        return self._found(self._view.prompts, name, "prompt")
+
+    def resource(self, uri: str) -> tuple[Source, str]:
+        """The source that can read a URI, and what it calls it.
+
+        Raises:
+            ResourceNotFoundError: None can.
+        """
+        server = self.server
+        return self.addresses.find(uri) if server is None else (server, uri)
+
+    def template(self, uri: str) -> tuple[Source, str]:
+        """The source of a template, or of a resource, by what was listed; and what it calls it.
+
+        Raises:
+            ResourceNotFoundError: There is no such template or resource.
+        """
+        server = self.server
+        return self.addresses.find_template(uri) if server is None else (server, uri)
 
     @property
     def addresses(self) -> Addresses:
         """Which source has what is at a URI."""
         return self._view.addresses
+
+    def _found(self, targets: Mapping[str, _Target], name: str, kind: str) -> tuple[Source, str]:
+        if (target := targets.get(name)) is not None:
+            return target.source, target.name
+        if (server := self.server) is not None:  # which may have more than it lists
+            return server, name
+        raise ProtocolError(INVALID_PARAMS, f"Unknown {kind}: {name}")
 
     def _absence(self, name: str) -> str:
         """Why a tool that looks like one of a source's is not there, if that source is not ready."""
@@ -322,6 +347,8 @@ class Catalog:
         return ""
 
     def _on_change(self, source: Source, change: Change) -> None:
+        if change.is_repeated and self.server is None:
+            return
         if change.kind.is_offer:
             self._view = self._compiled()
         elif change.kind is ChangeKind.RESOURCE_UPDATED:
@@ -355,10 +382,3 @@ class Catalog:
             if warning not in before:
                 logger.warning("%s", warning)
         self._warned[part] = warnings
-
-
-def _found(targets: Mapping[str, _Target], name: str, kind: str) -> tuple[Source, str]:
-    target = targets.get(name)
-    if target is None:
-        raise ProtocolError(INVALID_PARAMS, f"Unknown {kind}: {name}")
-    return target.source, target.name

@@ -139,7 +139,7 @@ class ResourceInterest:
 
     def _find(self, uri: str) -> tuple[Source, str] | None:
         try:
-            return self._catalog.addresses.find(uri)
+            return self._catalog.resource(uri)
         except ResourceNotFoundError:
             return None
 

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
+from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import PageLimits
+from gaia_bridge.wire import LIST_FIELDS
 
-__all__ = ["Pager"]
+__all__ = ["Pager", "page_of_server"]
+
+_KEYS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate"}
+"""What tells two definitions of a kind apart."""
 
 _MARK = "from-"
 """What a cursor begins with; the rest is the number of the item that the page begins with."""
@@ -58,6 +63,29 @@ class Pager:
                 start, size = number, 0
             size += more
         return ends
+
+
+async def page_of_server(
+    server: Source, kind: str, cursor: str | None, definitions: Sequence[JSON], request: ClientRequest
+) -> JSON:
+    """A page of a server's list as the server cuts it, with what the server says of it. What was not read is asked for.
+
+    Args:
+        server: The server.
+        kind: A key of `LIST_FIELDS`.
+        cursor: Where the page begins; at the start if `None`.
+        definitions: The whole list, as the client is shown it.
+        request: The client's request.
+
+    Raises:
+        ProtocolError: The server has no such list, or no such page.
+    """
+    method, field = LIST_FIELDS[kind]
+    page = next((page for page in server.offer.pages.get(kind, ()) if page.cursor == cursor), None)
+    if page is None:
+        return await server.forward(method, {} if cursor is None else {"cursor": cursor}, request)
+    shown = {definition[_KEYS[kind]]: definition for definition in definitions}
+    return {field: [shown[key] for key in page.keys if key in shown], **page.more}
 
 
 def _number(cursor: str) -> int:

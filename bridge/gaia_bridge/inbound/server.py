@@ -36,7 +36,7 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
-from gaia_bridge.contract import JSON, FollowsRoots
+from gaia_bridge.contract import JSON, FollowsRoots, Source
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -55,7 +55,7 @@ from gaia_bridge.inbound.error_codes import LEGACY_RESOURCE_NOT_FOUND, codes_of_
 from gaia_bridge.inbound.forwarding import Forwarding, with_public_task
 from gaia_bridge.inbound.introducing import Introducing, capabilities_of
 from gaia_bridge.inbound.pacing import Pacing
-from gaia_bridge.inbound.pages import Pager
+from gaia_bridge.inbound.pages import Pager, page_of_server
 from gaia_bridge.inbound.plain import PlainResults, plainly, validly
 from gaia_bridge.inbound.tool_search import PublishedSearch
 from gaia_bridge.jsontypes import is_object
@@ -253,7 +253,7 @@ class Endpoint:
             on_subscriptions_listen=self._changes.listen,
         )
         # Not through the constructor, which warns: legacy clients need both for as long as there are any.
-        server.add_request_handler("logging/setLevel", SetLevelRequestParams, self._set_level)
+        server.add_request_handler("logging/setLevel", SetLevelRequestParams, _answering(self._set_level))
         server.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
         server.add_notification_handler("notifications/roots/list_changed", NotificationParams, self._roots_changed)
         if "opentelemetry.sdk" not in sys.modules:
@@ -288,13 +288,19 @@ class Endpoint:
             if kind == "tool":
                 shown = self.tool_search.shown(definitions, client_name(ctx), bridge=bridge)
             pager = pagers[modern, bridge] if shown is definitions else Pager(self._settings.pages)
-            items, following = pager.page(shown, cursor)
+            page: JSON
+            server = self.catalog.server
+            if server is not None and shown is definitions and server.offer.implementation is not None:
+                page = await page_of_server(server, kind, cursor, definitions, _request(ctx))
+            else:
+                items, following = pager.page(shown, cursor)
+                more = {} if following is None else {"nextCursor": following}
+                page = {field: items} | more
             if bridge:
-                items = [marked(definition, self._own) for definition in items]
+                page = {**page, field: [marked(definition, self._own) for definition in page[field]]}
             # What is not known yet is not to be kept.
             ttl = self._settings.list_ttl if self.catalog.settled else 0
-            more = {} if following is None else {"nextCursor": following}
-            return {field: items, **more, "resultType": "complete", "ttlMs": ttl, "cacheScope": "private"}
+            return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private", **page}
 
         return _answering(plainly(method, listing))
 
@@ -322,25 +328,39 @@ class Endpoint:
 
     async def _read_resource(self, ctx: Context, params: ReadResourceRequestParams) -> JSON:
         request = _request(ctx)
-        with _not_found_as_in_its_era(request, params.uri):
-            source, uri = await self.catalog.sought(lambda: self.catalog.addresses.find(params.uri))
+        with self._not_found_as_in_its_era(request, params.uri):
+            source, uri = await self.catalog.sought(lambda: self.catalog.resource(params.uri))
             result = await self._play_rounds(partial(source.read_resource, uri), request)
         return {"ttlMs": 0, "cacheScope": "private"} | self.catalog.addresses.outward(source, result)
+
+    @contextmanager
+    def _not_found_as_in_its_era(self, request: SdkClientRequest, uri: str) -> Generator[None]:
+        """Give a missing resource the name that the client has for it, and the error code that its revision has."""
+        try:
+            yield
+        except ResourceNotFoundError as error:
+            if error.said is not None and self.catalog.server is not None:
+                raise error.said from None
+            words = error.own_words or ResourceNotFoundError(uri).message
+            code = INVALID_PARAMS if request.modern else LEGACY_RESOURCE_NOT_FOUND
+            raise ProtocolError(code, words, {**error.data, "uri": uri}) from None
 
     async def _complete(self, ctx: Context, params: CompleteRequestParams) -> JSON:
         ref: JSON = params.ref.model_dump(by_alias=True, mode="json", exclude_none=True)
         if ref["type"] == "ref/prompt":
             source, ref["name"] = await self.catalog.sought(lambda: self.catalog.prompt(ref["name"]))
         else:
-            source, ref["uri"] = await self.catalog.sought(lambda: self.catalog.addresses.find_template(ref["uri"]))
+            source, ref["uri"] = await self.catalog.sought(lambda: self.catalog.template(ref["uri"]))
         argument: JSON = params.argument.model_dump(mode="json")
         known = (params.context.arguments if params.context else None) or {}
         result = await source.complete(ref, argument, known, _request(ctx))
         return {"resultType": "complete"} | result
 
     async def _subscribe(self, ctx: Context, params: SubscribeRequestParams) -> JSON:
-        with _not_found_as_in_its_era(_request(ctx), params.uri):
-            await self.catalog.sought(lambda: self.catalog.addresses.find(params.uri))
+        with self._not_found_as_in_its_era(_request(ctx), params.uri):
+            source, uri = await self.catalog.sought(lambda: self.catalog.resource(params.uri))
+            if source is self.catalog.server and not _declares(source, "resources", "subscribe"):
+                return await source.forward("resources/subscribe", {"uri": uri}, _request(ctx))
             await self._changes.subscribe(connection_of(ctx), params.uri)
         return {}
 
@@ -349,6 +369,9 @@ class Endpoint:
         return {}
 
     async def _set_level(self, ctx: Context, params: SetLevelRequestParams) -> JSON:
+        server = self.catalog.server
+        if server is not None and "logging" not in server.offer.capabilities:
+            return await server.forward("logging/setLevel", {"level": params.level}, _request(ctx))
         set_log_level(ctx, params.level)
         return {}
 
@@ -383,15 +406,10 @@ class Endpoint:
         return result
 
 
-@contextmanager
-def _not_found_as_in_its_era(request: SdkClientRequest, uri: str) -> Generator[None]:
-    """Give a missing resource the name that the client has for it, and the error code that its revision has."""
-    try:
-        yield
-    except ResourceNotFoundError as error:
-        words = error.own_words or ResourceNotFoundError(uri).message
-        code = INVALID_PARAMS if request.modern else LEGACY_RESOURCE_NOT_FOUND
-        raise ProtocolError(code, words, {**error.data, "uri": uri}) from None
+def _declares(source: Source, capability: str, ability: str) -> bool:
+    """Whether a server can do something in particular."""
+    told = (source.offer.declared or {}).get(capability)
+    return is_object(told) and told.get(ability) is True
 
 
 async def _pushed(question: JSON, request: SdkClientRequest, patience: float) -> JSON:

@@ -11,7 +11,7 @@ import logging
 import os
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ import anyio.to_thread
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.hops import came_through
 from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.model import Offer
+from gaia_bridge.model import ListPage, Offer
 from gaia_bridge.outbound.client import Era, Greeting
 from gaia_bridge.outbound.listing import LISTS, introduced, with_list
 from gaia_bridge.settings import UpstreamLimits
@@ -168,6 +168,7 @@ def _document(remembered: Remembered) -> JSON:
         "instructions": offer.info.instructions,
         "capabilities": offer.declared or {},
         **{listed.field: list(getattr(offer, listed.field)) for listed in LISTS},
+        "pages": {kind: [[page.cursor, page.keys, page.more] for page in pages] for kind, pages in offer.pages.items()},
     }
 
 
@@ -190,5 +191,15 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
     offer = introduced(name, greeting)
     for listed, items in zip(LISTS, lists, strict=True):
         offer = with_list(offer, listed, items)
+    offer = replace(offer, pages=_pages(document.get("pages")))
     both = document.get("both")
     return Remembered(offer, era, both if isinstance(both, bool) else None)
+
+
+def _pages(document: object) -> dict[str, tuple[ListPage, ...]]:
+    """How the lists were cut into pages; of a list where that cannot be read, the server is asked."""
+    found: dict[str, tuple[ListPage, ...]] = {}
+    for kind, pages in document.items() if is_object(document) else ():
+        with suppress(TypeError, ValueError):
+            found[kind] = tuple(ListPage(cursor, tuple(keys), dict(more)) for cursor, keys, more in pages)
+    return found

@@ -5,16 +5,18 @@ A definition that MCP cannot carry is left out alone, with its reason; the rest 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from mcp_types import SERVER_INFO_META_KEY
 from pydantic_core import to_json
 
 from gaia_bridge.hops import came_through
 from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, ServerInfo, ServerOptions
+from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, Offer, ServerInfo, ServerOptions
 from gaia_bridge.outbound.client import Greeting
+from gaia_bridge.outbound.client.lists import ReadPage
 from gaia_bridge.repairs import repaired
 from gaia_bridge.schema import reference_problem, shape_problem
 from gaia_bridge.wire import capability_problem, definition_problem, info_problem, server_info
@@ -32,6 +34,7 @@ __all__ = [
     "summary",
     "with_list",
     "with_lists_of",
+    "with_pages",
 ]
 
 
@@ -134,7 +137,12 @@ def with_lists_of(offer: Offer, old: Offer) -> Offer:
     kept: dict[str, Any] = {
         listed.field: getattr(old, listed.field) for listed in LISTS if listed.capability in offer.capabilities
     }
-    return replace(offer, left_out=old.left_out, **kept)
+    pages = {
+        listed.kind: old.pages[listed.kind]
+        for listed in LISTS
+        if listed.kind in old.pages and listed.capability in offer.capabilities
+    }
+    return replace(offer, left_out=old.left_out, pages=pages, **kept)
 
 
 def permitted(offer: Offer, options: ServerOptions) -> Offer:
@@ -182,6 +190,46 @@ def with_list(offer: Offer, listed: ListedKind, items: Sequence[object], own: st
             left_out.append(LeftOut(listed.kind, key, problem))
     lists: Mapping[str, Any] = {listed.field: tuple(found.values())}
     return replace(offer, left_out=tuple(left_out), **lists)
+
+
+def with_pages(offer: Offer, listed: ListedKind, pages: Sequence[ReadPage], own: str = "") -> Offer:
+    """The offer with one list replaced, and how it is cut into pages.
+
+    Args:
+        offer: The offer so far.
+        listed: Which list.
+        pages: What the server listed, unchecked.
+        own: Our id: what came through ourselves is left out.
+    """
+    offer = with_list(offer, listed, [item for page in pages for item in page.items], own)
+    told: set[str] = set()
+    cut: list[ListPage] = []
+    for page in pages:
+        keys = [key for item in page.items if is_object(item) and isinstance(key := item.get(listed.key), str)]
+        new = tuple(key for key in dict.fromkeys(keys) if key not in told)
+        cut.append(ListPage(page.cursor, new, _sound(page.more)))
+        told.update(new)
+    return replace(offer, pages={**offer.pages, listed.kind: tuple(cut)})
+
+
+def _sound(more: JSON) -> JSON:
+    """What a page says beside its items, without what no client could read."""
+    sound = {
+        name: value
+        for name, value in more.items()
+        if not (name in _SOUND and not _SOUND[name](value)) and name != "resultType"
+    }
+    meta = {key: value for key, value in sound.pop("_meta", {}).items() if key != SERVER_INFO_META_KEY}
+    return {**sound, "_meta": meta} if meta else sound
+
+
+_SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "nextCursor": lambda value: isinstance(value, str),
+    "ttlMs": lambda value: type(value) is int and value >= 0,
+    "cacheScope": lambda value: value in ("public", "private"),
+    "_meta": is_object,
+}
+"""Whether a client could read a field of a list."""
 
 
 def _problem(kind: str, definition: JSON) -> str | None:

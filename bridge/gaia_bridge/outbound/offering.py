@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import anyio
 from mcp_types import METHOD_NOT_FOUND
@@ -21,7 +21,8 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Change, ChangeKind, Offer, ServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
 from gaia_bridge.outbound.client import Greeting
-from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, introduced, with_list, with_lists_of
+from gaia_bridge.outbound.client.lists import ReadPage
+from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, introduced, with_lists_of, with_pages
 from gaia_bridge.outbound.reaching import secrets_of
 from gaia_bridge.outbound.tailoring import tailored
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
@@ -45,7 +46,7 @@ class HasLists(Protocol):
 
     greeting: Greeting
 
-    async def list_all(self, kind: str) -> list[Any]:
+    async def list_pages(self, kind: str) -> list[ReadPage]:
         """Read a list to its end."""
         ...
 
@@ -149,7 +150,7 @@ class Offering:
                 offer = await self._read_lists(connection, self._everything, stale)
             except ConnectionLostError:
                 return
-            self._publish(offer)
+            self._publish(offer, announced=stale)
             await self.remember(connection)
             await anyio.sleep(self._limits.refresh_interval)
 
@@ -184,7 +185,7 @@ class Offering:
             if listed.change not in stale or listed.capability not in offer.capabilities:
                 continue
             try:
-                offer = with_list(offer, listed, await connection.list_all(listed.kind), self._own)
+                offer = with_pages(offer, listed, await connection.list_pages(listed.kind), self._own)
             except ConnectionLostError:
                 raise
             except (ProtocolError, UpstreamError) as error:
@@ -209,8 +210,8 @@ class Offering:
         if self._publish(offer):
             self._announced_at = anyio.current_time()
 
-    def _publish(self, everything: Offer) -> bool:
-        """Offer this from now on; whether that is a change."""
+    def _publish(self, everything: Offer, announced: Collection[ChangeKind] = ()) -> bool:
+        """Offer this from now on; whether that is a change. What the server announced is told in any case."""
         old, self._everything = self.offer, everything
         self.published = tailored(everything, self._spec.options)
         for left_out in self.offer.left_out:
@@ -220,4 +221,7 @@ class Offering:
         news = changes(old, self.offer)
         for change in news:
             self.announce(change)
+        for kind in announced:
+            if Change(kind) not in news:
+                self.announce(Change(kind, is_repeated=True))
         return bool(news)

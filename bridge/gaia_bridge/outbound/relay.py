@@ -34,7 +34,6 @@ from gaia_bridge.errors import (
     AnswerError,
     ClientCapabilityError,
     ProtocolError,
-    ResourceNotFoundError,
 )
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS
@@ -50,7 +49,7 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 from gaia_bridge.wire import CAPABILITY_OF, as_declared, is_loud_enough, missing_capability, question_problem
 
-__all__ = ["ASKABLE", "Asks", "Relay", "Relays", "Tells", "absent_or", "may_be_asked"]
+__all__ = ["ASKABLE", "Asks", "Relay", "Relays", "Tells", "may_be_asked"]
 
 logger = logging.getLogger(__name__)
 
@@ -73,9 +72,6 @@ _KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "r
 """Parameters that are not passed on as they came."""
 
 _ROOTS: Final = "roots/list"
-
-_RESOURCE_NOT_FOUND: Final = -32002
-"""MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI (S-8)."""
 
 _STATE: Final = "upstream:"
 """What a `requestState` begins with that is the server's own (S-31); see `conversing` for the others."""
@@ -505,14 +501,6 @@ def _understood(error: ProtocolError) -> ProtocolError:
     needed = error.data.get("requiredCapabilities") if is_object(error.data) else None
     if error.code == MISSING_CLIENT_CAPABILITY and is_object(needed):
         return ClientCapabilityError(needed)
-    return error
-
-
-def absent_or(error: ProtocolError, uri: str) -> ProtocolError:
-    """An error of a server that was to read a resource: that it has none there, in its own words, where that is so."""
-    data = error.data if is_object(error.data) else {}
-    if error.code == _RESOURCE_NOT_FOUND or (error.code == INVALID_PARAMS and data.get("uri") == uri):
-        return ResourceNotFoundError(uri, error.message, data)
     return error
 
 

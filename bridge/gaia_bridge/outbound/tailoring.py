@@ -99,6 +99,21 @@ class Tailored:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         return name, arguments
 
+    def listed(self, tools: Iterable[Any]) -> list[JSON]:
+        """What may be shown of tools that the server lists and that are not in the offer.
+
+        Args:
+            tools: As they came, of a page that was not read before.
+        """
+        return [
+            tool
+            for tool in tools
+            if is_object(tool)
+            and isinstance(name := tool.get("name"), str)
+            and name not in self._options.tools
+            and is_permitted(name, self._options)
+        ]
+
 
 def tailored(offer: Offer, options: ServerOptions) -> Tailored:
     """What the configuration makes of an offer: with those tools only that it allows, as it wants them.
@@ -127,7 +142,20 @@ def tailored(offer: Offer, options: ServerOptions) -> Tailored:
             taken.add(name)
             calls[name] = call
         tools.append(tool)
-    return Tailored(replace(allowed, tools=tuple(tools), left_out=(*offer.left_out, *left_out)), options, calls)
+    renamed = {call.name: name for name, call in calls.items()}
+    pages = [
+        replace(page, keys=tuple(renamed.get(key, key) for key in page.keys)) for page in offer.pages.get("tool", ())
+    ]
+    return Tailored(
+        replace(
+            allowed,
+            tools=tuple(tools),
+            left_out=(*offer.left_out, *left_out),
+            pages={**offer.pages, "tool": tuple(pages)} if pages else offer.pages,
+        ),
+        options,
+        calls,
+    )
 
 
 def _left_out(name: str, reason: str) -> LeftOut:

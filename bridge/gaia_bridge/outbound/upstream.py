@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.conversing import Conversations, Waiting
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
-from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_object, is_too_deep
+from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_array, is_object, is_too_deep
 from gaia_bridge.model import (
     AgentServerSpec,
     Change,
@@ -40,9 +40,10 @@ from gaia_bridge.outbound.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.outbound.isolation import PrivateConnections
 from gaia_bridge.outbound.judging import Judge
 from gaia_bridge.outbound.listing import summary
+from gaia_bridge.outbound.missing import understood
 from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.outbound.reaching import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
-from gaia_bridge.outbound.relay import Relay, Relays, absent_or, may_be_asked
+from gaia_bridge.outbound.relay import Relay, Relays, may_be_asked
 from gaia_bridge.outbound.restarts import Restarts
 from gaia_bridge.outbound.role import UpstreamRole
 from gaia_bridge.outbound.standing import StandingCall
@@ -313,10 +314,7 @@ class Upstream:
             ResourceNotFoundError: The server has nothing there.
             ProtocolError: The server answered with another JSON-RPC error, or not at all.
         """
-        try:
-            return await self._ask("resources/read", {"uri": uri}, request)
-        except ProtocolError as error:
-            raise absent_or(error, uri) from None
+        return await self._ask("resources/read", {"uri": uri}, request)
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
         """Ask the server for suggestions. Raises as `get_prompt` does."""
@@ -327,7 +325,10 @@ class Upstream:
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         """Pass on what only the server and its client know. Raises as `get_prompt` does."""
-        return await self._ask(method, params, request)
+        result = await self._ask(method, params, request)
+        if method == "tools/list" and is_array(tools := result.get("tools")):
+            return {**result, "tools": self._offering.published.listed(tools)}
+        return result
 
     def roots_changed(self, request: ClientRequest) -> None:
         """Tell the server, over the connection that it asked for root folders on."""
@@ -451,9 +452,10 @@ class Upstream:
                 hint = "wrote lines to its standard output that are no MCP messages"
                 raise UpstreamError(f"{error}, and {hint}", error.retry_after) from None
             raise
-        except ProtocolError:
+        except ProtocolError as error:
             self._supervisor.answered()
-            raise
+            same_era = connection.greeting.modern is relay.request.modern
+            raise understood(error, relay.method, relay.params, same_era=same_era) from None
         self._supervisor.answered()
         if problem := await self._judge.problem(relay.method, result):
             raise UpstreamError(f"answered {relay.method} with a result that {problem}")

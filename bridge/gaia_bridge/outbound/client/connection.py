@@ -15,7 +15,7 @@ from mcp_types import LOG_LEVEL_META_KEY, PROTOCOL_VERSION_META_KEY
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client.exchange import Exchange, opened
 from gaia_bridge.outbound.client.facts import ClientRole, Deadline, Era, Greeting, OnProgress
-from gaia_bridge.outbound.client.lists import ParameterHeaders, read_list
+from gaia_bridge.outbound.client.lists import ParameterHeaders, ReadPage, read_pages
 from gaia_bridge.outbound.client.negotiation import DISCOVER, attempts, modern_meta
 from gaia_bridge.outbound.client.questions import answer_of
 from gaia_bridge.outbound.client.rounds import play
@@ -185,24 +185,31 @@ class Connection:
         await self._exchange.notify(method, self._stamped(params) if self.greeting.modern else params)
 
     async def list_all(self, kind: str) -> list[Any]:
+        """All definitions of a list, as `list_pages` reads it."""
+        return [item for page in await self.list_pages(kind) for item in page.items]
+
+    async def list_pages(self, kind: str) -> list[ReadPage]:
         """Read a list to its last page, or to the limit (P-4, F-036), asking again where that may help (F-051).
 
         Args:
             kind: A key of `wire.LIST_FIELDS`.
 
         Returns:
-            The definitions, unchecked; without those that the revision forbids a client to use (S-6).
+            The pages, unchecked; without the definitions that the revision forbids a client to use (S-6).
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
             UpstreamError: It did not answer, not in time, or with no list.
         """
         ask = partial(self.request, deadline=self._list_deadline)
-        found = await read_list(kind, ask, self._limits, self._role.server)
+        found = await read_pages(kind, ask, self._limits, self._role.server)
         if kind != "tool":
             return found
-        self._tasks.learn(found)
-        return self._headers.admitted(found) if self.greeting.modern else found
+        self._tasks.learn([tool for page in found for tool in page.items])
+        if not self.greeting.modern:
+            return found
+        self._headers.forget()
+        return [page._replace(items=self._headers.admitted(page.items)) for page in found]
 
     async def ping(self) -> float:
         """Ask whether the server is there; returns the seconds that it took.

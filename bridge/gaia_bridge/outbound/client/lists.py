@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from anyio import sleep
 from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
@@ -17,7 +17,7 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 from gaia_bridge.wire import LIST_FIELDS
 
-__all__ = ["ParameterHeaders", "read_list"]
+__all__ = ["ParameterHeaders", "ReadPage", "read_pages"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,18 @@ Ask = Callable[[str, JSON], Awaitable[JSON]]
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
-async def read_list(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -> list[Any]:
+class ReadPage(NamedTuple):
+    """One page, as it came."""
+
+    cursor: str | None
+    """What it was asked for with; `None` for the first."""
+    items: list[Any]
+    """The definitions, unchecked."""
+    more: JSON
+    """All else."""
+
+
+async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -> list[ReadPage]:
     """Read a list (P-4). An endless one, or one that runs in a circle, is cut with a warning (F-036).
 
     An empty cursor is one like any other; but some servers mean the end of the list by it, and refuse it or begin anew.
@@ -43,7 +54,8 @@ async def read_list(kind: str, ask: Ask, limits: UpstreamLimits, server: str) ->
         UpstreamError: It did not answer, not in time, or with no list.
     """
     method, field = LIST_FIELDS[kind]
-    found: list[Any] = []
+    pages: list[ReadPage] = []
+    room = limits.tools
     cursor: str | None = None
     seen: set[str] = set()
     for _ in range(limits.pages):
@@ -51,25 +63,23 @@ async def read_list(kind: str, ask: Ask, limits: UpstreamLimits, server: str) ->
             page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits)
         except ProtocolError:
             if cursor == "":
-                return found
+                return pages
             raise
-        items = page.get(field)
-        if not is_array(items):
+        if not is_array(items := page.get(field)):
             raise UpstreamError(f"answered {method} with something that is no list")
-        if cursor == "" and items == found[: len(items)]:
-            return found
+        if cursor == "" and items == pages[0].items[: len(items)]:
+            return pages
+        pages.append(ReadPage(cursor, items[:room], {name: value for name, value in page.items() if name != field}))
+        room -= len(items)
         cursor = _text(page.get("nextCursor"))
-        found += items
-        if len(found) > limits.tools:
-            break
-        if cursor is None:
-            return found
-        if cursor in seen:
+        if room >= 0 and cursor is None:
+            return pages
+        if room < 0 or cursor is None or cursor in seen:
             break
         seen.add(cursor)
-    kept = found[: limits.tools]
-    logger.warning("%s: %s is too long or does not end; after %d definitions it is cut", server, method, len(kept))
-    return kept
+    kept = sum(len(page.items) for page in pages)
+    logger.warning("%s: %s is too long or does not end; after %d definitions it is cut", server, method, kept)
+    return pages
 
 
 async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits) -> JSON:
@@ -105,14 +115,17 @@ class ParameterHeaders:
         self._server = server
         self._maps: dict[str, dict[tuple[str, ...], str]] = {}
 
+    def forget(self) -> None:
+        """Know nothing of earlier lists any more."""
+        self._maps = {}
+
     def admitted(self, tools: list[Any]) -> list[Any]:
         """The tools that may be used: one whose headers are described wrongly must be dropped (S-6).
 
         Args:
-            tools: The whole list, unchecked. What was known of earlier lists is forgotten.
+            tools: A page of the list, unchecked.
         """
         kept: list[Any] = []
-        self._maps = {}
         for tool in tools:
             schema = tool.get("inputSchema") if is_object(tool) else None
             name = tool.get("name") if is_object(tool) else None

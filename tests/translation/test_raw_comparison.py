@@ -1,0 +1,31 @@
+"""Servers of other hands answer through their own endpoint as they do directly, to the letter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.translation.comparison import allowed, unexpected
+from tests.translation.raw_comparison import BOTH_ERAS, COMPARED, compare_raw, raw_routes
+from tests.upstreams.servers import started
+
+QUICK = ("filesystem", "everything", "mcp1", "mcp2")
+"""One of each generation of SDK, and of each language; the others take their time to start."""
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-286", "P-2", "P-12")
+@pytest.mark.timeout(600)  # the first run installs them
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.thorough) for name in COMPARED if name not in QUICK)]
+)
+async def test_a_server_answers_through_its_own_endpoint_as_it_does_directly(name: str, tmp_path: Path) -> None:
+    with started(tmp_path) as fixtures:
+        found = await compare_raw(fixtures.specs, name)
+    assert unexpected(found, allowed(), [route for route in raw_routes() if route.split()[0] == f"raw-{name}"]) == []
+
+
+def test_both_generations_of_the_protocol_are_compared() -> None:
+    assert {route.split()[1] for route in raw_routes()} == {"legacy", "modern"}
+    assert set(BOTH_ERAS) < set(COMPARED)
