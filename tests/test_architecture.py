@@ -63,6 +63,7 @@ LAYERS = {
     "gaia_bridge.context": 2,
     "gaia_bridge.conversing": 2,
     "gaia_bridge.runtime": 2,
+    "gaia_bridge.watchdog": 2,
     # the two directions
     "gaia_bridge.inbound": 3,
     "gaia_bridge.outbound": 3,
@@ -438,3 +439,105 @@ def test_a_long_module_is_found() -> None:
 def test_dependency_names_are_read_from_their_lines() -> None:
     lines = ["uvloop>=0.21; sys_platform != 'win32'", "sse-starlette", "mcp[cli]>=2.3,<2.4"]
     assert [requirement_name(line) for line in lines] == ["uvloop", "sse-starlette", "mcp"]
+
+
+ENDLESS = {
+    "gaia_bridge.background:_result": "ends at its deadline, and each round waits for the result",
+    "gaia_bridge.names:fitting_names": "a hash of a hash: each round costs one of the names that are taken",
+    "gaia_bridge.runtime:_run": "runs the event loop of an agent, on a thread of its own, until it is closed",
+    "gaia.agents.chat.playing:next": "takes what is in a buffer of bounded size, and stops where it would wait",
+}
+"""Loops of synchronous code that have no end of their own, as module:function, each with what bounds it."""
+
+_BLOCKING = {"get", "wait", "wait_for", "recv", "read", "readline", "select", "accept", "poll"}
+"""Methods that wait for somebody else: a loop around one holds its own thread, which is what it is for."""
+
+_UNBOUNDED = {"count", "cycle", "repeat"}
+
+
+def endless_loops(modules: Iterable[Module]) -> list[str]:
+    """Loops of synchronous code that nothing in them can end, and iterations over what has no end."""
+    found: list[str] = []
+    for module in modules:
+        for function in ast.walk(ast.parse(module.source)):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                place = f"{module.name}:{function.name}"
+                found += [f"{place}: {ast.unparse(loop).splitlines()[0]}" for loop in _endless_in(function)]
+    return found
+
+
+def _endless_in(function: ast.AST) -> Iterator[ast.AST]:
+    for node in _own_nodes(function):
+        if isinstance(node, ast.While) and not _waits(node) and not _can_change(node):
+            yield node
+        elif isinstance(node, (ast.For, ast.comprehension)) and _has_no_end(node.iter):
+            yield node.iter
+
+
+def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield child
+            yield from _own_nodes(child)
+
+
+def _waits(loop: ast.While) -> bool:
+    inner = [node for statement in loop.body for node in ast.walk(statement)]
+    calls = [node.func for node in [*inner, *ast.walk(loop.test)] if isinstance(node, ast.Call)]
+    return any(
+        isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)) for node in [*inner, *ast.walk(loop.test)]
+    ) or any(isinstance(called, ast.Attribute) and called.attr in _BLOCKING for called in calls)
+
+
+def _can_change(loop: ast.While) -> bool:
+    """Whether the condition is about something that the body touches."""
+    asked = {ast.unparse(node) for node in ast.walk(loop.test) if isinstance(node, (ast.Name, ast.Attribute))}
+    if any(isinstance(node, ast.NamedExpr) for node in ast.walk(loop.test)):
+        return True
+    touched: set[str] = set()
+    for node in (node for statement in loop.body for node in ast.walk(statement)):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            touched.add(ast.unparse(node))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            touched.add(ast.unparse(node.func.value))
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Del):
+            touched.add(ast.unparse(node.value))
+    return bool(asked & touched)
+
+
+def _has_no_end(iterated: ast.expr) -> bool:
+    if not isinstance(iterated, ast.Call):
+        return False
+    name = ast.unparse(iterated.func).rpartition(".")[2]
+    return name in _UNBOUNDED and not (name == "repeat" and len(iterated.args) > 1)
+
+
+@pytest.mark.requirement("F-205")
+def test_no_loop_of_ours_is_unbounded() -> None:
+    found = endless_loops(our_modules())
+    assert [loop for loop in found if loop.split(": ")[0] not in ENDLESS] == []
+    assert {loop.split(": ")[0] for loop in found} == set(ENDLESS), "what is gone needs no reason any more"
+
+
+@pytest.mark.parametrize(
+    ("body", "is_endless"),
+    [
+        ("while True: x = 1", True),
+        ("while alive: work()", True),
+        ("for n in itertools.count(): use(n)", True),
+        ("return next(n for n in count(2) if n not in known)", True),
+        ("while waiting: waiting.pop()", False),
+        ("while n < 5: n += 1", False),
+        ("while line := read(): use(line)", False),
+        ("while True: queue.get()", False),
+        ("for n in itertools.repeat(1, 5): use(n)", False),
+        ("for n in range(5): use(n)", False),
+    ],
+)
+def test_what_counts_as_unbounded(body: str, is_endless: bool) -> None:
+    source = f"def f(self, waiting, n):\n    {body}\n"
+    assert bool(endless_loops([Module("m", source)])) == is_endless
+
+
+def test_waiting_coroutines_are_not_unbounded() -> None:
+    assert endless_loops([Module("m", "async def f():\n    while True:\n        await once()\n")]) == []

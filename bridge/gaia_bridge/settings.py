@@ -10,6 +10,7 @@ __all__ = [
     "BACKGROUND_FAREWELL",
     "DEFAULT_HOST",
     "DEFAULT_PORT",
+    "LOOP_PATIENCE",
     "MAX_HOPS",
     "SIGNAL_INTERVAL",
     "STOP_DEADLINE",
@@ -41,6 +42,9 @@ MAX_HOPS = 8
 SIGNAL_INTERVAL = 0.5
 """Seconds after which a thread that waits looks for signals: CPython wakes it for one that arrives while it sleeps, but
 not for one that arrives just before, or that the system delivers to another thread."""
+
+LOOP_PATIENCE = 1.0
+"""Seconds that an event loop may be held before the log says by what. All that it does on purpose takes hundredths."""
 
 STREAM_BYTES = MIB
 """What a server has written to standard output or error and nobody has read yet; of more, lines are dropped. Some

@@ -40,6 +40,7 @@ from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.outbound.transports.guarding import GUARDIAN
 from gaia_bridge.reloading import Reloader
 from gaia_bridge.settings import Settings
+from gaia_bridge.watchdog import watching
 
 __all__ = ["ServeOptions", "run"]
 
@@ -149,6 +150,10 @@ def _run(
 
     async def main() -> None:
         shutdown = Shutdown(deadline, grace, has_children=lambda: _has_servers(bridge))
+        with watching():
+            await until_end(shutdown)
+
+    async def until_end(shutdown: Shutdown) -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(shutdown.watch)
             async with bridge:

@@ -133,7 +133,7 @@ class Models:
         """Offer a model; under a qualified id where another agent has its id."""
         if model.id in self._models:
             own_id, name = model.id, model.source.name
-            others = (f"{name}/{own_id}-{number}" for number in itertools.count(2))
+            others = (f"{name}/{own_id}-{number}" for number in range(2, len(self._models) + 3))
             candidates = itertools.chain([f"{name}/{own_id}"], others)
             model.id = next(candidate for candidate in candidates if candidate not in self._models)
             logger.warning("model %s of %s is offered as %s: its own id is taken", own_id, name, model.id)
