@@ -234,6 +234,21 @@ async def test_the_new_list_is_there_when_the_client_hears_of_it() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.requirement("F-294")
+async def test_a_client_hears_of_a_new_source_what_that_source_has() -> None:
+    inbox = Inbox()
+    async with running_bridge(Announcer(), WithPrompts()) as running:
+        async with running.client("legacy", message_handler=inbox) as client:
+            await ping(client)
+            await running.bridge.add_agent(ScriptedAgent(lambda *_: {}, "extra"), "third")
+            await inbox.until(ToolListChangedNotification)
+            assert inbox.kinds() == [ToolListChangedNotification]
+            await running.bridge.add_agent(WithPrompts(), "fourth")
+            await inbox.until(ToolListChangedNotification, 2)
+            assert inbox.kinds()[1:] == [PromptListChangedNotification, ToolListChangedNotification]
+
+
+@pytest.mark.anyio
 async def test_a_change_on_one_endpoint_is_none_on_another() -> None:
     one, two = Announcer(), Announcer()
     inbox = Inbox()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gaia_bridge.inbound.openai.checks import array_at, invalid, object_at, string_at
 from gaia_bridge.inbound.openai.errors import ChatError
 from gaia_bridge.jsontypes import JSON, is_object
 
-__all__ = ["EVERYTHING", "Borrowing", "ToolsAsked", "read_tools"]
+__all__ = ["EVERYTHING", "Borrowing", "ToolsAsked", "function_name", "read_tools"]
 
 logger = logging.getLogger(__name__)
 
@@ -21,9 +22,10 @@ EVERYTHING: Final = "*"
 _FUNCTION_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_NAMES: Final = 1_000
 _FLAT: Final = ("name", "description", "parameters", "strict")
+_IN: Final = "namespace"
 _HOSTED: Final = re.compile(
     r"web_search(_preview)?(_[0-9_]+)?|file_search|code_interpreter|image_generation|computer(_use)?(_preview)?"
-    r"|local_shell|shell|apply_patch|custom|namespace|tool_search"
+    r"|local_shell|shell|apply_patch|custom|tool_search"
 )
 """Kinds of tools that OpenAI runs, or its own models only can call; clients offer them whomever they talk to."""
 _REFUSED: Final = {
@@ -59,6 +61,8 @@ class ToolsAsked:
     """Run by the bridge."""
     names_at: tuple[str, ...] = ()
     """Where the request has the names of those that the client runs."""
+    namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """For functions in a namespace, by the names that the agent knows: the namespace, and the name in it."""
 
 
 def read_tools(value: Any, limit: int, *, flat: bool = False) -> ToolsAsked:
@@ -78,9 +82,8 @@ def read_tools(value: Any, limit: int, *, flat: bool = False) -> ToolsAsked:
     functions: dict[str, JSON] = {}
     names_at: list[str] = []
     borrowings: list[Borrowing] = []
-    for number, item in enumerate(array_at("tools", value, limit, "a list of tools")):
-        at = f"tools[{number}]"
-        fields = object_at(at, item, "an object with type")
+    namespaces: dict[str, tuple[str, str]] = {}
+    for at, fields in _entries(value, limit, flat=flat):
         match fields.get("type"):
             case "function":
                 inner = at if flat else f"{at}.function"
@@ -89,18 +92,52 @@ def read_tools(value: Any, limit: int, *, flat: bool = False) -> ToolsAsked:
                     raise invalid(f"{inner}.name", name, "a name that no other tool has")
                 functions[name] = function
                 names_at.append(f"{inner}.name")
+                if _IN in fields:
+                    namespaces[name] = fields[_IN], fields["name"]
             case "mcp":
                 borrowings.append(_borrowing(at, fields))
             case str(kind) if flat and _HOSTED.fullmatch(kind):
                 logger.info("%s: the bridge has no tool of the type %s; it is left out", at, kind)
             case other:
                 raise invalid(f"{at}.type", other, "function (run by the client) or mcp (run by the bridge)")
-    return ToolsAsked(tuple(functions.values()), tuple(borrowings), tuple(names_at))
+    return ToolsAsked(tuple(functions.values()), tuple(borrowings), tuple(names_at), namespaces)
+
+
+def function_name(namespace: object, name: str) -> str:
+    """What an agent knows a function as: models' servers have no namespaces.
+
+    Args:
+        namespace: Where it is, if it is in one.
+        name: Its own name.
+    """
+    if not isinstance(namespace, str) or not namespace:
+        return name
+    return f"{namespace}{'' if namespace.endswith('_') else '__'}{name}"
+
+
+def _entries(value: Any, limit: int, *, flat: bool) -> Iterator[tuple[str, JSON]]:
+    """The entries and where they are; those in a namespace each for itself, with the namespace beside."""
+    count = 0
+    for number, item in enumerate(array_at("tools", value, limit, "a list of tools")):
+        at = f"tools[{number}]"
+        fields = object_at(at, item, "an object with type")
+        if not flat or fields.get("type") != "namespace":
+            yield at, {key: value for key, value in fields.items() if key != _IN}
+            continue
+        namespace = string_at(f"{at}.name", fields.get("name"), "the name of the namespace")
+        items = array_at(f"{at}.tools", fields.get("tools"), limit - count, "a list of functions")
+        count += len(items)
+        for place, inner in enumerate(items):
+            inner_at = f"{at}.tools[{place}]"
+            yield inner_at, {**object_at(inner_at, inner, "an object with type"), _IN: namespace}
 
 
 def _nested(fields: JSON) -> JSON:
     """A function of the Responses API as chat completions have it."""
-    return {"type": "function", "function": {name: fields[name] for name in _FLAT if fields.get(name) is not None}}
+    function = {key: fields[key] for key in _FLAT if fields.get(key) is not None}
+    if isinstance(name := fields.get("name"), str):
+        function["name"] = function_name(fields.get(_IN), name)
+    return {"type": "function", "function": function}
 
 
 def _function(at: str, fields: JSON) -> tuple[str, JSON]:

@@ -282,6 +282,30 @@ async def test_a_stream_tells_calls_of_the_clients_functions_after_what_was_said
     assert (output[2]["call_id"], output[2]["name"], output[2]["arguments"]) == ("call_2", "add", '{"a": 2}')
 
 
+async def test_functions_in_a_namespace_have_its_name_before_theirs_for_the_agent_alone() -> None:
+    called = Reply("", (ToolCall("c1", "mcp__time__now", "{}"), ToolCall("c2", "agents__stop", "{}")))
+    agent = ChatAgent(saying(called))
+    inner = {"type": "function", "name": "now", "parameters": {"type": "object"}}
+    tools = [
+        {"type": "namespace", "name": "mcp__time__", "description": "Times", "tools": [inner]},
+        {"type": "namespace", "name": "agents", "tools": [{**inner, "name": "stop"}]},
+    ]
+    async with chatting(agent) as server:
+        first = await respond(server, tools=tools)
+        items = [*first["output"], {"type": "function_call_output", "call_id": "c1", "output": "noon"}]
+        await respond(server, tools=tools, input=items)
+        await respond(server, tools=tools, input=items[-1:], previous_response_id=first["id"])
+    names = ["mcp__time__now", "agents__stop"]
+    assert [(item["namespace"], item["name"]) for item in first["output"]] == [
+        ("mcp__time__", "now"),
+        ("agents", "stop"),
+    ]
+    assert [item["function"]["name"] for item in agent.requests[0].client_tools] == names
+    for request in agent.requests[1:]:
+        [said] = [message for message in request.messages if message["role"] == "assistant"]
+        assert [call["function"]["name"] for call in said["tool_calls"]] == names
+
+
 @pytest.mark.requirement("F-295")
 async def test_openais_own_client_reads_a_stream() -> None:
     agent = ChatAgent(saying("a", "b", Reply("ab", (CALL,))))
@@ -474,6 +498,9 @@ async def test_a_response_is_forgotten_in_time() -> None:
         ({"tools": [{"type": "function", "function": {"name": "x"}}]}, "tools[0].name"),
         ({"tools": [FLAT, FLAT]}, "tools[1].name"),
         ({"tools": [{"type": "unheard_of"}]}, "tools[0].type"),
+        ({"tools": [{"type": "namespace", "tools": []}]}, "tools[0].name"),
+        ({"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "function"}]}]}, "tools[0].tools[0].name"),
+        ({"tools": [{"type": "namespace", "name": "n", "tools": [FLAT] * 129}]}, "tools[0].tools"),
         ({"tools": [{"type": "mcp", "server_label": "a0", "server_url": "http://x"}]}, "tools[0].server_url"),
         ({"tool_choice": {"type": "web_search"}}, "tool_choice"),
         ({"max_output_tokens": 0}, "max_output_tokens"),

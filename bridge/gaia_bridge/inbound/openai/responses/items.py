@@ -8,6 +8,7 @@ from typing import Any, Final
 from gaia_bridge.inbound.openai.checks import array_at, invalid, object_at, string_at
 from gaia_bridge.inbound.openai.errors import ChatError
 from gaia_bridge.inbound.openai.messages import joined, since_last_answer
+from gaia_bridge.inbound.openai.tools import function_name
 from gaia_bridge.jsontypes import JSON, is_array
 
 __all__ = ["read_items"]
@@ -95,7 +96,8 @@ def _call(at: str, item: JSON) -> JSON:
     arguments = item.get("arguments")
     if not isinstance(arguments, str):
         raise invalid(f"{at}.arguments", arguments, "a text with JSON in it")
-    function = {"name": string_at(f"{at}.name", item.get("name")), "arguments": arguments}
+    name = function_name(item.get("namespace"), string_at(f"{at}.name", item.get("name")))
+    function = {"name": name, "arguments": arguments}
     return {"id": string_at(f"{at}.call_id", item.get("call_id")), "type": "function", "function": function}
 
 

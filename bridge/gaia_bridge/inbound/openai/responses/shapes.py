@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pydantic_core import to_json
@@ -48,7 +48,7 @@ class ResponseExchange:
 
     def whole(self, reply: Reply) -> bytes:
         """The answer in one piece."""
-        output = [*self._message(reply.text), *(_call_item(call) for call in reply.tool_calls)]
+        output = [*self._message(reply.text), *map(self._call_item, reply.tool_calls)]
         if not output:
             output = [_message_item(_new_id("msg"), "")]
         return to_json(self._finished(reply, output))
@@ -76,7 +76,7 @@ class ResponseExchange:
             output.append(_message_item(self._message_id, "".join(self._said)))
             yield from self._closed(output[0])
         for call in reply.tool_calls:
-            output.append(_call_item(call))
+            output.append(self._call_item(call))
             yield from self._called(output[-1], len(output) - 1)
         response = self._finished(reply, output)
         yield self._event(f"response.{response['status']}", response=response)
@@ -105,7 +105,8 @@ class ResponseExchange:
             "usage": _usage(reply.usage),
         }
         if self._request.store:
-            self._stored.add(response, [*self._request.history, _as_message(output)])
+            said = "".join(part["text"] for item in output for part in item.get("content", ()))
+            self._stored.add(response, [*self._request.history, _as_message(said, reply.tool_calls)])
         return response
 
     def _response(self, status: str) -> JSON:
@@ -126,6 +127,18 @@ class ResponseExchange:
 
     def _message(self, text: str) -> list[JSON]:
         return [_message_item(self._message_id or _new_id("msg"), text)] if text else []
+
+    def _call_item(self, call: ToolCall) -> JSON:
+        namespace, name = self.asked.tools.namespaces.get(call.name, (None, call.name))
+        item: JSON = {
+            "id": _new_id("fc"),
+            "type": "function_call",
+            "status": "completed",
+            "call_id": valid_text(call.id),
+            "name": valid_text(name),
+            "arguments": valid_text(call.arguments),
+        }
+        return item if namespace is None else {**item, "namespace": namespace}
 
     def _opened(self) -> Iterator[Event]:
         self._message_id = _new_id("msg")
@@ -175,31 +188,14 @@ def _message_item(item_id: str, text: str) -> JSON:
     }
 
 
-def _call_item(call: ToolCall) -> JSON:
-    return {
-        "id": _new_id("fc"),
-        "type": "function_call",
-        "status": "completed",
-        "call_id": valid_text(call.id),
-        "name": valid_text(call.name),
-        "arguments": valid_text(call.arguments),
-    }
-
-
-def _as_message(output: list[JSON]) -> JSON:
+def _as_message(text: str, calls: Sequence[ToolCall]) -> JSON:
     """The answer as chat completions have it, which is what the agent is told later that it said."""
-    texts = [part["text"] for item in output if item["type"] == "message" for part in item["content"]]
-    calls = [
-        {
-            "id": item["call_id"],
-            "type": "function",
-            "function": {"name": item["name"], "arguments": item["arguments"]},
-        }
-        for item in output
-        if item["type"] == "function_call"
-    ]
-    message: JSON = {"role": "assistant", "content": "".join(texts) or (None if calls else "")}
-    return message | {"tool_calls": calls} if calls else message
+    message: JSON = {"role": "assistant", "content": text or (None if calls else "")}
+    if not calls:
+        return message
+    functions = ((call.id, {"name": valid_text(call.name), "arguments": valid_text(call.arguments)}) for call in calls)
+    told = [{"id": valid_text(name), "type": "function", "function": function} for name, function in functions]
+    return {**message, "tool_calls": told}
 
 
 def _usage(usage: Usage) -> JSON:
