@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
+from gaia_bridge.redact import Redactor
 from gaia_bridge.text import printable
 
-__all__ = ["LineFormatter", "keep_log", "log_to_stderr"]
+__all__ = ["LineFormatter", "hide_in_log", "keep_log", "log_to_stderr"]
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _TIME = "%H:%M:%S"
@@ -22,9 +23,15 @@ _RELAYED = "mcp.client.stdio"
 _BODIES = ("mcp.server.sse", "sse_starlette.sse")
 """What these log for debugging is every message and every piece of a conversation, which nobody wants in a file."""
 
+_SECRET = 8
+"""Characters of the shortest configured value that is taken out wherever it is."""
+
 
 class LineFormatter(logging.Formatter):
-    """Shows text from peers and agents harmlessly: control characters escaped, tracebacks indented."""
+    """Shows text of peers and agents harmlessly: control characters escaped, tracebacks indented, no secrets."""
+
+    redacted = Redactor()
+    """What takes the secrets out: by their shape, and those that it was told."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Format all but the traceback."""
@@ -33,7 +40,7 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; what follows its first line is a traceback."""
-        first, *traceback = super().format(record).split("\n")
+        first, *traceback = self.redacted(super().format(record)).split("\n")
         return "\n".join([first, *(f"    {printable(line, limit=None)}" for line in traceback)])
 
 
@@ -79,6 +86,18 @@ def log_to_stderr(level: str) -> Callable[[], None]:
             logger.setLevel(old)
 
     return stop
+
+
+def hide_in_log(secrets: Iterable[str]) -> None:
+    """Take secrets out of what is logged from now on, also where they are encoded.
+
+    Args:
+        secrets: Values; short ones, and paths, are in too many lines that mean something else.
+    """
+    hidden = Redactor(secret for secret in secrets if len(secret) >= _SECRET and "/" not in secret)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, LineFormatter):
+            handler.formatter.redacted = hidden
 
 
 @contextmanager

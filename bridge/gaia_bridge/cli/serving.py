@@ -26,6 +26,7 @@ from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.interrupts import ended_by_interrupt
+from gaia_bridge.cli.logs import hide_in_log
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge.cli.shutdown import Shutdown
 from gaia_bridge.config.fingerprints import digest
@@ -37,6 +38,7 @@ from gaia_bridge.inbound.stdio import claim_stdio
 from gaia_bridge.inbound.token import load_or_create_token
 from gaia_bridge.lineage import LINEAGE
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
+from gaia_bridge.outbound.reaching import secrets_of
 from gaia_bridge.outbound.transports.guarding import GUARDIAN
 from gaia_bridge.reloading import Reloader
 from gaia_bridge.settings import Settings
@@ -73,6 +75,8 @@ class _Content:
     """At the start."""
     configured: ConfiguredServers
     """And later."""
+    token: str | None = None
+    """What clients need."""
 
 
 def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
@@ -126,7 +130,7 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
         port: int = sockets[0].getsockname()[1]
         policy = AccessPolicy.for_address(options.host, port, options.allow_hosts, options.allow_origins, token, limits)
         access = Access(options.host, port, options.allow_hosts, policy.hosts, token_file)
-        content = _load(options)
+        content = _load(options, token)
 
         async def serve(bridge: Bridge, shutdown: Shutdown) -> None:
             app = bridge.asgi(policy)
@@ -174,7 +178,9 @@ async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
     refused = await bridge.add_agents({loaded.name: loaded.agent for loaded in content.agents})
     for error in refused.values():
         raise error
-    reloader = Reloader(bridge, content.configured.again, lambda: content.configured.own_files)
+    reloader = Reloader(
+        bridge, lambda: _hidden(content.configured.again(), content.token), lambda: content.configured.own_files
+    )
     bridge.left_out = lambda: (*content.configured.left_out, *reloader.left_out)
     await reloader.apply(content.servers)
     await tasks.start(reloader.watch)
@@ -193,6 +199,12 @@ async def _reload_when_asked(reloader: Reloader, *, task_status: TaskStatus[None
             await reloader.reload()
 
 
+def _hidden(servers: Sequence[ServerSpec], token: str | None) -> Sequence[ServerSpec]:
+    """The servers, whose secrets are in no log from now on, nor is the token."""
+    hide_in_log([*(token and [token] or []), *(secret for spec in servers for secret in secrets_of(spec))])
+    return servers
+
+
 def _has_servers(bridge: Bridge) -> bool:
     return any(source.kind is SourceKind.SERVER for source in bridge.sources)
 
@@ -204,11 +216,11 @@ def _server_logs() -> ServerLogs:
         return ServerLogs(None)
 
 
-def _load(options: ServeOptions) -> _Content:
+def _load(options: ServeOptions, token: str | None = None) -> _Content:
     configured = ConfiguredServers(options.config)
     with suppress(FileNotFoundError):  # the current folder is gone, which is told below
         LINEAGE.serve(digest([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()]))
-    servers = configured.first()
+    servers = _hidden(configured.first(), token)
     beyond = not options.stdio and reaches_beyond(options.host, options.allow_hosts)
     choice = AgentChoice(options.agents, options.with_agents, beyond, options.config is not None)
-    return _Content(choice.load(others=bool(servers)), servers, configured)
+    return _Content(choice.load(others=bool(servers)), servers, configured, token)

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp.client.sse import sse_client
 
-from gaia_bridge.cli.logs import LineFormatter, log_to_stderr
+from gaia_bridge.cli.logs import LineFormatter, hide_in_log, log_to_stderr
 from tests.endpoint_helpers import ChatAgent, chatting, saying
 from tests.helpers import one_tool, text_of
 
@@ -88,3 +88,21 @@ def test_a_log_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPa
     logger.info("nobody reads this")
     stop()
     assert closed.closed
+
+
+@pytest.mark.requirement("F-207", "F-112")
+def test_no_record_holds_a_secret_not_even_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    stop = log_to_stderr("info")
+    hide_in_log(["kept-in-the-environment", "/a/path/of/a/tool"])
+    try:
+        raise RuntimeError(
+            "password=hunter2 kept-in-the-environment a2VwdC1pbi10aGUtZW52aXJvbm1lbnQ= /a/path/of/a/tool"
+        )
+    except RuntimeError:
+        logger.exception("it broke with token=abcdefgh")
+    finally:
+        stop()
+    said = capsys.readouterr().err
+    assert "RuntimeError: password=***" in said
+    assert "/a/path/of/a/tool" in said
+    assert not [secret for secret in ("hunter2", "kept-in-the", "a2VwdC1pbi10aGUt", "abcdefgh") if secret in said]
