@@ -535,6 +535,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-222": covered("Processes that an agent has started end with the bridge, however that ends."),
     "F-223": covered("A forked process keeps neither addresses nor connections of the bridge, nor its signals."),
     "F-225": covered("The whole end fits in eight seconds, whatever hangs; a guardian that was killed is replaced."),
+    "F-226": covered("A module that takes long to import is named."),
     "F-224": covered("What an agent yields without end is refused with the bound, and the rest published."),
     "F-227": covered("An empty HOME means the home folder of the password database."),
 }

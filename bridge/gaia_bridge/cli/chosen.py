@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from gaia_bridge.cli.importing import told_of_slow_imports
 from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.discovery import LoadedAgent, find_agents
 from gaia_bridge.jsontypes import is_object
@@ -42,7 +43,7 @@ class AgentChoice:
         """
         if not self.wanted or (self.beyond and self.configured and not self.named):
             return []
-        with keep_log():
+        with keep_log(), told_of_slow_imports():
             found = find_agents(self.named)
         for entry in found:
             if not entry.agents and (self.named or not others):

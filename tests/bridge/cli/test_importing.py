@@ -1,0 +1,63 @@
+"""A module that waits while it is imported is named."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gaia_bridge.cli import importing
+from gaia_bridge.cli.importing import told_of_slow_imports
+
+SLOW = """
+import inner_module
+"""
+INNER = """
+import sys
+said = sys.modules["tests.bridge.cli.test_importing"].SAID
+assert said.wait(10)
+"""
+SAID = threading.Event()
+
+
+class Heard(logging.Handler):
+    """Hears what is said, and lets the import go on."""
+
+    text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "inner_module.py" in record.getMessage():
+            self.text = record.getMessage()
+            SAID.set()
+
+
+@pytest.mark.requirement("F-226")
+def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_agent.py").write_text(SLOW, encoding="utf-8")
+    (tmp_path / "inner_module.py").write_text(INNER, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setitem(sys.modules, "tests.bridge.cli.test_importing", sys.modules[__name__])
+    heard = Heard()
+    logger = logging.getLogger(importing.__name__)
+    logger.addHandler(heard)
+    try:
+        with told_of_slow_imports(0.01):
+            importlib.import_module("slow_agent")
+    finally:
+        logger.removeHandler(heard)
+        for name in ("slow_agent", "inner_module"):
+            sys.modules.pop(name, None)
+    assert "module 'inner_module'" in heard.text
+    assert f"{tmp_path / 'inner_module.py'}:4" in heard.text
+
+
+def test_nothing_is_said_of_what_is_quick(caplog: pytest.LogCaptureFixture) -> None:
+    with told_of_slow_imports(60):
+        importlib.import_module("json")
+    assert caplog.text == ""
