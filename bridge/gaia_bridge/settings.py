@@ -172,6 +172,12 @@ class UpstreamLimits:
     not know, and each connection to them would cost this long."""
     list_timeout: float = 10.0
     """Seconds for one page of a list."""
+    list_max_age: float = 5.0
+    """Seconds that a list is trusted that a server announces no changes of, if the server does not say how long
+    (`ttlMs`): as long as our own clients may keep it (`Settings.list_ttl`)."""
+    renewal: float = 0.25
+    """Seconds that a client waits for such a list to be read again. A quick server has answered by then; a slow one
+    must not delay every list that it is merged into, and what it has new is announced."""
     first_look: float = 2.0
     """Seconds that clients wait for a server that is starting and of which nothing is known: the first thing that they
     ask is what there is, many never ask again, and a server in Python or Node has answered by then. A server that

@@ -22,6 +22,7 @@ from gaia_bridge.model import Change, ChangeKind, Offer, ServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
 from gaia_bridge.outbound.client import Greeting
 from gaia_bridge.outbound.client.lists import ReadPage
+from gaia_bridge.outbound.freshness import outdated
 from gaia_bridge.outbound.listing import LISTS, changes, empty_offer, introduced, with_lists_of, with_pages
 from gaia_bridge.outbound.reaching import secrets_of
 from gaia_bridge.outbound.tailoring import tailored
@@ -79,6 +80,10 @@ class Offering:
         self.both: bool | None = None
         """Whether the server speaks both eras, as far as that was tried."""
         self._stale: set[ChangeKind] = set()
+        self._told: set[ChangeKind] = set()  # those of them that the server announced itself
+        self._read_at: dict[ChangeKind, float] = {}
+        self._follows = False
+        self._caught_up = anyio.Event()
         self._became_stale = anyio.Event()
         self._listeners: dict[object, ChangeListener] = {}
 
@@ -125,6 +130,7 @@ class Offering:
             ConnectionLostError: The connection ended.
         """
         self._stale.clear()
+        self._told.clear()
         known = with_lists_of(introduced(self._spec.name, connection.greeting), self._everything)
         everything = frozenset(kind for kind in ChangeKind if kind.is_list)
         self._fetched = await self._read_lists(connection, known, everything)
@@ -142,17 +148,46 @@ class Offering:
         if self._fetched is not None:
             await anyio.sleep_until(self._announced_at + self._limits.announce_interval)
             self._publish_fetched()
-        while True:
-            await self._became_stale.wait()
-            self._became_stale = anyio.Event()
-            stale, self._stale = self._stale, set()
-            try:
-                offer = await self._read_lists(connection, self._everything, stale)
-            except ConnectionLostError:
-                return
-            self._publish(offer, announced=stale)
-            await self.remember(connection)
-            await anyio.sleep(self._limits.refresh_interval)
+        self._follows = True
+        try:
+            while True:
+                if not await self._caught_up_with(connection):
+                    return
+                await anyio.sleep(self._limits.refresh_interval)
+        finally:
+            self._follows = False
+
+    async def _caught_up_with(self, connection: HasLists) -> bool:
+        """Read what is stale as soon as something is; whether the connection still stands."""
+        await self._became_stale.wait()
+        self._became_stale = anyio.Event()
+        stale, self._stale = self._stale, set()
+        told, self._told = self._told, set()
+        try:
+            offer = await self._read_lists(connection, self._everything, stale)
+        except ConnectionLostError:
+            return False
+        self._publish(offer, announced=told)
+        self._caught_up.set()
+        self._caught_up = anyio.Event()
+        await self.remember(connection)
+        return True
+
+    async def renew(self, usual: float, patience: float) -> None:
+        """Have lists read again that are old and that the server announces no changes of.
+
+        Args:
+            usual: Seconds that they are trusted, if the server does not say; 0 where it is asked for what they lack.
+            patience: Seconds to wait for them; what comes later is announced.
+        """
+        now, at_least = anyio.current_time(), self._limits.refresh_interval
+        found = outdated(self._learnt, self._read_at, now, usual, at_least=at_least) if self._follows else set()
+        if found:
+            caught_up = self._caught_up
+            self._stale |= found
+            self._became_stale.set()
+            with anyio.move_on_after(patience):
+                await caught_up.wait()
 
     def notified(self, method: str) -> None:
         """The server sent a notification that may be about its lists."""
@@ -162,6 +197,7 @@ class Offering:
     def look_again(self, kind: ChangeKind) -> None:
         """A list is no longer what it was."""
         self._stale.add(kind)
+        self._told.add(kind)
         self._became_stale.set()
 
     def withdraw(self) -> None:
@@ -194,6 +230,7 @@ class Offering:
                 level = logging.DEBUG if expected else logging.WARNING
                 logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
         self._learnt = offer
+        self._read_at |= dict.fromkeys(stale, anyio.current_time())
         self.outputs.replace(offer.tools)  # which holds at once, however much later clients are told of new lists
         return offer
 

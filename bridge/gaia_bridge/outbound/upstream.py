@@ -246,15 +246,14 @@ class Upstream:
             await self._supervisor.settled.wait()
 
     async def seek(self) -> None:
-        """Wait until it is known what it offers, as `settle` does."""
+        """Wait as `settle` does, and for lists that it announces no changes of to be read again."""
         await self.settle()
+        await self._offering.renew(0, self._limits.first_look)
 
     async def refresh(self) -> None:
-        """Wait as `settle` does. Asking the server each time would let a slow one delay every list it is merged into.
-
-        A server announces its changes (MCP `listChanged`); one that does not is taken to have none.
-        """
+        """Wait as `settle` does, and a little for old lists to be read again that it announces no changes of."""
         await self.settle()
+        await self._offering.renew(self._limits.list_max_age, self._limits.renewal)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keep the server going until cancelled. Starts at once, whatever the server does.

@@ -39,6 +39,10 @@ class Servant:
         """What the next attempts to connect end with."""
         self.slow = 0.0
         """Seconds that it takes to start."""
+        self.more: JSON = {}
+        """What it says of its tools beside them."""
+        self.list_delay = 0.0
+        """Seconds that it takes to list them."""
         self.mute = False
         """Whether it answers nothing any more, not even a ping."""
         self.structured: JSON | None = None
@@ -71,6 +75,8 @@ class Servant:
         while True:
             request = await wire.next()
             if "id" in request and "method" in request:
+                if request["method"] == "tools/list":
+                    await anyio.sleep(self.list_delay)
                 self._answer(wire, request)
 
     def _answer(self, wire: Wire, request: JSON) -> None:
@@ -80,7 +86,7 @@ class Servant:
             return
         match method:
             case "tools/list":
-                wire.answer(request, {"tools": self.tools})
+                wire.answer(request, {"tools": list(self.tools), **self.more})
             case "resources/list":
                 wire.answer(request, {"resources": self.resources})
             case "tools/call":
