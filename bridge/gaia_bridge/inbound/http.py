@@ -24,7 +24,7 @@ from pydantic_core import to_json
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -54,6 +54,13 @@ from gaia_bridge.text import valid_json
 __all__ = ["HttpEndpoint", "make_app"]
 
 logger = logging.getLogger(__name__)
+
+_FOR_PEOPLE = """\
+This is gaia-mcp-bridge, an MCP server. It is made for programs; there is nothing to see in a browser.
+
+Give your MCP client the address of this machine and port with /mcp at its end. What is published is listed at /tools,
+and how it is at /status.
+"""
 
 _Serve = Callable[["HttpEndpoint", Any, Scope, Receive, Send], Awaitable[None]]
 """Serves one request: the endpoint, the decoded body of a POST, and the request."""
@@ -178,6 +185,7 @@ def make_app(
             Route(f"{prefix}/messages/", _Routed(find, group, HttpEndpoint.messages), methods=["POST"]),
         ]
     routes.append(Route("/", _Routed(find, "", HttpEndpoint.single_call), methods=["POST"]))
+    routes.append(Route("/", _tell_people, methods=["GET"]))
     routes += [Route(path, _reporting(answer), methods=["GET"]) for path, answer in report.items()]
     routes.append(Route(HEALTH_PATH, _healthy(policy.token), methods=["GET"]))
     return Guard(Starlette(routes=[*routes, *further]), policy)
@@ -198,6 +206,8 @@ class _Routed:
             # The name is the client's own, so it is not repeated (log and terminal injection).
             missing = Refusal(INVALID_REQUEST, f"Nothing is published under that name in /{self._group}")
             await refused(missing, scope, receive, send, 404)
+        elif scope["method"] == "GET" and _is_person(scope):
+            await PlainTextResponse(_FOR_PEOPLE, 406)(scope, receive, send)
         elif scope["method"] != "POST":
             await self._serve(endpoint, None, scope, receive, send)
         else:
@@ -207,6 +217,17 @@ class _Routed:
                 await refused(problem, scope, receive, send)
             else:
                 await self._serve(endpoint, content, scope, replaying(body, receive), send)
+
+
+def _is_person(scope: Scope) -> bool:
+    """Whether somebody has opened the address in a browser: no MCP client takes HTML."""
+    return "text/html" in Headers(scope=scope).get("accept", "")
+
+
+async def _tell_people(request: Request) -> Response:
+    if not _is_person(request.scope):
+        return Response(status_code=405, headers={"allow": "POST"})
+    return PlainTextResponse(_FOR_PEOPLE)
 
 
 def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:

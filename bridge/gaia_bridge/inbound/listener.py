@@ -371,6 +371,9 @@ class _Protocol(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         self._limits = config.limits
         self._unsent = config.unsent
+        self._held = 0
+        self._served = self.app
+        self.app = self._serve
         self._deadline: asyncio.TimerHandle | None = None
         self._reading_deadline: asyncio.TimerHandle | None = None
 
@@ -435,8 +438,20 @@ class _Protocol(H11Protocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes that the client has not read."""
-        return self.transport.get_write_buffer_size()
+        """Bytes that wait for the client: here, or with whoever answers it, who lets go of them when it has read."""
+        return max(self.transport.get_write_buffer_size(), self._held)
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        async def counted(message: Any) -> None:
+            size = len(message.get("body", b""))
+            self._held = max(self._held, size)
+            await send(message)
+            self._held = size
+
+        try:
+            await self._served(scope, receive, counted)
+        finally:
+            self._held = 0
 
     def _expect_reading(self) -> None:
         unsent = self.transport.get_write_buffer_size()

@@ -131,6 +131,19 @@ async def test_a_single_call_without_session_or_headers_is_answered_in_json() ->
         assert response.json()["result"]["structuredContent"] == {"called": "danger"}
 
 
+@pytest.mark.requirement("F-254")
+async def test_who_opens_an_address_in_a_browser_is_told_what_it_is() -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    async with calling() as caller:
+        for path, status in (("/", 200), ("/mcp", 406), ("/agents/agent-0/mcp", 406)):
+            page = await caller.client.get(path, headers=browser)
+            assert (page.status_code, page.headers["content-type"]) == (status, "text/plain; charset=utf-8")
+            assert "This is gaia-mcp-bridge, an MCP server" in page.text
+        assert (await caller.client.get("/", headers={"accept": "application/json"})).status_code == 405
+        program = await caller.client.get("/mcp", headers={"accept": "text/event-stream"})
+        assert (program.status_code, program.json()["error"]["code"]) == (400, -32600)
+
+
 async def test_an_unknown_agent_is_not_found_and_its_name_not_repeated() -> None:
     async with calling() as caller:
         response = await caller.post(request("ping"), path="/agents/%0aevil/mcp")
