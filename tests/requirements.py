@@ -479,6 +479,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-271": covered("A start that takes too long names the limit, what raises it, and what was going on."),
     "F-272": covered("An entry of a project that is not approved leaves the user's own server in force."),
     "F-274": covered("A file that Python cannot read spoils the analysis of no other."),
+    "F-276": covered("What people know from other programs is told what it is here."),
     "F-275": covered("A path of thousands of folders costs no time."),
     # Logs and life cycle.
     "F-112": covered("No secret appears in any log, error or status."),

@@ -59,6 +59,9 @@ _SSE: Final = "sse"
 _HTTP_TYPES: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
 """How editors spell Streamable HTTP."""
 
+_NAMED_ELSEWHERE: Final = dict.fromkeys(("serverUrl", "server_url", "httpUrl", "http_url", "uri", "endpoint"), "url")
+"""What other programs call our keys."""
+
 _LONG_TIMEOUT: Final = 3_600.0
 """Seconds from which on a timeout was probably meant in milliseconds, as some editors count."""
 
@@ -135,7 +138,7 @@ def _way(entry: JSON) -> str:
     if len(given) > 1:
         raise EntryError(f"it has both {given[0]!r} and {given[1]!r}; keep one of them")
     if not given:
-        raise EntryError("it has no 'command' and no 'url'; expected one of them")
+        raise EntryError(f"it has no 'command' and no 'url'; expected one of them{_meant(entry)}")
     [way] = given
     kind = entry.get("type")
     if way == "url" and kind not in (None, _SSE, *_HTTP_TYPES):
@@ -145,6 +148,15 @@ def _way(entry: JSON) -> str:
     if way == "agent" and kind is not None:
         raise EntryError("its 'type' does not go with 'agent'; expected none")
     return way
+
+
+def _meant(entry: JSON) -> str:
+    """What a key of the entry was probably meant to be, that says how the server is reached."""
+    for key in entry:
+        close = difflib.get_close_matches(key, _KEYS_OF, n=1, cutoff=0.8)
+        if meant := _NAMED_ELSEWHERE.get(key) or next(iter(close), None):
+            return f"; is {key!r} meant to be {meant!r}?"
+    return ""
 
 
 def _options(values: Values) -> ServerOptions:

@@ -27,6 +27,8 @@ _HARMLESS: Final = frozenset(
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
 _PLAIN = re.compile(r"\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|(?:file|keyring):[^$}]+)\}")
+_FOREIGN = re.compile(r"(?!env:|file:|keyring:)([a-z]{1,20}):[^:$-][^$]*")
+"""A reference of a kind that others have; what it refers to is not shown."""
 _KNOWN_FORMS: Final = "${VAR}, ${VAR:-default}, ${env:VAR}, ${file:/path} or ${keyring:SERVICE/NAME}"
 
 
@@ -152,6 +154,9 @@ class Expander:
             return self._remembered(_from_keyring(place, rest))
         elif variable := _VARIABLE.fullmatch(reference):
             return self._from_environment(place, variable["name"], variable["default"])
+        if form := _FOREIGN.fullmatch(reference):
+            owner = " is VS Code's, which asks for it; here it" if form[1] == "input" else ""
+            raise EntryError(f"{place}: ${{{form[1]}:...}}{owner} is not understood; expected {_KNOWN_FORMS}")
         raise EntryError(f"{place} has a ${{...}} that is not understood; expected {_KNOWN_FORMS}")
 
     def _from_environment(self, place: str, name: str, default: str | None) -> str:

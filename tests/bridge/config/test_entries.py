@@ -389,3 +389,31 @@ def test_a_line_that_needs_a_shell_is_refused(line: str) -> None:
 def test_a_line_without_a_program_is_refused(line: str | list[str]) -> None:
     with pytest.raises(EntryError, match="empty|cannot be split"):
         entry_of(line)
+
+
+@pytest.mark.requirement("F-276")
+@pytest.mark.parametrize(
+    ("entry", "hint"),
+    [
+        ({"comand": "x"}, "is 'comand' meant to be 'command'?"),
+        ({"serverUrl": "https://x"}, "is 'serverUrl' meant to be 'url'?"),
+        ({"args": [], "httpUrl": "https://x"}, "is 'httpUrl' meant to be 'url'?"),
+        ({"args": []}, "expected one of them"),
+    ],
+)
+def test_a_key_that_was_meant_is_named(entry: JSON, hint: str) -> None:
+    with pytest.raises(EntryError) as error:
+        parse_entry("x", entry, Path("/"))
+    assert str(error.value).endswith(hint)
+
+
+@pytest.mark.requirement("F-276")
+def test_a_reference_of_another_program_is_named_without_what_it_refers_to() -> None:
+    for form, said in (
+        ("${input:my-token}", "'K' in 'env': ${input:...} is VS Code's"),
+        ("${vault:a/b}", "${vault:...}"),
+    ):
+        with pytest.raises(EntryError, match="is not understood") as error:
+            parse_entry("x", {"command": "x", "env": {"K": form}}, Path("/"), {})
+        assert said in str(error.value)
+        assert "my-token" not in str(error.value)

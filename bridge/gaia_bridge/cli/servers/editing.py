@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from gaia_bridge.cli.servers.naming import (
 from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
+    from gaia_bridge.cli.servers.probing import Probe
     from gaia_bridge.jsontypes import JSON
     from gaia_bridge.model import ServerSpec
 
@@ -98,18 +100,12 @@ def add(
     Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
     """
     from gaia_bridge.config import LayerKind, ServersConfig, TrustStore
-    from gaia_bridge.errors import ConfigError, ServerUnavailableError
-    from gaia_bridge.settings import UpstreamLimits
+    from gaia_bridge.errors import ConfigError
 
+    if name.startswith("-"):
+        raise click.UsageError(f"no such option: {name}; a URL is recognised by itself, and --sse is for HTTP+SSE")
     entry = _entry(command, _pairs("--env", "=", env), _pairs("--header", ":", header), sse, cwd)
-    if inherit_env:
-        if "url" in entry:
-            raise click.UsageError("--inherit-env is for a COMMAND, and this is a URL")
-        entry["inherit_env"] = True
-    if timeout is not None:
-        entry["timeout"] = timeout
-        if timeout > UpstreamLimits().connect_timeout:
-            entry["startup_timeout"] = timeout
+    entry |= _further(entry, inherit_env, timeout)
     servers = ServersConfig(config, strict=True)
     to = None if local is None or config else (LayerKind.LOCAL if local else LayerKind.GLOBAL)
     if not force and (owner := servers.owner(name)) is not None:
@@ -118,24 +114,15 @@ def add(
     if target.error is not None:
         raise target.error
     spec = _understood(name, entry, target.path.parent, later=no_connect)
-    if spec is not None and not no_connect:
-        with imported_for_good():
-            from gaia_bridge.cli.servers.probing import probe
-            from gaia_bridge.cli.servers.reaching import reach
-
-        try:
-            found = reach(spec, probe)
-        except ServerUnavailableError as error:
-            hint = "it is not added; with --no-connect it is, without being tried"
-            raise ServerUnavailableError(name, f"{error.problem}; {hint}") from None
-        number = len(found.definitions.get("tool", []))
-        introduced = " ".join(str(found.greeting.info.get(key, "")) for key in ("name", "version"))
-        said = f"{one_line(introduced) or 'a server'}, MCP {found.greeting.revision}"
-        click.echo(f"{said}: {number} tool{'' if number == 1 else 's'}", err=as_json)
+    wants_login = spec is not None and not no_connect and _wants_login(spec, as_json)
     path = servers.add(name, entry, to=target.kind, replace=force)
     if target.kind is not LayerKind.GLOBAL:
         TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again (S-25)
-    return _done("added", name, [path], as_json)
+    code = _done("added", name, [path], as_json)
+    if wants_login:
+        where = f" --config {shlex.quote(str(config))}" if config else ""
+        click.echo(printable(f"it wants a login; now run: gaia-bridge login {name}{where}"), err=True)
+    return code
 
 
 @click.command()
@@ -188,6 +175,52 @@ def _done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
     return ExitCode.OK
 
 
+def _further(entry: JSON, inherit_env: bool, timeout: float | None) -> JSON:
+    """What the options say beside how the server is reached."""
+    from gaia_bridge.settings import UpstreamLimits
+
+    found: JSON = {}
+    if inherit_env:
+        if "url" in entry:
+            raise click.UsageError("--inherit-env is for a COMMAND, and this is a URL")
+        found["inherit_env"] = True
+    if timeout is not None:
+        found["timeout"] = timeout
+        if timeout > UpstreamLimits().connect_timeout:
+            found["startup_timeout"] = timeout
+    return found
+
+
+def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
+    """Try a server, and say who it is; or whether it first wants to know who we are.
+
+    Raises:
+        ServerUnavailableError: It does not work.
+    """
+    with imported_for_good():
+        from gaia_bridge.cli.servers.probing import probe
+        from gaia_bridge.cli.servers.reaching import LoginNeededError, reach
+        from gaia_bridge.errors import ServerUnavailableError
+
+    try:
+        found = reach(spec, probe)
+    except LoginNeededError:
+        return True
+    except ServerUnavailableError as error:
+        hint = "it is not added; with --no-connect it is, without being tried"
+        raise ServerUnavailableError(spec.name, f"{error.problem}; {hint}") from None
+    click.echo(_introduced(found), err=as_json)
+    return False
+
+
+def _introduced(found: Probe) -> str:
+    """Who a server says it is, and how much it offers."""
+    number = len(found.definitions.get("tool", []))
+    introduced = " ".join(str(found.greeting.info.get(key, "")) for key in ("name", "version"))
+    said = f"{one_line(introduced) or 'a server'}, MCP {found.greeting.revision}"
+    return f"{said}: {number} tool{'' if number == 1 else 's'}"
+
+
 def _understood(name: str, entry: JSON, folder: Path, *, later: bool) -> ServerSpec | None:
     """What the entry says; `None` if that depends on what is not there now, and it is only used later.
 
@@ -227,11 +260,27 @@ def _entry(command: tuple[str, ...], env: dict[str, str], headers: dict[str, str
         return entry | ({"type": "sse"} if sse else {})
     if headers or sse:
         raise click.UsageError("--header and --sse are for a URL, and this is a COMMAND")
+    if len(command) == 1:
+        _refuse_slip(first)
     try:
         made: dict[str, Any] = entry_of(first if len(command) == 1 else command, env or None, cwd)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     return made
+
+
+def _refuse_slip(line: str) -> None:
+    """Say what was probably meant, where a command line is none at first sight.
+
+    Raises:
+        click.UsageError: It is none.
+    """
+    if line.lstrip().startswith("{"):
+        raise click.UsageError("that is JSON, and belongs into a configuration file; expected a command line or a URL")
+    if variable := re.match(r"\s*([A-Za-z_][A-Za-z0-9_]*)=", line):
+        raise click.UsageError(f"no shell sees the command; {variable[1]} goes with --env {variable[1]}=VALUE")
+    if re.fullmatch(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S*|[\w.-]+:\d+(/\S*)?", line) and not Path(line).exists():
+        raise click.UsageError(f"{line!r} is no program; did you mean https://{line}?")
 
 
 def _pairs(option: str, sign: str, words: tuple[str, ...]) -> dict[str, str]:

@@ -11,6 +11,7 @@ import anyio
 
 from gaia_bridge.cli.servers.naming import Activity, activity
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
+from gaia_bridge.outbound.oauth.errors import LoginRequiredError
 from gaia_bridge.outbound.reaching import limits_for, secrets_of, transport_for
 from gaia_bridge.outbound.transport import Transport, UpstreamError
 from gaia_bridge.outbound.transports.process import withheld_hint
@@ -22,12 +23,17 @@ if TYPE_CHECKING:
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.outbound.oauth.interaction import UserInteraction
 
-__all__ = ["Ask", "reach"]
+__all__ = ["Ask", "LoginNeededError", "reach"]
 
 T = TypeVar("T")
 
 _HELD = 100
 """Lines of error output that are kept in case that the server fails."""
+
+
+class LoginNeededError(ServerUnavailableError):
+    """The server is there, and wants to know who we are first."""
+
 
 Ask = Callable[[Transport, UpstreamLimits, Activity], Awaitable[T]]
 """What to do with a server, given how to reach it, its limits, and where to say what is being done."""
@@ -84,6 +90,8 @@ def reach(
     except ProtocolError as error:
         problem = f"it answered with an error: {printable(secretless(error.message))} ({error.code})"
         raise ServerUnavailableError(spec.name, problem) from None
+    except LoginRequiredError as error:
+        raise LoginNeededError(spec.name, secretless(f"it {error}")) from None
     except UpstreamError as error:
         said = (
             f"; it was still saying: {held[-1].partition(': ')[2]}" if held and "startup_timeout" in str(error) else ""

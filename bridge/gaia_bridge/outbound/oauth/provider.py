@@ -89,7 +89,7 @@ def oauth_for(
         url,
         limits,
         options,
-        interaction or NoInteraction(f"gaia mcp login {spec.name}"),
+        interaction or NoInteraction(f"gaia-bridge login {spec.name}"),
         TokenStore(url, options.client_id, options.issuer, folder),
         Fetcher(url, limits, issuer=options.issuer, tls=tls),
     )

@@ -50,6 +50,10 @@ compressed, and what they say must not keep every other server waiting (F-061)."
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
 
 
+_DAY: Final = 86_400.0
+"""Seconds of a pause that nobody waits for, so that it need not be told exactly."""
+
+
 class BrokenOffError(UpstreamError):
     """The connection ended in the middle of an answer.
 
@@ -145,7 +149,9 @@ class Reply:
     def refusal(self) -> UpstreamError:
         """What to tell whoever wanted something else than this status."""
         wait = retry_after(self.headers.get("retry-after"))
-        hint = "" if wait is None else f", and asks to be tried again after {wait:g} s"
+        hint = ""
+        if wait is not None:
+            hint = f", and asks to be tried again after {'more than a day' if wait > _DAY else f'{wait:g} s'}"
         return UpstreamError(f"answered with HTTP {named_status(self.status)}{hint}", wait)
 
 

@@ -646,3 +646,20 @@ def test_a_variable_that_a_server_asks_for_and_that_was_withheld_is_named(
     assert "--env 'BRAVE_API_KEY=${env:BRAVE_API_KEY}'" in err
     _, _, err = run("add", "a", "--env", "BRAVE_API_KEY=${env:BRAVE_API_KEY}", "--", sys.executable, "-c", code)
     assert "you have" not in err
+
+
+@pytest.mark.requirement("F-276")
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["x", '{"command": "npx"}'], "that is JSON, and belongs into a configuration file"),
+        (["x", "mcp.example.invalid/mcp"], "did you mean https://mcp.example.invalid/mcp?"),
+        (["x", "localhost:8000/mcp"], "did you mean https://localhost:8000/mcp?"),
+        (["--transport", "http", "x", "https://x.org"], "no such option: --transport; a URL is recognised by itself"),
+        (["x", "FOO=bar npx server"], "FOO goes with --env FOO=VALUE"),
+    ],
+)
+def test_what_people_type_elsewhere_is_told_what_it_is_here(run: Run, arguments: list[str], hint: str) -> None:
+    code, _, err = run("add", *arguments)
+    assert (code, hint in err) == (64, True), err
+    assert not Path(GLOBAL).exists()

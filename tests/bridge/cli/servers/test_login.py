@@ -39,6 +39,15 @@ async def test_a_login_is_kept_and_used_until_another_is_wanted() -> None:
         assert len(server.authorizations) == len(server.clients) == 2
 
 
+@pytest.mark.anyio
+@pytest.mark.requirement("F-276")
+async def test_a_server_that_wants_a_login_is_added_and_the_next_step_is_named() -> None:
+    async with _server() as server:
+        added = await anyio.to_thread.run_sync(partial(run, "add", "other", server.url))
+        assert (added.returncode, added.stderr) == (0, "it wants a login; now run: gaia-bridge login other\n")
+        assert ServersConfig().entries["other"] == {"url": server.url}
+
+
 @pytest.fixture(autouse=True)
 def _no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):

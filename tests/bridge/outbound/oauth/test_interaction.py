@@ -212,7 +212,7 @@ async def test_the_port_that_is_known_to_the_authorization_server_is_taken_again
 
 
 async def test_where_nobody_can_be_asked_the_command_is_named() -> None:
-    with pytest.raises(LoginRequiredError, match="run: gaia mcp login weather") as caught:
-        async with NoInteraction("gaia mcp login weather").login(()):
+    with pytest.raises(LoginRequiredError, match="run: gaia-bridge login weather") as caught:
+        async with NoInteraction("gaia-bridge login weather").login(()):
             pass
-    assert caught.value.command == "gaia mcp login weather"
+    assert caught.value.command == "gaia-bridge login weather"

@@ -57,7 +57,7 @@ async def test_without_a_user_the_command_is_named_and_nothing_is_fetched(server
     async with client_with(auth_of(server, tmp_path)) as call:
         error = await problem(call)
     assert isinstance(error, LoginRequiredError)
-    assert str(error) == "could not be authorised: it wants a login; run: gaia mcp login weather"
+    assert str(error) == "could not be authorised: it wants a login; run: gaia-bridge login weather"
     assert isinstance(error, UpstreamError)
     assert dict(server.http.hits) == {"mcp": 1}
 
@@ -421,5 +421,5 @@ async def test_requests_of_the_http_transport_are_authorised(server: AuthServer,
         assert (await link.request({**request, "id": 2}))["result"]["token"] in server.valid
     assert (user.logins, server.grants["refresh_token"]) == (1, 1)
     async with StreamableHttpTransport(spec, LIMITS, auth=auth_of(server, tmp_path / "x")).connect(Nobody()) as link:
-        with pytest.raises(LoginRequiredError, match="gaia mcp login weather"):
+        with pytest.raises(LoginRequiredError, match="gaia-bridge login weather"):
             await link.request(request)

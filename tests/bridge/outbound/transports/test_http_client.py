@@ -379,6 +379,10 @@ async def test_a_refusal_says_when_the_server_wants_to_be_asked_again() -> None:
         error = reply.refusal()
     assert str(error) == "answered with HTTP 429 (Too Many Requests), and asks to be tried again after 7 s"
     assert error.retry_after == 7
+    async with evil_client("status/429/1000000000") as (_, client):
+        reply = await client.send("POST", {}, BODY)
+        await reply.close()
+        assert str(reply.refusal()).endswith("asks to be tried again after more than a day")
 
 
 @pytest.mark.parametrize(
