@@ -1,0 +1,27 @@
+"""Holds its own event loop for ever, watched by a `Shutdown`. Say `uvloop` for the other loop."""
+
+from __future__ import annotations
+
+import sys
+
+import anyio
+
+from gaia_bridge.cli import shutdown
+from gaia_bridge.cli.deadline import Deadline
+from gaia_bridge.cli.shutdown import Shutdown
+
+shutdown.STOP_DEADLINE = 0.2  # type: ignore[misc]
+deadline = Deadline(0.2)
+
+
+async def main() -> None:
+    watched = Shutdown(deadline, 0.1, has_children=lambda: True)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(watched.watch)
+        print("held", flush=True)  # noqa: T201
+        while True:
+            pass
+
+
+deadline.start()
+anyio.run(main, backend_options={"use_uvloop": "uvloop" in sys.argv})
