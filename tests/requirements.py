@@ -448,7 +448,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-203": covered("Standard descriptors are never used for anything else."),
     "F-204": covered("Refusals are logged at a bounded rate."),
     "F-205": covered("An event loop that is held is named with its stack, and no loop of ours is unbounded."),
-    "F-206": planned(HARDENING, "Each call leaves one line, and never what was said in it."),
+    "F-206": covered("Each call leaves one line, and never what was said in it."),
     "F-207": covered("No record of the log holds a secret that the bridge knows, in whatever form."),
     "F-208": planned(HARDENING, "A refused parameter is named, with what came and what was expected."),
     # Faults of agents.

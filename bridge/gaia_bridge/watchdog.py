@@ -71,7 +71,8 @@ class _Watchdog:
         return passed > 2 * self._patience and time.process_time() - worked < passed / 2
 
     def _tell(self, alive: threading.Event) -> None:
-        frame, began = sys._current_frames().get(self._held), time.monotonic()
+        frame = sys._current_frames().get(self._held)  # pyright: ignore[reportPrivateUsage] - there is no other way
+        began = time.monotonic()
         stack = "".join(traceback.format_stack(frame)[-_FRAMES:]).rstrip() if frame is not None else None
         said, how_long = "the event loop has been held for %g s, and still is", (self._patience,)
         record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, said, how_long, None, sinfo=stack)

@@ -10,7 +10,7 @@ from gaia_bridge.cli import shutdown
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.shutdown import Shutdown
 
-shutdown.STOP_DEADLINE = 0.2  # type: ignore[misc]
+vars(shutdown)["STOP_DEADLINE"] = 0.2
 deadline = Deadline(0.2)
 
 

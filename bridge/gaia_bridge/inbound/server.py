@@ -47,6 +47,7 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
 )
 from gaia_bridge.hops import HOPS_META_KEY, check_hops, marked, new_id
+from gaia_bridge.inbound.call_log import CallLog
 from gaia_bridge.inbound.cancellations import Cancellations
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.changes import ChangeFanout
@@ -261,6 +262,7 @@ class Endpoint:
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
         server.middleware += [
             self.cancellations,
+            CallLog(self.catalog),
             validly,
             self._pacing,
             codes_of_the_era,
