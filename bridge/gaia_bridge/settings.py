@@ -10,6 +10,9 @@ __all__ = [
     "BACKGROUND_FAREWELL",
     "DEFAULT_HOST",
     "DEFAULT_PORT",
+    "JSON_LOG_BYTES",
+    "JSON_LOG_FILES",
+    "JSON_LOG_QUEUE",
     "LOOP_PATIENCE",
     "MAX_HOPS",
     "SIGNAL_INTERVAL",
@@ -42,6 +45,15 @@ MAX_HOPS = 8
 SIGNAL_INTERVAL = 0.5
 """Seconds after which a thread that waits looks for signals: CPython wakes it for one that arrives while it sleeps, but
 not for one that arrives just before, or that the system delivers to another thread."""
+
+JSON_LOG_BYTES = 10 * MIB
+"""One file of `--log-json`; then it is rotated."""
+
+JSON_LOG_FILES = 3
+"""Older files of it that are kept."""
+
+JSON_LOG_QUEUE = 10_000
+"""Records that wait to be written there; of more, the newest are left out, because nobody waits for a disk."""
 
 LOOP_PATIENCE = 1.0
 """Seconds that an event loop may be held before the log says by what. All that it does on purpose takes hundredths."""

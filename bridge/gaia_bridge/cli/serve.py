@@ -66,6 +66,9 @@ _HTTP_ONLY = {
     " tools than there are, such as VS Code; without a value: always.",
 )
 @click.option("--no-agents", is_flag=True, help="Publish the servers of the configuration alone.")
+@click.option(
+    "--log-json", type=click.Path(path_type=Path, dir_okay=False), help="Log to this file too, as JSON lines, rotated."
+)
 @log_options
 @click.pass_context
 def serve(
@@ -76,6 +79,7 @@ def serve(
     no_agents: bool,
     log_level: str | None,
     debug: bool,
+    log_json: Path | None,
     **options: Any,
 ) -> int:
     """Publish agents, over HTTP or over stdio.
@@ -89,6 +93,10 @@ def serve(
         _refuse_http_options(ctx)
     ctx.call_on_close(queue_standard_streams())
     set_up_logging(ctx, log_level, debug, default="warning" if options["stdio"] else "info")
+    if log_json is not None:
+        from gaia_bridge.cli.json_log import log_to_json
+
+        ctx.call_on_close(log_to_json(log_json))
     with imported_for_good():
         from gaia_bridge.cli.serving import ServeOptions, run
 
