@@ -407,7 +407,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-073": covered("A damaged connection never hangs and never mixes answers up."),
     # Faults of clients.
     "F-074": covered("Bytes that are no JSON are answered with a parse error."),
-    "F-075": covered("A batch is refused."),
+    "F-075": covered("A batch is refused where the revision has none."),
     "F-076": covered("Deep nesting and huge numbers are refused quickly."),
     "F-077": covered("A body or line over the limit, or compressed, is refused before it is parsed."),
     "F-078": covered("Unknown methods and malformed requests get the code of their kind."),

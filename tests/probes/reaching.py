@@ -143,6 +143,9 @@ def _scripted(name: str, missing: int) -> Script:
             if answer is None:
                 wire.refuse(request)
                 continue
+            if not _is_known(name, request.get("params", {})):
+                wire.refuse(request, INVALID_PARAMS, "no such thing")
+                continue
             try:
                 result = answer(request.get("params", {}))
                 wire.answer(request, {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} | result)
@@ -150,6 +153,12 @@ def _scripted(name: str, missing: int) -> Script:
                 wire.refuse(request, missing, "no such resource")
 
     return run
+
+
+def _is_known(name: str, params: JSON) -> bool:
+    """Whether what a request names is there; what it names is for its server to say, where an endpoint is for that."""
+    named = params.get("name", params.get("ref", {}).get("name"))
+    return named in (None, f"{name}-echo", f"{name}-greet") and params.get("cursor") is None
 
 
 @dataclass

@@ -48,7 +48,7 @@ class Rule:
 
     name: str
     section: str
-    sent: Any
+    sent: Sent | JSON | bytes | list[Any]
     check: Check
     revisions: Sequence[str] = REVISIONS
     transports: Sequence[str] = ("http", "stdio")

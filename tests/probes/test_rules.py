@@ -23,7 +23,8 @@ async def sent(rule: Rule, probed: Endpoint) -> Reply:
     client: Any = probed.client
     await (client.open() if rule.opened else client.restart())
     content = rule.sent(probed) if callable(rule.sent) else rule.sent
-    return await client.send(content, rule.headers, rule.method)
+    reply: Reply = await client.send(content, rule.headers, rule.method)
+    return reply
 
 
 async def breach(rule: Rule, probed: Endpoint) -> str | None:
