@@ -153,6 +153,7 @@ class FakeRequest:
         self.client: Hashable = self
         self.params: Mapping[str, Any] = {}
         self.meta: Mapping[str, Any] = meta or {}
+        self.client_info: Mapping[str, Any] = {}
         self.client_capabilities: Mapping[str, Any] = {}
         self.log_level: str | None = None
         self.input_responses: Mapping[str, JSON] = {}

@@ -243,6 +243,7 @@ class _PassedOn:
         self.method = request.method
         self.client = request.client
         self.meta = request.meta
+        self.client_info = request.client_info
         self.client_capabilities = request.client_capabilities
         self.log_level = request.log_level
 

@@ -177,6 +177,11 @@ class ClientRequest(Protocol):
         ...
 
     @property
+    def client_info(self) -> Mapping[str, Any]:
+        """How the client introduces itself, in wire shape: `{"name": ..., "version": ...}`; empty if it does not."""
+        ...
+
+    @property
     def client_capabilities(self) -> Mapping[str, Any]:
         """What the client declared, in wire shape: `{"elicitation": {}, "sampling": {}}`."""
         ...

@@ -90,6 +90,15 @@ class SdkClientRequest:
         return self.params.get("_meta") or {}
 
     @property
+    def client_info(self) -> Mapping[str, Any]:
+        """How the client introduces itself."""
+        params = connection_of(self._ctx).client_params
+        if self.modern:
+            told: Any = self.meta.get(CLIENT_INFO_META_KEY)
+            return told if is_object(told) else {}
+        return {} if params is None else params.client_info.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    @property
     def client_capabilities(self) -> Mapping[str, Any]:
         """What the client declared, in wire shape."""
         if self._capabilities is None:

@@ -54,11 +54,10 @@ def _problem(method: str, result: JSON) -> str | None:
     if is_too_deep(result):
         return f"is nested deeper than {MAX_NESTING} levels"
     content = result.get("content")
+    parts = [result]
     if is_array(content) and len(content) > _BLOCKS and result.get("resultType") != "input_required":
         pieces = (content[start : start + _BLOCKS] for start in range(0, len(content), _BLOCKS))
         about = {key: value for key, value in result.items() if key != "structuredContent"}
         parts = [{**result, "content": []}, *({**about, "content": piece} for piece in pieces)]
-    else:
-        parts = [result]
     problem = next(filter(None, (result_problem(method, part) for part in parts)), None)
     return None if problem is None else f"MCP does not allow: {problem}"

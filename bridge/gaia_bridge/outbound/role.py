@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from gaia_bridge.contract import ClientRequest
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import ClientRole
 from gaia_bridge.outbound.relay import ASKABLE
 
 __all__ = ["Told", "UpstreamRole"]
+
+_CARRIED: Final = (*ASKABLE, "extensions", "experimental")
+"""Capabilities of a client that it has through us as well."""
 
 _APP: Final = "text/html;profile=mcp-app"
 """MCP Apps (SEP-1865): what a host shows. A server of the handshake era is told that somebody may."""
@@ -60,6 +64,14 @@ class UpstreamRole(ClientRole):
         self._upstream = upstream
         self.id = own
         self.server = f"upstream {upstream.name!r}"
+
+    def represent(self, request: ClientRequest) -> None:
+        """Be the client of a request, on a connection that is its alone: say and declare what it does."""
+        if request.client_info:
+            self.info = dict(request.client_info)
+        self.capabilities = {
+            name: declared for name, declared in request.client_capabilities.items() if name in _CARRIED
+        }
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
         """Let the client answer that the call is for."""

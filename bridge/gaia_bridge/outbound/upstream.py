@@ -144,7 +144,9 @@ class Upstream:
             return further(replace(spec, options=replace(shared, era=OPTION_OF[era], lazy=True)), alone=era)
 
         def of_client(request: ClientRequest) -> Upstream:
-            return further(replace(spec, options=shared), alone=era_of(request))
+            private = further(replace(spec, options=shared), alone=era_of(request))
+            private._role.represent(request)
+            return private
 
         has_others = alone is None and not isinstance(spec, AgentServerSpec)  # an agent does the same in both
         self._others = OtherEras(self._eras, of_era if has_others else None, self._overheard, self._note_eras)

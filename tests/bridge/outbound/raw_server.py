@@ -55,6 +55,8 @@ tools: list[Any] = [
 mode = sys.argv[1] if len(sys.argv) > 1 else ""
 waiting: list[tuple[Any, JSON]] = []
 hanging: dict[Any, str] = {}
+greeted: JSON = {}
+"""What the client said in the handshake."""
 refused: list[JSON] = []
 era: dict[str, bool] = {}
 
@@ -206,6 +208,7 @@ def split(number: Any, params: JSON) -> None:
 CALLS: dict[str, Callable[[Any, JSON], None]] = {
     "pid": lambda number, params: text(number, str(os.getpid())),
     "env": lambda number, params: text(number, dict(os.environ)),
+    "greeted": lambda number, params: text(number, greeted),
     "cwd": lambda number, params: text(number, os.getcwd()),
     "meta": lambda number, params: text(number, params.get("_meta", {})),
     "odd": lambda number, params: answer(number, ODD_RESULT),
@@ -248,6 +251,7 @@ def listed(number: Any, field: str, items: list[Any], cursor: str | None) -> Non
 
 
 def initialize(number: Any, params: JSON) -> None:
+    greeted.update(params)
     match mode:
         case "silent":
             return

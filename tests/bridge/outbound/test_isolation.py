@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -98,3 +99,15 @@ async def test_sessions_of_real_clients_are_kept_apart_and_end_with_them() -> No
             pids = [said(await client.call_tool("up__pid")) for client in (one, two, one)]
             assert pids[0] == pids[2] != pids[1]
         await until(lambda: source.details["sessions"] == 0)
+
+
+@pytest.mark.requirement("F-286")
+async def test_the_server_is_told_who_the_client_is_and_what_it_can() -> None:
+    client = Visitor()
+    client.client_info = {"name": "ada", "version": "7", "title": "Ada"}
+    client.client_capabilities = {"roots": {"listChanged": True}, "experimental": {"x": {}}}
+    async with running(SPEC) as upstream:
+        greeted = json.loads(text_of(await upstream.call_tool("greeted", {}, client)))
+        shared = json.loads(text_of(await upstream.call_tool("greeted", {}, FakeRequest())))
+    assert (greeted["clientInfo"], greeted["capabilities"]) == (client.client_info, client.client_capabilities)
+    assert shared["clientInfo"]["name"] == "gaia-mcp-bridge"

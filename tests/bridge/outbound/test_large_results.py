@@ -21,7 +21,7 @@ word = {"type": "text", "text": "x" * 30}
 RESULTS = {
     "text": {"content": [{"type": "text", "text": "x" * 15_000_000}]},
     "blocks": {"content": [word] * 200_000},
-    "rows": {"content": [], "structuredContent": {"rows": [{"id": id, "name": "x", "ok": True} for id in range(200_000)]}},
+    "rows": {"content": [], "structuredContent": {"rows": [{"id": id, "ok": True} for id in range(200_000)]}},
     "bad": {"content": [word] * 10_000 + [{"type": "text"}]},
     "huge": {"content": [{"type": "text", "text": "x" * 40_000_000}]},
     "initialize": {

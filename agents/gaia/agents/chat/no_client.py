@@ -31,6 +31,7 @@ class _NoRequest:
     client = "nobody"
     params: Mapping[str, Any] = {}
     meta: Mapping[str, Any] = {}
+    client_info: Mapping[str, Any] = {}
     client_capabilities: Mapping[str, Any] = {}
     log_level: str | None = None
     input_responses: Mapping[str, JSON] = {}

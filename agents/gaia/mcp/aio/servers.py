@@ -261,6 +261,7 @@ class _Call:
     modern = False
     params: Mapping[str, Any] = _NOTHING
     meta: Mapping[str, Any] = _PROGRESSING
+    client_info: Mapping[str, Any] = _NOTHING
     client_capabilities: Mapping[str, Any] = _NOTHING
     log_level: str | None = None
     input_responses: Mapping[str, JSON] = _NOTHING

@@ -104,6 +104,7 @@ class ToolRequest:
         self._client = client
         self.params: Mapping[str, Any] = {"name": name, "arguments": arguments}
         self.meta: Mapping[str, Any] = {}
+        self.client_info: Mapping[str, Any] = {}
         self.client_capabilities: Mapping[str, Any] = {}
         self.input_responses: Mapping[str, JSON] = {}
 

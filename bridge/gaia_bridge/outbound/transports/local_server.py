@@ -308,6 +308,7 @@ class _LocalRequest:
         self.modern = modern
         self.params: Mapping[str, Any] = params
         self.meta: Mapping[str, Any] = meta
+        self.client_info: Mapping[str, Any] = {}
         self.client_capabilities: Mapping[str, Any] = client_capabilities
         self.log_level: str | None = level if level in LOG_LEVELS else None
         responses = params.get("inputResponses") if modern else None
