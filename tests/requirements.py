@@ -532,6 +532,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-220": covered("Questions that nobody answers take nothing from other calls; the oldest gives way."),
     "F-301": covered("A server that never stops sending is read slowly, or not at all if it says nothing."),
     "F-302": covered("A finished answer waits for what was said before it, and for nothing that comes after."),
+    "F-305": covered("Neither names nor descriptions of servers hide from people what models read."),
     "F-304": covered("A large result of a server keeps no other client and no other server waiting."),
     "F-303": covered("What passes the official suite at a server of other hands passes through the bridge."),
     "F-221": covered("Nothing that an agent leaves running keeps the process from ending in bounded time."),

@@ -18,7 +18,7 @@ TESTS = Path(__file__).parent
 MARKED = (State.COVERED, State.BEGUN)
 """The states of rows that need a marked test; rows of the other states must not have one."""
 
-ROW_COUNTS = {"S0": 64, "S1": 24, "S2": 31, "S3": 23, "S4": 27, "P": 20, "S": 37, "C": 34, "F": 198}
+ROW_COUNTS = {"S0": 64, "S1": 24, "S2": 31, "S3": 23, "S4": 27, "P": 20, "S": 37, "C": 34, "F": 199}
 """How many rows each source has: none may be lost while states change."""
 
 

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from unicodedata import category
 
 from gaia_bridge.model import NamingPolicy, SourceKind
 
@@ -20,6 +21,8 @@ MAX_NAME = 64
 
 _HASH = 8
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Categories of Unicode: controls, formats such as joiners and tags, halves of pairs, separators of lines."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -70,7 +73,7 @@ def assign_names(items: Iterable[SourceName], policy: NamingPolicy) -> tuple[dic
     assigned: dict[str, SourceName] = {}
     collided: list[SourceName] = []
     for item in items:
-        name = qualified_name(item, policy) if _is_qualified(item, policy) else item.name
+        name = qualified_name(item, policy) if _is_qualified(item, policy) else _own_name(item)
         if name in assigned:
             collided.append(item)
             name = qualified_name(item, policy)
@@ -88,6 +91,13 @@ def _is_qualified(item: SourceName, policy: NamingPolicy) -> bool:
             return False
         case NamingPolicy.DEFAULT | NamingPolicy.GAIA:
             return item.kind is SourceKind.SERVER
+
+
+def _own_name(item: SourceName) -> str:
+    """The name that an item has itself; of a server's, what cannot be seen in it is replaced (F-305)."""
+    if item.kind is SourceKind.AGENT or not any(category(character) in _UNSEEN for character in item.name):
+        return item.name
+    return _fit(item.name, item)
 
 
 def _fit(name: str, item: SourceName) -> str:

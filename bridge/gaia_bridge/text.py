@@ -5,16 +5,21 @@ Header values are shown by `inbound.access.shown` instead: they are bytes, and n
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from pydantic_core import to_json
 
 from gaia_bridge.jsontypes import is_array, is_object
 
-__all__ = ["MAX_SHOWN", "one_line", "printable", "valid_json", "valid_text"]
+__all__ = ["MAX_SHOWN", "one_line", "printable", "valid_json", "valid_text", "without_hidden"]
 
 MAX_SHOWN = 1_000
 """Characters of one text that a log needs."""
+
+_HIDDEN: Final = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+"""Controls that turn text around, and tags: people see other words than a model reads. Joiners are left alone, which
+emoji and several scripts need."""
 
 
 def printable(text: str, limit: int | None = MAX_SHOWN) -> str:
@@ -44,6 +49,11 @@ def one_line(text: str, limit: int = 500) -> str:
 def valid_text(value: str) -> str:
     """`value` with lone surrogates replaced, which JSON in UTF-8 cannot carry (F-105)."""
     return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def without_hidden(text: str) -> str:
+    """Text for models and people without characters that hide what it says from people (F-305)."""
+    return text if text.isascii() else _HIDDEN.sub("", text)
 
 
 def valid_json(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from unicodedata import category
 
 import pytest
 from hypothesis import given
@@ -69,7 +70,10 @@ def test_a_qualified_name_never_depends_on_what_else_is_published(item: SourceNa
 @pytest.mark.requirement("S1-10")
 def test_one_source_alone_keeps_its_names(item: SourceName) -> None:
     assigned, collided = assign_names([item], NamingPolicy.BARE)
-    assert assigned == {item.name: item}
+    seen = all(category(character)[0] not in "CZ" or character == " " for character in item.name)
+    if seen or item.kind is SourceKind.AGENT:
+        assert assigned == {item.name: item}
+    assert list(assigned.values()) == [item]
     assert not collided
 
 
@@ -138,3 +142,14 @@ def test_a_plain_word_can_name_a_source(name: str) -> None:
 @pytest.mark.requirement("C-12")
 def test_what_is_no_path_segment_cannot_name_a_source(name: str) -> None:
     assert not is_source_name(name)
+
+
+@pytest.mark.requirement("F-305")
+@pytest.mark.parametrize("character", ["\x1b", "\n", "\u200b", "\u202e", "\U000e0041", "\x00"])
+def test_no_name_of_a_server_has_characters_that_cannot_be_seen(character: str) -> None:
+    name = f"read{character}file"
+    for policy in NamingPolicy:
+        items = [SourceName("up", SourceKind.SERVER, item) for item in (name, "read_file", "read file")]
+        assigned, _ = assign_names(items, policy)
+        assert list(assigned.values()) == items
+        assert all(public.isprintable() for public in assigned)

@@ -43,6 +43,9 @@ ODD: Final = "a\ud800b\x00\u2028\u2029\x1b[2J\ufeff\udfff\u202e\U000e0041\r\n\ud
 READ: Final = valid_text(ODD)
 """The same as a client can be sent it."""
 
+SHOWN: Final = READ.replace("\u202e", "").replace("\U000e0041", "")
+"""The same where it is meant for models and people, who have to see all of it."""
+
 WAYS: Final = ("stdio", "http", "sse")
 
 LISTS: Final = {
@@ -240,7 +243,7 @@ async def everything(asker: Asker) -> None:
     await asker.begin()
     tools = {item["name"]: item for item in (await asker.ask("tools/list"))["result"]["tools"]}
     for era in ("legacy", "modern"):
-        assert tools[f"{era}__speak"]["description"] == READ
+        assert tools[f"{era}__speak"]["description"] == SHOWN
         assert READ in tools[f"{era}__speak"]["inputSchema"]["properties"]
         called = (await asker.ask("tools/call", name=f"{era}__speak", arguments={}))["result"]
         assert called["content"][0]["text"] == READ
@@ -256,7 +259,7 @@ async def everything(asker: Asker) -> None:
         assert values["result"]["completion"]["values"] == [READ]
     for method, field in LISTS.items():
         listed = (await asker.ask(method))["result"][field]
-        assert [item["description"] for item in listed] == [READ, READ], method
+        assert [item["description"] for item in listed] == [SHOWN, SHOWN], method
     said = (await asker.ask("tools/call", name="say", arguments={}))["result"]
     assert said["content"] == [{"type": "text", "text": "word"}]
 
@@ -283,7 +286,7 @@ async def test_a_server_published_alone_introduces_itself_in_any_text(era: str, 
             async with connected(way, bridge, url, f"/servers/{era}") as client:
                 asker = Asker(client, modern=modern)
                 introduction = await asker.begin()
-                assert introduction["instructions"] == READ
+                assert introduction["instructions"] == SHOWN
                 info = (
                     introduction["_meta"]["io.modelcontextprotocol/serverInfo"]
                     if modern
@@ -301,7 +304,7 @@ async def test_a_transport_of_ones_own_may_bring_in_any_text() -> None:
         result = await upstream.call_tool("speak", {}, (request := FakeRequest()))
         assert result["content"][0]["text"] == READ
         assert request.logs == [("error", {READ: [READ]}, READ)]
-        assert upstream.offer.info.instructions == READ
+        assert upstream.offer.info.instructions == SHOWN
 
 
 @pytest.mark.requirement("F-300")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -53,11 +54,17 @@ def _is_large(result: JSON) -> bool:
 def _problem(method: str, result: JSON) -> str | None:
     if is_too_deep(result):
         return f"is nested deeper than {MAX_NESTING} levels"
-    content = result.get("content")
-    parts = [result]
-    if is_array(content) and len(content) > _BLOCKS and result.get("resultType") != "input_required":
-        pieces = (content[start : start + _BLOCKS] for start in range(0, len(content), _BLOCKS))
-        about = {key: value for key, value in result.items() if key != "structuredContent"}
-        parts = [{**result, "content": []}, *({**about, "content": piece} for piece in pieces)]
-    problem = next(filter(None, (result_problem(method, part) for part in parts)), None)
+    problem = next(filter(None, (result_problem(method, part) for part in _parts(result))), None)
     return None if problem is None else f"MCP does not allow: {problem}"
+
+
+def _parts(result: JSON) -> Iterator[JSON]:
+    """Results that have together what one has; none of them has many blocks."""
+    content = result.get("content")
+    if not is_array(content) or len(content) <= _BLOCKS:
+        yield result
+        return
+    yield result | {"content": []}
+    about = {key: value for key, value in result.items() if key != "structuredContent"}
+    for start in range(0, len(content), _BLOCKS):
+        yield about | {"content": content[start : start + _BLOCKS]}

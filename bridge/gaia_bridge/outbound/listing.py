@@ -19,6 +19,7 @@ from gaia_bridge.outbound.client import Greeting
 from gaia_bridge.outbound.client.lists import ReadPage
 from gaia_bridge.repairs import repaired
 from gaia_bridge.schema import reference_problem, shape_problem
+from gaia_bridge.text import without_hidden
 from gaia_bridge.wire import capability_problem, definition_problem, info_problem, server_info
 
 __all__ = [
@@ -61,6 +62,9 @@ LISTS: Final = (
 )
 """Every list that a server may have."""
 
+_TEXTS: Final = ("title", "description")
+"""What of a definition, and of the schemas in it, is written for models and people."""
+
 _DEFINITION_BYTES: Final = 256 * 1024
 """One definition (S-30)."""
 
@@ -99,7 +103,7 @@ def introduced(name: str, greeting: Greeting) -> Offer:
         version=text("version") or "",
         title=text("title"),
         description=text("description"),
-        instructions=greeting.instructions,
+        instructions=None if greeting.instructions is None else without_hidden(greeting.instructions),
         website_url=text("websiteUrl"),
         icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
     )
@@ -185,7 +189,7 @@ def with_list(offer: Offer, listed: ListedKind, items: Sequence[object], own: st
         if problem is None and key in found:
             problem = f"another {listed.kind} has the same {listed.key}"
         if problem is None:
-            found[key] = definition
+            found[key] = _described_openly(definition)
         else:
             left_out.append(LeftOut(listed.kind, key, problem))
     lists: Mapping[str, Any] = {listed.field: tuple(found.values())}
@@ -230,6 +234,18 @@ _SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
     "_meta": is_object,
 }
 """Whether a client could read a field of a list."""
+
+
+def _described_openly(value: Any) -> Any:
+    """A definition whose texts for models and people hide nothing (F-305). Names and URIs stay what they are."""
+    if is_array(value):
+        return [_described_openly(item) for item in value]
+    if not is_object(value):
+        return value
+    return {
+        key: without_hidden(item) if key in _TEXTS and isinstance(item, str) else _described_openly(item)
+        for key, item in value.items()
+    }
 
 
 def _problem(kind: str, definition: JSON) -> str | None:

@@ -146,3 +146,23 @@ def test_a_change_is_told_by_the_list_that_changed() -> None:
     assert changes(old, tools({}, {})) == (Change(ChangeKind.TOOLS),)
     declared = introduced("up", greeting(capabilities={"resources": {}}))
     assert changes(empty_offer("up"), declared) == (Change(ChangeKind.RESOURCES), Change(ChangeKind.INTRODUCTION))
+
+
+@pytest.mark.requirement("F-305")
+def test_what_is_written_for_models_hides_nothing_from_people() -> None:
+    hidden = "Add.\U000e0053\U000e0065\u202e\u2066 Really.\u200d"
+    shown = "Add. Really.\u200d"
+    schema = {
+        "type": "object",
+        "properties": {"description": {"type": "string", "description": hidden}, "b\u202e": {"title": hidden}},
+    }
+    texts = {"title": hidden, "description": hidden, "x": [{"title": hidden}]}
+    definition = {"name": "t\u202e", **texts, "inputSchema": schema}
+    [tool] = with_list(empty_offer("up"), TOOLS, [definition]).tools
+    assert tool["name"] == "t\u202e"
+    assert (tool["title"], tool["description"], tool["x"]) == (shown, shown, [{"title": shown}])
+    assert tool["inputSchema"]["properties"] == {
+        "description": {"type": "string", "description": shown},
+        "b\u202e": {"title": shown},
+    }
+    assert introduced("up", greeting(instructions=hidden)).info.instructions == shown

@@ -23,8 +23,8 @@ _VALUE: Final = re.compile(r"[\x20-\x7e\t]*")
 _OURS: Final = frozenset({"accept-encoding", "connection", "content-length", "host", "transfer-encoding"})
 """Headers that a configuration cannot set: they say how this very message is framed."""
 _LAST_PORT: Final = 65_535
-_LONGEST_WAIT: Final = 1e9
-"""Seconds; what asks for more asks for ever."""
+_LONGEST_WAIT: Final = 86_400.0
+"""Seconds: a day. What asks for more asks to be left alone, and would be told to people as 1e+09 s."""
 
 
 def retry_after(value: str | None) -> float | None:
