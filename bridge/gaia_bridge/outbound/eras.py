@@ -86,6 +86,10 @@ class KnownEras:
         if self.both and self.only is None:
             self._first = era
 
+    def turn_to(self, era: Era) -> None:
+        """Try this era first with the next connection."""
+        self._first = self.only or era
+
     def begin(self) -> Era | None:
         """The era to try first now; forgotten unless it proves right."""
         era, self._first = self._first, self.only
@@ -154,15 +158,23 @@ class OtherEras(Generic[S]):
         make: Makes what serves the clients of one era, if there is to be any.
         heard: Told of changes that the server announces there.
         learnt: Called when it turned out whether the server has both.
+        yields: Ends the shared connection if nobody used it yet; whether it did.
     """
 
     def __init__(
-        self, known: KnownEras, make: Callable[[Era], S] | None, heard: ChangeListener, learnt: Callable[[], None]
+        self,
+        known: KnownEras,
+        make: Callable[[Era], S] | None,
+        heard: ChangeListener,
+        learnt: Callable[[], None],
+        yields: Callable[[], bool],
     ) -> None:
         self._known = known
         self._make = make if known.only is None else None
         self._heard = heard
         self._learnt = learnt
+        self._yields = yields
+        self._yielded = False
         self._of: dict[Era, S] = {}
         self._proven: set[Era] = set()
 
@@ -202,6 +214,9 @@ class OtherEras(Generic[S]):
         self._known.prefer(wanted)
         if (await shared()).era is wanted or not self._known.may_have(wanted):
             return None
+        if not self._yielded and not self._of and self._yields():
+            await self._turned(wanted, shared)
+            return None
         other = self._of.get(wanted)
         if other is None:
             other = self._of[wanted] = self._make(wanted)
@@ -209,6 +224,14 @@ class OtherEras(Generic[S]):
         elif wanted not in self._proven and other.status.state in _DOWN:
             return None  # whether it ever works is not worth the wait
         return await self._connected(wanted, other)
+
+    async def _turned(self, era: Era, shared: Callable[[], Awaitable[Greeting]]) -> None:
+        """Have the shared connection opened anew in the era of the first client: so it needs no second one."""
+        self._yielded = True  # what came of it is known from now on, or it failed
+        self._known.turn_to(era)
+        if (await shared()).era is era:
+            self._known.note(era, had=True)
+        self._learnt()
 
     async def _connected(self, era: Era, other: S) -> S | None:
         try:

@@ -200,6 +200,10 @@ class Offering:
         self._told.add(kind)
         self._became_stale.set()
 
+    def hurry(self) -> None:
+        """What comes next is published at once: it is not because the server comes and goes."""
+        self._announced_at = -math.inf
+
     def withdraw(self) -> None:
         """Offer nothing."""
         self._fetched = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.conversing import Conversations, Waiting
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
-from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_array, is_object, is_too_deep
+from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_array, is_too_deep
 from gaia_bridge.model import (
     AgentServerSpec,
     Change,
@@ -37,6 +37,7 @@ from gaia_bridge.model import (
 from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.client import Connection, Deadline, Era, EraRefusedError, Greeting, connect
 from gaia_bridge.outbound.eras import OPTION_OF, KnownEras, OtherEras, era_of
+from gaia_bridge.outbound.error_lines import ErrorLines
 from gaia_bridge.outbound.isolation import PrivateConnections
 from gaia_bridge.outbound.judging import Judge
 from gaia_bridge.outbound.listing import summary
@@ -67,10 +68,6 @@ from gaia_bridge.wire import LOG_MESSAGE, notification_problem
 __all__ = ["Upstream"]
 
 logger = logging.getLogger(__name__)
-
-_LAST_LINES: Final = 20
-"""Lines of error output that the status shows, of the latest start: why a server does not start is mostly there
-(F-001). Clients are not told: they may be somebody else's."""
 
 _ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 """MCP 2025-11-25: the user is done with a link. A client ignores it where it does not know the link's id."""
@@ -106,14 +103,12 @@ class Upstream:
     ) -> None:
         self._spec = spec
         self._limits = limits = limits_for(limits, spec.options)
-        self._on_error_line = on_error_line
-        self._error_lines = 0
-        self._last_lines = deque[str](maxlen=_LAST_LINES)
+        self._errors = ErrorLines(on_error_line)
         launches_child = transport is None and isinstance(spec, StdioServerSpec)
         self._transport = Watched(
-            transport_for(spec, limits, self._note_error_line) if transport is None else ForeignTransport(transport),
+            transport_for(spec, limits, self._errors.note) if transport is None else ForeignTransport(transport),
             launches if launches is not None and launches_child else Pace(0),
-            self._last_lines.clear,
+            self._errors.last.clear,
         )
         self._redacted = Redactor(secrets_of(spec))
         self._judge = Judge()
@@ -129,6 +124,7 @@ class Upstream:
         self._turns = Turns(limits.max_concurrency, limits.call_timeout)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
+        self._used = False
         self._eras = KnownEras(spec.options, alone)
         self._first_look = 0.0
         self._interested = Counter[str]()
@@ -149,7 +145,9 @@ class Upstream:
             return private
 
         has_others = alone is None and not isinstance(spec, AgentServerSpec)  # an agent does the same in both
-        self._others = OtherEras(self._eras, of_era if has_others else None, self._overheard, self._note_eras)
+        self._others = OtherEras(
+            self._eras, of_era if has_others else None, self._overheard, self._note_eras, self._give_way
+        )
         self._private: PrivateConnections[Upstream] | None = None
         if spec.options.isolation == "session" and transport is None and alone is None:
             self._private = PrivateConnections(of_client, limits.max_sessions)
@@ -189,8 +187,8 @@ class Upstream:
             "era": self._spec.options.era,
             "otherEras": self._others.details,
             **({} if self._private is None else {"sessions": len(self._private)}),
-            "errorLines": self._error_lines,
-            "lastErrorLines": list(self._last_lines),
+            "errorLines": self._errors.count,
+            "lastErrorLines": list(self._errors.last),
             "garbageLines": garbage,
             "firstGarbage": [self._redacted(line) for line in lines],
         }
@@ -355,7 +353,7 @@ class Upstream:
 
     async def unsubscribe(self, uri: str) -> None:
         """Tell the server when nobody listens any more. Never raises: nobody is left to care."""
-        if not self._lose_interest(uri) or self._connection is None or not _may_subscribe(self._connection):
+        if not self._lose_interest(uri) or self._connection is None or not self._connection.may_subscribe:
             return
         try:
             await self._connection.unsubscribe(uri)
@@ -368,7 +366,7 @@ class Upstream:
         with self._supervisor.using():
             try:
                 connection = await self._supervisor.connection(self._limits.call_timeout)
-                if _may_subscribe(connection):
+                if connection.may_subscribe:
                     await connection.subscribe(uri)
                     self._note_subscribed(uri)
             except UpstreamError as error:
@@ -410,6 +408,7 @@ class Upstream:
                 raise UpstreamError("is not running")
             if (other := await self._others.of(request, self.connected, self._tasks)) is not None:
                 return await other._relay(method, params, request)
+            self._used = True
             relay = Relay(method, params, request, self._tasks, self._limits)
             relay.resting = self._turns.resting
             if not self._may_be_parked(request):
@@ -470,7 +469,7 @@ class Upstream:
         era = self._eras.begin()
         try:
             async with connect(self._transport, self._role, self._limits, era=era, only=self._eras.only) as connection:
-                self._connection = connection
+                self._connection, self._used = connection, False
                 self._eras.found(connection.greeting, era)
                 try:
                     yield connection
@@ -486,7 +485,7 @@ class Upstream:
             self._offering.both = self._eras.both
             await self._offering.read(connection)
             await self._relays.want_logs(connection)
-            for uri in tuple(self._interested) if _may_subscribe(connection) else ():
+            for uri in tuple(self._interested) if connection.may_subscribe else ():
                 try:
                     await connection.subscribe(uri)
                     self._note_subscribed(uri)
@@ -512,8 +511,8 @@ class Upstream:
     def last_words(self) -> str:
         """The last line of its error output, redacted, and what to do where it lacks a variable that we have."""
         words = self._connection.last_words if self._connection is not None else ""
-        hint = withheld_hint(self._spec, self._last_lines, os.environ)
-        return "; ".join(filter(None, (words or next(reversed(self._last_lines), ""), hint)))
+        hint = withheld_hint(self._spec, self._errors.last, os.environ)
+        return "; ".join(filter(None, (words or next(reversed(self._errors.last), ""), hint)))
 
     def shown(self, text: str) -> str:
         """Text of the server, for a log or a status: without what it may have repeated of its environment (S-36)."""
@@ -563,6 +562,15 @@ class Upstream:
         if self._connection is None:
             self._supervisor.retry()
 
+    def _give_way(self) -> bool:
+        """End the connection, if no request used it, for one of the other era; whether that was so."""
+        if self._used or self._supervisor.requests:
+            return False
+        self._offering.hurry()
+        with self._supervisor.using():  # it is wanted again at once: nothing is held against it
+            self._supervisor.lost("is spoken to in the era of its first client", blameless=True)
+        return True
+
     def _note_eras(self) -> None:
         """It turned out whether the server has both eras."""
         self._offering.both = self._eras.both
@@ -585,14 +593,3 @@ class Upstream:
     def doubted(self, why: str) -> None:
         """It may be gone."""
         self._supervisor.doubt(why)
-
-    def _note_error_line(self, line: str) -> None:
-        self._error_lines += 1
-        self._last_lines.append(line)
-        if self._on_error_line is not None:
-            self._on_error_line(line)
-
-
-def _may_subscribe(connection: Connection) -> bool:
-    declared = connection.greeting.capabilities.get("resources")
-    return is_object(declared) and declared.get("subscribe") is True

@@ -101,9 +101,9 @@ async def test_a_server_of_both_eras_asks_clients_of_the_handshake_as_if_there_w
                 assert int(text_of(await client.call_tool("old__pid"))) > 0
             pids = {text_of(await client.call_tool("push__pid")) for client in (old, new, old, new)}
             assert len(pids) == (2 if way == "stdio" else 1), "a process for each era, where the server needs it"
-        assert source.details["otherEras"] == [
-            {"era": "handshake", "protocolVersion": "2025-11-25", "state": "ready", "reason": ""}
-        ]
+        [other] = source.details["otherEras"]
+        assert (other["state"], other["reason"]) == ("ready", "")
+        assert {source.details["protocolVersion"], other["protocolVersion"]} == {"2025-11-25", "2026-07-28"}
 
 
 @pytest.mark.requirement("P-200")
@@ -167,9 +167,28 @@ async def test_a_server_that_lacks_the_handshake_serves_its_clients_as_before_an
     async with running(raw_server("modern-only")) as upstream:
         for _ in range(3):
             assert int(said(await upstream.call_tool("pid", {}, FakeRequest()))) > 0
+        assert (upstream.details["starts"], upstream.details["otherEras"]) == (2, [])
+        assert upstream.details["protocolVersion"] == "2026-07-28"
+
+
+@pytest.mark.requirement("P-200")
+async def test_a_server_that_lacks_the_handshake_and_is_in_use_is_asked_for_it_beside() -> None:
+    async with running(raw_server("modern-only")) as upstream:
+        for modern in (True, False, False):
+            assert int(said(await upstream.call_tool("pid", {}, FakeRequest(modern=modern)))) > 0
         [other] = upstream.details["otherEras"]
         assert (other["state"], other["era"]) == ("failed", "handshake")
-        assert upstream.status.state is SourceState.READY
+        assert (upstream.status.state, upstream.details["starts"]) == (SourceState.READY, 1)
+
+
+@pytest.mark.requirement("P-202")
+async def test_a_server_whose_clients_are_of_one_era_has_one_process_and_lists_from_it() -> None:
+    async with running(SPEC, replace(PATIENT, refresh_interval=0)) as upstream:
+        assert upstream.details["protocolVersion"] == "2026-07-28"
+        heard = Heard(upstream)
+        await upstream.call_tool("grow", {}, FakeRequest())
+        await heard.until_that(lambda: "grown" in [tool["name"] for tool in upstream.offer.tools])
+        assert (upstream.details["protocolVersion"], upstream.details["otherEras"]) == ("2025-11-25", [])
 
 
 @pytest.mark.requirement("F-281")
@@ -190,7 +209,7 @@ async def test_a_second_process_that_cannot_start_takes_nothing_with_it(tmp_path
 async def test_each_connection_may_crash_without_the_other() -> None:
     async with running(raw_server("both"), replace(PATIENT, backoff_start=0.01)) as upstream:
         old, new = FakeRequest(), FakeRequest(modern=True)
-        pids = {client: said(await upstream.call_tool("pid", {}, client)) for client in (old, new)}
+        pids = {client: said(await upstream.call_tool("pid", {}, client)) for client in (new, old)}
         assert len(set(pids.values())) == 2
         assert "exited with code 5" in said(await upstream.call_tool("crash", {}, old))
         assert said(await upstream.call_tool("pid", {}, new)) == pids[new]
@@ -218,7 +237,7 @@ async def test_a_list_that_a_server_changes_for_one_client_is_news_for_the_clien
 async def test_an_update_on_the_connection_of_one_era_is_news_for_the_clients_of_both() -> None:
     async with running(raw_server("both"), replace(PATIENT, refresh_interval=0)) as upstream:
         heard = Heard(upstream)
-        await upstream.call_tool("pid", {}, FakeRequest())
+        await upstream.call_tool("pid", {}, FakeRequest(modern=True))
         before = len(heard.changes)
         await upstream.call_tool("announce", {"uri": "a:b"}, FakeRequest())
         await heard.until_that(lambda: any(change.uri == "a:b" for change in heard.changes[before:]))
@@ -229,6 +248,7 @@ async def test_what_is_known_to_have_both_eras_is_started_once_for_whoever_comes
     cache = CatalogCache(tmp_path)
     spec = raw_server("both")
     async with running(spec, cache=cache) as upstream:
+        await upstream.call_tool("pid", {}, FakeRequest(modern=True))
         await upstream.call_tool("pid", {}, FakeRequest())
         await until(lambda: any(tmp_path.iterdir()) and '"both": true' in next(tmp_path.iterdir()).read_text())
         assert upstream.details["protocolVersion"] == "2026-07-28"

@@ -123,6 +123,11 @@ class Connection:
         self._exchange.established = True
 
     @property
+    def may_subscribe(self) -> bool:
+        """Whether the server tells of updates of resources."""
+        return self._declares("resources", "subscribe")
+
+    @property
     def last_words(self) -> str:
         """The last line of the server's error output, redacted, for our own log; empty where there is none."""
         return self._exchange.link.last_words
