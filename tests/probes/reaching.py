@@ -19,7 +19,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.inbound.stdio import ClaimedStdio
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import NamingPolicy, StdioServerSpec
 from gaia_bridge.settings import Settings
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
@@ -180,7 +180,7 @@ class Reply:
 
     def add(self, content: Any) -> None:
         """Take in a message or an array."""
-        self.messages.extend(content if isinstance(content, list) else [content])
+        self.messages.extend(content if is_array(content) else [content])
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ class StdioClient:
 
 
 def _expects_answer(content: object) -> bool:
-    if isinstance(content, list):
+    if is_array(content):
         return any(_expects_answer(item) for item in content)
     return is_object(content) and "id" in content and "method" in content
 

@@ -337,7 +337,13 @@ LIFECYCLE: Final = [
 MESSAGES: Final = [
     *(
         Rule(f"an id that is {what} is refused", "basic#requests", like(LIST, id=value), refused(INVALID_REQUEST))
-        for what, value in (("null", None), ("an object", {}), ("a fraction", 1.5), ("true", True), ("an array", [1]))
+        for what, value in (
+            ("null", None),
+            ("an object", dict[str, Any]()),
+            ("a fraction", 1.5),
+            ("true", True),
+            ("an array", [1]),
+        )
     ),
     *(
         Rule(f"an id that is {what} comes back", "basic#requests", like(LIST, id=value), result(request_id=value))

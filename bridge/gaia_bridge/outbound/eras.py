@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
+import anyio
 from anyio.abc import TaskGroup
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
@@ -175,6 +176,7 @@ class OtherEras(Generic[S]):
         self._learnt = learnt
         self._yields = yields
         self._yielded = False
+        self._turning: anyio.Event | None = None  # while the shared connection is opened anew
         self._of: dict[Era, S] = {}
         self._proven: set[Era] = set()
 
@@ -211,6 +213,8 @@ class OtherEras(Generic[S]):
         other = self._of.get(wanted)
         if other is not None and other.status.state in _THERE:
             return other
+        if self._turning is not None:
+            await self._turning.wait()
         self._known.prefer(wanted)
         if (await shared()).era is wanted or not self._known.may_have(wanted):
             return None
@@ -228,10 +232,15 @@ class OtherEras(Generic[S]):
     async def _turned(self, era: Era, shared: Callable[[], Awaitable[Greeting]]) -> None:
         """Have the shared connection opened anew in the era of the first client: so it needs no second one."""
         self._yielded = True  # what came of it is known from now on, or it failed
+        self._turning = anyio.Event()
         self._known.turn_to(era)
-        if (await shared()).era is era:
-            self._known.note(era, had=True)
-        self._learnt()
+        try:
+            if (await shared()).era is era:
+                self._known.note(era, had=True)
+            self._learnt()
+        finally:
+            self._turning.set()
+            self._turning = None
 
     async def _connected(self, era: Era, other: S) -> S | None:
         try:
