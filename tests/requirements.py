@@ -450,7 +450,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-205": covered("An event loop that is held is named with its stack, and no loop of ours is unbounded."),
     "F-206": covered("Each call leaves one line, and never what was said in it."),
     "F-207": covered("No record of the log holds a secret that the bridge knows, in whatever form."),
-    "F-208": planned(HARDENING, "A refused parameter is named, with what came and what was expected."),
+    "F-208": covered("A refused parameter is named, with what came and what was expected."),
     # Faults of agents.
     "F-100": covered("An unexpected exception shows the client no detail."),
     "F-101": covered("No exception of any base class ends the server."),

@@ -126,6 +126,18 @@ def error(*codes: int, request_id: Any = ONLY_ID, status: int | None = None, mod
     return check
 
 
+def unfit(said: str, *also: int) -> Check:
+    """An invalid parameter, and which one it is; or another error, where something else was looked at before."""
+    known = error(INVALID_PARAMS, *also)
+
+    def check(reply: Reply, endpoint: Endpoint) -> object:
+        known(reply, endpoint)
+        [answer] = reply.answers
+        return answer["error"]["code"] in also or said in answer["error"]["message"]
+
+    return check
+
+
 def refused(code: int, *, said_to: Any = None) -> Check:
     """An error that no session is needed for: 400 over HTTP."""
     return error(code, request_id=said_to, status=400)
@@ -935,19 +947,22 @@ FEATURES: Final = [
         error(INVALID_PARAMS),
     ),
     Rule(
-        "a call names a tool", "server/tools#calling-tools", ask("tools/call"), error(INVALID_PARAMS, HEADER_MISMATCH)
+        "a call names a tool",
+        "server/tools#calling-tools",
+        ask("tools/call"),
+        unfit("at /params/name: field required", HEADER_MISMATCH),
     ),
     Rule(
         "the name of a tool is a text",
         "server/tools#calling-tools",
         ask("tools/call", name=5),
-        error(INVALID_PARAMS, HEADER_MISMATCH),
+        unfit("at /params/name: got 5; input should be a valid string", HEADER_MISMATCH),
     ),
     Rule(
         "arguments are an object",
         "server/tools#calling-tools",
         ask("tools/call", name="$-echo", arguments=[1]),
-        error(INVALID_PARAMS),
+        unfit("at /params/arguments: got [1]; "),
     ),
     *(
         Rule(
@@ -982,7 +997,7 @@ FEATURES: Final = [
         "arguments of a prompt are texts",
         "server/prompts#getting-a-prompt",
         ask("prompts/get", name="$-greet", arguments={"whom": 5}),
-        error(INVALID_PARAMS),
+        unfit("at /params/arguments/whom: got 5; "),
     ),
     Rule(
         "resources are listed",

@@ -37,7 +37,7 @@ async def breach(rule: Rule, probed: Endpoint) -> str | None:
     return None if held else str(reply)
 
 
-@pytest.mark.requirement("F-240")
+@pytest.mark.requirement("F-240", "F-208")
 @pytest.mark.parametrize(("kind", "revision", "transport"), [*product(KINDS, REVISIONS, ("http", "stdio"))])
 async def test_every_rule_holds(kind: str, revision: str, transport: str) -> None:
     broken: Mapping[str, str] = {}

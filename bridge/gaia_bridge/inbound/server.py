@@ -57,6 +57,7 @@ from gaia_bridge.inbound.forwarding import Forwarding, with_public_task
 from gaia_bridge.inbound.introducing import Introducing, capabilities_of
 from gaia_bridge.inbound.pacing import Pacing
 from gaia_bridge.inbound.pages import Pager, page_of_server
+from gaia_bridge.inbound.parameters import named_parameters
 from gaia_bridge.inbound.plain import PlainResults, plainly, validly
 from gaia_bridge.inbound.tool_search import PublishedSearch
 from gaia_bridge.jsontypes import is_object
@@ -266,6 +267,7 @@ class Endpoint:
             validly,
             self._pacing,
             codes_of_the_era,
+            named_parameters,
             _NoLoops(self.check),
             _one_handshake,
             Introducing(self.catalog),
