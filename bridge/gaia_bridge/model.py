@@ -16,6 +16,7 @@ __all__ = [
     "ChangeKind",
     "HttpServerSpec",
     "LeftOut",
+    "ListPage",
     "NamingPolicy",
     "Notification",
     "OAuthOptions",

@@ -124,12 +124,12 @@ class LineRedactor:
 
 def _encoded(secret: str) -> Iterator[str]:
     """How a value looks in a URL, in JSON, and in Base64, alone or behind something else (`user:secret`)."""
-    for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+    data = secret.encode("utf-8", "surrogatepass")
+    for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
         yield quoted
         yield re.sub("%..", lambda match: match[0].lower(), quoted)
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    data = secret.encode("utf-8", "surrogatepass")
     for before in range(3):  # three bytes are four characters: where the secret begins among them makes three forms
         whole = b64encode(b"\0" * before + data).decode().rstrip("=")
         inner = whole[(4 * before + 2) // 3 : (before + len(data)) * 8 // 6]

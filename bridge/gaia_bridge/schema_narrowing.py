@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from gaia_bridge.jsontypes import at_pointer, is_array, is_object
 
-__all__ = ["Judge", "Narrowed"]
+__all__ = ["Judge", "Judges", "Narrowed"]
 
 
 _MAX_ITEMS: Final = 10_000

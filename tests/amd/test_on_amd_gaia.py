@@ -37,13 +37,15 @@ both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 @pytest.fixture
 def amd(tmp_path: Path) -> Mapping[str, str]:
-    """An environment for processes in which `gaia` is amd-gaia's."""
+    """An environment for processes in which `gaia` is amd-gaia's, and the shipped agents work on this folder: it is
+    the home folder, which they do not take unless it is named."""
     for name, source in MODULES.items():
         file = tmp_path / "amd" / "gaia" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(source, "utf-8")
     others = os.environ.get("PYTHONPATH", "")
-    return {**os.environ, "PYTHONPATH": f"{tmp_path / 'amd'}{os.pathsep}{others}".rstrip(os.pathsep)}
+    path = f"{tmp_path / 'amd'}{os.pathsep}{others}".rstrip(os.pathsep)
+    return {**os.environ, "PYTHONPATH": path, "GAIA_WORKSPACE": str(Path.cwd())}
 
 
 @asynccontextmanager

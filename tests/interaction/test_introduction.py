@@ -15,9 +15,12 @@ pytestmark = pytest.mark.anyio
 def seen(tool: JSON, *, modern: bool) -> JSON:
     """A tool as a client must see it.
 
-    MCP demands an object schema for the input (S1-18), and earlier revisions one for the output, if there is any.
+    MCP demands an object schema for the input (S1-18), some clients one with properties (F-293), and earlier revisions
+    one for the output, if there is any.
     """
-    shown: JSON = {**tool, "inputSchema": {"type": "object", **(tool.get("inputSchema") or {})}}
+    declared: JSON = tool.get("inputSchema") or {}
+    missing = {} if "type" in declared else {"type": "object", "properties": {}}
+    shown: JSON = {**tool, "inputSchema": {**missing, **declared}}
     if not modern and shown.get("outputSchema", {}).get("type") != "object":
         shown.pop("outputSchema", None)
     return shown

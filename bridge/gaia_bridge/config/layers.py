@@ -31,7 +31,7 @@ from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ServerSpec
 from gaia_bridge.names import is_source_name
 
-__all__ = ["Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "ServersConfig"]
+__all__ = ["Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "ServersConfig", "is_local"]
 
 
 class LayerKind(Enum):

@@ -93,7 +93,7 @@ async def test_a_bad_definition_is_left_out_alone_with_its_reason(caplog: pytest
     async with running(raw_server("bad tools")) as upstream:
         assert upstream.offer.tools == (
             {"name": "pid", "inputSchema": {"type": "object"}},
-            {"name": "bare", "inputSchema": {"type": "object"}},
+            {"name": "bare", "inputSchema": {"type": "object", "properties": {}}},
             {"name": "rich", "inputSchema": {"type": "object", "$defs": {}}, "x-extra": [None], "_meta": {"a": 1}},
         )
         reasons = {left_out.name: left_out.reason for left_out in upstream.offer.left_out}
