@@ -122,3 +122,17 @@ async def test_tools_that_do_not_exist_have_the_server_asked_once_a_second() -> 
                     await client.call_tool("up__none", {})
                 await anyio.sleep(0.1)
     assert servant.asked.count("tools/list") <= 4
+
+
+@both_eras
+@pytest.mark.requirement("F-288")
+@pytest.mark.parametrize("path", ["", "servers/up"])
+@pytest.mark.parametrize("ttl", [10**400, 2**53, -1, 1.5, "5", True, None])
+async def test_a_list_is_there_whatever_its_server_says_of_how_long_it_holds(mode: str, path: str, ttl: object) -> None:
+    servant = silent(ttlMs=ttl)
+    async with running_bridge(settings=SETTINGS) as running:
+        await running.bridge.add_upstream(SPEC, servant)
+        async with running.client(mode, path=path) as client:
+            for _ in range(2):
+                assert len(await names(client)) == 1
+                await anyio.sleep(LIMITS.list_max_age)

@@ -227,9 +227,12 @@ def _sound(more: JSON) -> JSON:
     return {**sound, "_meta": meta} if meta else sound
 
 
+_MAX_INTEGER: Final = 2**53 - 1
+"""The largest number that every reader of JSON takes for an integer (RFC 8259, section 6)."""
+
 _SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
     "nextCursor": lambda value: isinstance(value, str),
-    "ttlMs": lambda value: type(value) is int and value >= 0,
+    "ttlMs": lambda value: type(value) is int and 0 <= value <= _MAX_INTEGER,
     "cacheScope": lambda value: value in ("public", "private"),
     "_meta": is_object,
 }

@@ -88,7 +88,8 @@ class Tasks:
             over = True
             raise
         finally:
-            del exchange.origins[identifier], exchange.late[number]
+            exchange.origins.pop(identifier, None)  # a server may have given two calls the same
+            exchange.late.pop(number, None)
             if not over:
                 await self._cancel(identifier)
 
@@ -123,7 +124,9 @@ class Tasks:
         wanted = task.get("pollInterval")
         if isinstance(wanted, bool) or not isinstance(wanted, int | float):
             return self._limits.poll_interval
-        return min(max(wanted / _MILLISECONDS, self._limits.poll_floor), self._limits.poll_cap)
+        # Bounded before it is divided: an integer in JSON may be beyond any float.
+        least, most = self._limits.poll_floor * _MILLISECONDS, self._limits.poll_cap * _MILLISECONDS
+        return min(max(wanted, least), most) / _MILLISECONDS
 
     async def _cancel(self, identifier: str) -> None:
         """Tell the server that nobody waits for a task any more, also while we are cancelled ourselves."""

@@ -16,6 +16,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import Connection, Deadline, RequestTimeoutError
 from gaia_bridge.outbound.client.exchange import RELATED_TASK
 from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import QUICK, Role, Script, Wire, connected, legacy
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +39,7 @@ def working(**fields: Any) -> JSON:
 
 @asynccontextmanager
 async def listed(
-    script: Script, role: Role | None = None, capabilities: JSON = TASKS
+    script: Script, role: Role | None = None, capabilities: JSON = TASKS, limits: UpstreamLimits = LIMITS
 ) -> AsyncGenerator[tuple[Connection, Wire]]:
     """A connection whose tools are known."""
 
@@ -46,7 +47,7 @@ async def listed(
         wire.answer(await wire.next("tools/list"), {"tools": TOOLS})
         await script(wire)
 
-    async with connected(legacy(run, capabilities), role=role, limits=LIMITS) as (connection, wire):
+    async with connected(legacy(run, capabilities), role=role, limits=limits) as (connection, wire):
         await connection.list_all("tool")
         yield connection, wire
 
@@ -162,6 +163,37 @@ async def test_a_task_that_does_not_end_is_cancelled_at_its_deadline() -> None:
         with pytest.raises(RequestTimeoutError, match="did not answer tools/call within 0.2 s"):
             await called(connection, deadline=Deadline(2, 0.2))
         assert asked(wire)[-1] == "tasks/cancel"
+
+
+@pytest.mark.parametrize("interval", [10**400, -(10**400), 1e308, "soon", True, None, {}])
+async def test_a_task_is_asked_about_whatever_its_server_says_of_how_often(interval: object) -> None:
+    async def script(wire: Wire) -> None:
+        wire.answer(await wire.next("tools/call"), {"task": working(pollInterval=interval)})
+        wire.answer(await wire.next("tasks/get"), working(status="completed"))
+        wire.answer(await wire.next("tasks/result"), RESULT)
+
+    limits = replace(LIMITS, poll_cap=0.01, poll_interval=0.01)
+    async with listed(script, limits=limits) as (connection, _):
+        assert await called(connection) == RESULT
+
+
+async def test_calls_whose_server_gives_them_the_same_task_are_answered_all_the_same() -> None:
+    async def script(wire: Wire) -> None:
+        made = [await wire.next("tools/call") for _ in range(2)]
+        for request in made:
+            wire.answer(request, {"task": working(status="completed")})
+        for _ in made:
+            wire.answer(await wire.next("tasks/result"), RESULT)
+
+    results: list[JSON] = []
+
+    async def call(connection: Connection) -> None:
+        results.append(await called(connection))
+
+    async with listed(script) as (connection, _), anyio.create_task_group() as tasks:
+        tasks.start_soon(call, connection)
+        tasks.start_soon(call, connection)
+    assert results == [RESULT, RESULT]
 
 
 async def test_a_task_that_fails_is_the_failure_of_the_call() -> None:
