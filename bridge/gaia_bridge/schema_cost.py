@@ -37,6 +37,9 @@ in some ten microseconds."""
 _MAX_WEIGHED: Final = 100_000
 """Values that are counted one by one, in half a microsecond each, where their JSON does not show that they are few."""
 
+_FEW: Final = 1_000
+"""Values that are counted one by one before anything is written as JSON: long texts need not be written for that."""
+
 _MAX_STATES: Final = 500
 """Combinations of schemas that meet at one value: more are not looked at, and all schemas are taken to meet."""
 
@@ -58,8 +61,11 @@ _COPIED: Final = 200
 _MEMORY: Final = 16
 """The engine does not remember what cost it fewer visits than so many, where a schema refers to others."""
 
-_READING: Final = ("pattern", "patternProperties", "format", "contentEncoding", "contentMediaType")
-"""Keywords that go through a text character by character."""
+_READING: Final = (
+    *("pattern", "patternProperties", "format", "contentEncoding", "contentMediaType"),
+    *("minLength", "maxLength", "uniqueItems"),
+)
+"""Keywords that go through a text character by character. For all others, a text costs the same however long it is."""
 
 _UNEVALUATED: Final = 3
 """How often the engine comes to the same schemas where it has to know what they have evaluated, and never remembers."""
@@ -106,6 +112,7 @@ class _Applied:
     words: int
     looks_around: int
     unique: bool
+    reads: bool
 
 
 def reach(part: Any, leads: References, known: dict[int, int]) -> int:
@@ -173,15 +180,17 @@ class SchemaCost:
     @cached_property
     def _reads_texts(self) -> bool:
         """Whether what a text costs depends on its length."""
-        return any(key in part for part in self._parts for key in _READING)
+        return any(_applied(part, ()).reads for part in self._parts)
 
     def can_be_judged(self, value: Any) -> bool:
         """Whether a verdict on a value takes no longer than others can wait."""
         if self._most:
             limit = MAX_VISITS // self._most
+            if _weighs_less(value, min(limit, _FEW), texts=self._reads_texts):
+                return True
             if _weight_in_json(value, texts=self._reads_texts) <= limit:
                 return True
-            if _weighs_less(value, min(limit, _MAX_WEIGHED)):
+            if _weighs_less(value, min(limit, _MAX_WEIGHED), texts=self._reads_texts):
                 return True
         return self._costs(value, _visits, MAX_VISITS)
 
@@ -296,6 +305,7 @@ def _applied(part: Mapping[str, Any], leads: Sequence[Any]) -> _Applied:
         words=sum(len(part[key]) for key in _WORDS if is_array(part.get(key)) or is_object(part.get(key))),
         looks_around=sum(_AROUND.search(text) is not None for text in texts),
         unique=part.get("uniqueItems") is True,
+        reads=any(key in part for key in _READING),
     )
 
 
@@ -331,7 +341,7 @@ def _visits(part: _Applied, value: Any) -> int:
     """What one schema costs on one value, without what it applies."""
     visits = 1 + part.words // _WORDS_A_VISIT
     if isinstance(value, str):
-        return visits + len(value) // _TEXT + part.looks_around * _LOOKING
+        return visits + (len(value) // _TEXT if part.reads else 0) + part.looks_around * _LOOKING
     if is_object(value):
         return visits + len(value) * (1 + part.looks_around * _LOOKING)
     return visits + len(value) * _UNIQUE if part.unique and is_array(value) else visits
@@ -346,20 +356,20 @@ def _weight_in_json(value: Any, *, texts: bool) -> float:
     return 1 + sum(map(written.count, (b",", b":", b"[", b"{"))) + (len(written) // _TEXT if texts else 0)
 
 
-def _weighs_less(value: Any, limit: int) -> bool:
-    """Whether a JSON value consists of no more than so many values, texts counted by their length. No recursion."""
+def _weighs_less(value: Any, limit: int, *, texts: bool = True) -> bool:
+    """Whether a JSON value has no more than so many values and, if they cost, twenties of characters. No recursion."""
     weight = 1
     waiting: list[Any] = [value]
     while waiting and weight <= limit:
         item = waiting.pop()
         if is_object(item):
-            weight += 2 * len(item) + sum(map(len, map(str, item))) // _TEXT
+            weight += 2 * len(item) + (sum(map(len, map(str, item))) // _TEXT if texts else 0)
             waiting.extend(item.values())
         elif is_array(item):
             weight += len(item)
             if weight <= limit:
                 waiting.extend(below for below in item if not isinstance(below, _SCALARS))
-        elif isinstance(item, str):
+        elif texts and isinstance(item, str):
             weight += len(item) // _TEXT
     return weight <= limit
 

@@ -201,6 +201,36 @@ def test_a_long_text_costs_only_where_it_is_looked_at() -> None:
     assert problems.startswith("- at /a1: got 'y'; ")
 
 
+ANYTHING = {
+    "anyOf": [
+        *({"type": kind} for kind in ("string", "number", "boolean", "null")),
+        {"type": "array", "items": SELF},
+        {"type": "object", "additionalProperties": SELF},
+    ]
+}
+"""What pydantic says of any JSON value."""
+
+
+@pytest.mark.requirement("F-201")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        SELF,
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "object"}]},
+    ],
+    ids=["anything", "optional", "several"],
+)
+@pytest.mark.parametrize("text", ["1,2:3\n", "ü", "{"], ids=["table", "no ASCII", "braces"])
+def test_a_text_that_nothing_looks_at_may_be_as_long_as_a_message(schema: dict[str, Any], text: str) -> None:
+    content = text * (16_000_000 // len(text))
+    properties = {"content": schema, "name": {"type": "string"}}
+    validator = SchemaValidator({"properties": properties, "$defs": {"e": ANYTHING}})
+    with affordable():
+        assert validator.errors({"content": content}) is None
+        assert validator.errors({"content": content, "name": 1}) is not None
+
+
 @pytest.mark.requirement("F-201")
 def test_a_pattern_that_goes_back_for_ever_gives_up() -> None:
     validator = SchemaValidator({"items": {"pattern": r"(a*)*\1b"}})
