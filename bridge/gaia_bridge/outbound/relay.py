@@ -35,7 +35,7 @@ from gaia_bridge.errors import (
     ClientCapabilityError,
     ProtocolError,
 )
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.jsontypes import JSON, is_object, is_too_deep
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.outbound.client import Deadline, Greeting, OnProgress
 from gaia_bridge.outbound.links import asking_for, check_links, links_of
@@ -279,13 +279,14 @@ class Relays:
         except ProtocolError as error:
             if relay.request.modern and (links := links_of(error)):
                 return asking_for(links, relay.request.client_capabilities)
-            said, data = self._redactor.known(error.message), self._redactor.known_in(error.data)
-            raise _understood(ProtocolError(error.code, said, data)) from None
+            # What is nested too deep could be written to no client.
+            data = None if is_too_deep(error.data) else self._redactor.known_in(error.data)
+            raise _understood(ProtocolError(error.code, self._redactor.known(error.message), data)) from None
         finally:
             del self._in_flight[number]
             self._changed()
         await relay.notes.flush()
-        if result.get("isError") is True:
+        if result.get("isError") is True and not is_too_deep(result):  # which is refused
             result = self._redactor.known_in(result)
         return _crossing_back(result, relay.request.client_capabilities, modern=modern)
 

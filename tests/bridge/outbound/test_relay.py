@@ -473,8 +473,12 @@ async def test_a_client_is_asked_nothing_that_it_did_not_declare_and_the_server_
 class Telling(Connection):
     """A server that repeats what it was given when it refuses."""
 
+    def __init__(self, data: Any = None) -> None:
+        super().__init__()
+        self._data = data or {"url": "/?key=s3cr3t-value", "n": 1}
+
     async def request(self, *args: Any, **kwargs: Any) -> JSON:
-        raise ProtocolError(-32050, "no access with s3cr3t-value", {"url": "/?key=s3cr3t-value", "n": 1})
+        raise ProtocolError(-32050, "no access with s3cr3t-value", self._data)
 
 
 @pytest.mark.requirement("F-266", "S-36")
@@ -490,3 +494,19 @@ async def test_no_error_of_a_server_repeats_the_secrets_that_it_was_given() -> N
     failed = await relayed(Connection(result={"content": content, "isError": True}), Client(), relays)
     assert failed["content"] == [{"type": "text", "text": "***"}]
     assert (await relayed(Connection(result={"content": content}), Client(), relays))["content"] == content
+
+
+@pytest.mark.requirement("F-266", "F-040")
+@pytest.mark.parametrize("levels", [250, 2_000])
+async def test_an_error_that_is_nested_too_deep_is_told_without_what_nobody_could_read(levels: int) -> None:
+    deep: Any = "s3cr3t-value"
+    for _ in range(levels):
+        deep = [deep]
+    relays = Relays("up", 60, redactor=Redactor(["s3cr3t-value"]))
+    with pytest.raises(ExceptionGroup) as refusals:
+        await relayed(Telling(deep), Client(), relays)
+    [refusal] = refusals.value.exceptions
+    assert isinstance(refusal, ProtocolError)
+    assert (refusal.code, refusal.message, refusal.data) == (-32050, "no access with ***", None)
+    failed = await relayed(Connection(result={"content": [], "isError": True, "x": deep}), Client(), relays)
+    assert failed["x"] is deep  # whoever judges the result refuses it
