@@ -72,7 +72,11 @@ class Share:
         self._at = now()
 
     def spend(self, seconds: float) -> float:
-        """Seconds to wait before more is read, after so many were spent."""
+        """Seconds to wait before more is read.
+
+        Args:
+            seconds: Processor time that was spent: on a busy machine, that in which others had it is no server's cost.
+        """
         now = self._now()
         self._credit = min(self._burst, self._credit + (now - self._at) * self._part) - seconds
         self._at = now

@@ -2,7 +2,7 @@
 
 A server can keep its reader busy with next to nothing: interim answers, chunks of one byte, blank lines in an event
 stream. Most of that is taken apart below us, and without a pause as long as there is more of it. What a piece of data
-has cost shows when the next one is asked for: if nothing else ran in between, all the time in between.
+has cost shows when the next one is asked for: if nothing else ran in between, all that this thread has worked since.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class _PacedStream(httpcore2.AsyncNetworkStream):
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
         if self._handed_out is not None:
-            pause = self._share.spend(time.perf_counter() - self._handed_out)
+            pause = self._share.spend(time.thread_time() - self._handed_out)
             if pause:
                 await asyncio.sleep(pause)
         data = await self._inner.read(max_bytes, timeout)
-        self._handed_out = time.perf_counter()
+        self._handed_out = time.thread_time()
         self._loop.call_soon(self._something_else_runs)
         return data
 

@@ -214,7 +214,7 @@ class StdioLink(asyncio.Protocol):
         """The child wrote something to its standard output."""
         if self._reason is not None:
             return  # read on, so that the child does not block while it ends, and forget it
-        began = time.perf_counter()
+        began = time.thread_time()
         lines = self._framer.feed(data)
         for line in lines:
             self._take(line)
@@ -222,7 +222,7 @@ class StdioLink(asyncio.Protocol):
             self._blank.add(data.count(b"\n") - len(lines))
         except FloodError as error:
             self._finish(str(error))
-        self._pace(time.perf_counter() - began)
+        self._pace(time.thread_time() - began)
         if self._framer.size > _ENDLESS * self._limits.message_bytes:
             self._finish(f"wrote a line of more than {self._framer.size:,} bytes to its standard output")
 
