@@ -41,7 +41,7 @@ from gaia_bridge.inbound.guard import body_for
 from gaia_bridge.inbound.openai.errors import NEVER_AGAIN
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["HttpServer", "bind"]
+__all__ = ["HttpServer", "bind", "head_problem"]
 
 logger = logging.getLogger(__name__)
 
@@ -337,13 +337,19 @@ class _Server(uvicorn.Server):
             connection.drop()
 
 
-def _head_problem(data: bytes) -> str | None:
-    """Why two readers may not agree on the head of a request, as far as it came (RFC 9112, 2.2, 5.2 and 6.3).
+def head_problem(data: bytes) -> str | None:
+    """Why two readers may not agree on the head of a request (RFC 9112, 2.2, 5.2 and 6.3); `None` until all of it came.
 
-    h11 takes a lone line feed for the end of a line, and puts together lines that were folded.
+    h11 takes a lone line feed for the end of a line, and puts together lines that were folded. Nothing of a head is
+    acted on before its end, so that one which comes in tiny pieces need not be looked at with each of them.
+
+    Args:
+        data: What came since the last request.
     """
     end = _HEAD_END.search(data)
-    head = data if end is None else data[: end.end()]
+    if end is None:
+        return None
+    head = data[: end.end()]
     if _BARE_LINE_END.search(head):
         return "A line of the head ends with a line feed alone; expected a carriage return before it."
     if _FOLDED.search(head):
@@ -389,7 +395,7 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        if self.conn.their_state is h11.IDLE and (problem := _head_problem(self.conn.trailing_data[0])):
+        if self.conn.their_state is h11.IDLE and (problem := head_problem(self.conn.trailing_data[0])):
             # Whoever reads it otherwise, such as a proxy, sees another request in what follows: nothing of it is read.
             self._answer(400, problem)
             self.transport.close()

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.guard import Guard
-from gaia_bridge.inbound.listener import HttpServer, bind
+from gaia_bridge.inbound.listener import HttpServer, bind, head_problem
 from gaia_bridge.settings import HttpLimits
 
 pytestmark = pytest.mark.anyio
@@ -531,6 +531,21 @@ async def test_a_head_of_two_readings_ends_the_connection_and_what_follows_is_no
         answer = await read_all(stream)
     status, message = refusal(answer)
     assert (status, said in message, answer.count(b"HTTP/1.1")) == (400, True, 1)
+
+
+@pytest.mark.requirement("F-250", "F-091")
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /x HTTP/1.1\nHost: x\n\n",
+        b"GET /x HTTP/1.1\r\nHost: x\nX: a\r\n\r\n",
+        b"GET /x HTTP/1.1\r\nX: a\r\n b\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+)
+def test_a_head_that_comes_in_tiny_pieces_is_judged_once_and_as_if_it_had_come_whole(head: bytes) -> None:
+    assert [head_problem(head[:size]) for size in range(len(head))] == [None] * len(head)
+    assert head_problem(head) is not None
 
 
 @pytest.mark.requirement("C-33", "F-095")
