@@ -9,7 +9,7 @@ from mcp.server.context import CallNext, HandlerResult
 from pydantic import ValidationError
 
 from gaia_bridge.errors import INVALID_PARAMS
-from gaia_bridge.inbound.client_request import Context
+from gaia_bridge.inbound.client_request import Context, connection_of
 from gaia_bridge.schema import json_pointer
 from gaia_bridge.schema_parts import preview
 from gaia_bridge.text import printable
@@ -30,7 +30,7 @@ async def named_parameters(ctx: Context, call_next: CallNext) -> HandlerResult:
     except ValidationError as error:
         raise MCPError(INVALID_PARAMS, f"Invalid request parameters: {_problems(error)}") from None
     except MCPError as error:
-        if error.code == INVALID_PARAMS and (error.message, error.data) == _UNINITIALIZED:
+        if (error.message, error.data) == _UNINITIALIZED and not connection_of(ctx).initialize_accepted:
             problem = f"{printable(ctx.method, 100)} came before the handshake; send initialize first"
             raise MCPError(INVALID_PARAMS, f"Invalid request parameters: {problem}") from None
         raise

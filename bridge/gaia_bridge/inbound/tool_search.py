@@ -209,11 +209,14 @@ class PublishedSearch:
         arguments = _plain(given.get("arguments"))
         if not is_object(arguments):
             raise SearchError("The arguments are no object", example)
+        there_are = f"Find the tools that there are with {search}"
         try:
             await self._catalog.sought(lambda: self._catalog.tool(name))
         except ProtocolError as error:
-            raise SearchError(one_line(error.message), f"Find the tools that there are with {search}") from None
-        if not is_for_models(self._catalog.tool_definition(name) or {}):
+            raise SearchError(one_line(error.message), there_are) from None
+        if (definition := self._catalog.tool_definition(name)) is None:  # the endpoint of one server lets it decide
+            raise SearchError(one_line(f"Unknown tool: {name}"), there_are)
+        if not is_for_models(definition):
             raise SearchError(f"{name} is a tool for the views of an app only", f"Find those for models with {search}")
         return Called(name, arguments)
 

@@ -15,7 +15,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.context import get_request_context
 from gaia_bridge.errors import RequestCancelledError
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import NamingPolicy, StdioServerSpec
+from gaia_bridge.model import NamingPolicy, ServerOptions, StdioServerSpec
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.helpers import PATIENCE, ScriptedAgent, wait_in_thread
 from tests.outbound_helpers import until, until_ready
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.anyio
 REASON = "The user pressed Escape — “enough”"
 CANCELLED = "notifications/cancelled"
 ERAS = {"old": legacy, "new": modern}
+ONE_ERA = {"old": ServerOptions(era="handshake"), "new": ServerOptions(era="2026-07-28")}
 
 
 class WaitingAgent(ScriptedAgent):
@@ -75,7 +76,7 @@ async def test_a_reason_for_cancelling_reaches_the_agent_or_the_server_as_it_was
         async with Bridge(names=NamingPolicy.BARE) as bridge, anyio.create_task_group() as tasks:
             await bridge.add_agent(agent, "agent")
             for name, transport in servers.items():
-                await bridge.add_upstream(StdioServerSpec(name, "scripted"), transport)
+                await bridge.add_upstream(StdioServerSpec(name, "scripted", options=ONE_ERA[name]), transport)
             await until_ready(*bridge.sources)
             async with saying(way, bridge, tasks) as say:
                 for number, name in enumerate(("agent", *servers)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -10,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.outbound_helpers import FakeRequest, running, text_of
 
 CLIENTS = 100
 ERAS = {"modern": modern, "legacy": legacy}
+NOBODY = StdioServerSpec("up", "none")
 
 
 @pytest.mark.requirement("C-24")
@@ -37,7 +39,8 @@ async def _check(era: str, order: Sequence[int], pairs: int) -> None:
 
     with anyio.fail_after(20):
         limits = UpstreamLimits(max_concurrency=CLIENTS)
-        async with running(StdioServerSpec("up", "none"), limits, transport=transport) as upstream:
+        options = ServerOptions(era="2026-07-28" if era == "modern" else "handshake")
+        async with running(replace(NOBODY, options=options), limits, transport=transport) as upstream:
             async with anyio.create_task_group() as tasks:
                 for number in range(CLIENTS):
                     tasks.start_soon(call, number)

@@ -21,6 +21,7 @@ from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.outbound.transport import UnreachableError, UpstreamError
 from gaia_bridge.outbound.transports.budgets import Share
 from gaia_bridge.outbound.transports.http_values import (
+    LONGEST_WAIT,
     checked_headers,
     named_status,
     origin,
@@ -48,10 +49,6 @@ _PIECE: Final = 64 * KIB
 """Bytes that are handed out at once, as many as a connection is read for. A thousand bytes may come of one that was
 compressed, and what they say must not keep every other server waiting (F-061)."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
-
-
-_DAY: Final = 86_400.0
-"""Seconds of a pause that nobody waits for, so that it need not be told exactly."""
 
 
 class BrokenOffError(UpstreamError):
@@ -151,7 +148,7 @@ class Reply:
         wait = retry_after(self.headers.get("retry-after"))
         hint = ""
         if wait is not None:
-            hint = f", and asks to be tried again after {'more than a day' if wait > _DAY else f'{wait:g} s'}"
+            hint = f", and asks to be tried again after {'a day or more' if wait >= LONGEST_WAIT else f'{wait:g} s'}"
         return UpstreamError(f"answered with HTTP {named_status(self.status)}{hint}", wait)
 
 

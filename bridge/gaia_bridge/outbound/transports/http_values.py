@@ -16,14 +16,23 @@ import httpx2
 from gaia_bridge.outbound.transport import LaunchError
 from gaia_bridge.text import one_line
 
-__all__ = ["checked_headers", "named_status", "origin", "reason_of", "retry_after", "shown", "usable_url"]
+__all__ = [
+    "LONGEST_WAIT",
+    "checked_headers",
+    "named_status",
+    "origin",
+    "reason_of",
+    "retry_after",
+    "shown",
+    "usable_url",
+]
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile(r"[\x20-\x7e\t]*")
 _OURS: Final = frozenset({"accept-encoding", "connection", "content-length", "host", "transfer-encoding"})
 """Headers that a configuration cannot set: they say how this very message is framed."""
 _LAST_PORT: Final = 65_535
-_LONGEST_WAIT: Final = 86_400.0
+LONGEST_WAIT: Final = 86_400.0
 """Seconds: a day. What asks for more asks to be left alone, and would be told to people as 1e+09 s."""
 
 
@@ -36,13 +45,13 @@ def retry_after(value: str | None) -> float | None:
     if value is None:
         return None
     if re.fullmatch(r"[0-9]+", value.strip()):
-        return min(float(value), _LONGEST_WAIT)
+        return min(float(value), LONGEST_WAIT)
     try:
         date = parsedate_to_datetime(value)
     except (ValueError, TypeError, OverflowError):
         return None
     date = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
-    return min(max((date - datetime.now(UTC)).total_seconds(), 0.0), _LONGEST_WAIT)
+    return min(max((date - datetime.now(UTC)).total_seconds(), 0.0), LONGEST_WAIT)
 
 
 def shown(url: httpx2.URL) -> str:
