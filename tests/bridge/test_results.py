@@ -584,8 +584,11 @@ def test_bytes_in_a_blob_come_back() -> None:
     assert base64.b64decode(contents["blob"]) == bytes(range(256))
 
 
+WRAPS: list[Callable[[Any], Any]] = [lambda it: it, lambda it: {"a": it}, lambda it: {"content": it}]
+
+
 @pytest.mark.requirement("F-252")
-@pytest.mark.parametrize("wrap", [lambda it: it, lambda it: {"a": it}, lambda it: {"content": it}])
+@pytest.mark.parametrize("wrap", WRAPS)
 def test_a_result_that_is_too_large_is_refused_before_it_is_read_to_its_end(wrap: Callable[[Any], Any]) -> None:
     class Trap(dict[str, Any]):
         def values(self) -> Any:

@@ -19,7 +19,7 @@ def seen(tool: JSON, *, modern: bool) -> JSON:
     one for the output, if there is any.
     """
     declared: JSON = tool.get("inputSchema") or {}
-    missing = {} if "type" in declared else {"type": "object", "properties": {}}
+    missing: JSON = {} if "type" in declared else {"type": "object", "properties": {}}
     shown: JSON = {**tool, "inputSchema": {**missing, **declared}}
     if not modern and shown.get("outputSchema", {}).get("type") != "object":
         shown.pop("outputSchema", None)

@@ -10,7 +10,7 @@ from gaia_bridge.cli import shutdown
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.shutdown import Shutdown
 
-vars(shutdown)["STOP_DEADLINE"] = 0.2
+shutdown.__dict__["STOP_DEADLINE"] = 0.2
 deadline = Deadline(0.2)
 
 

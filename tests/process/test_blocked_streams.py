@@ -27,8 +27,7 @@ CALM = f"{AGENTS}:CalmAgent"
 def served(folder: Path, *options: str, **streams: Any) -> Generator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "gaia_bridge", "serve", CALM, *options]
     env = {**os.environ, "HOME": str(folder), "NO_COLOR": "1"}
-    made: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=folder, env=env, **streams)
-    with made as process:
+    with subprocess.Popen[bytes](command, cwd=folder, env=env, **streams) as process:
         try:
             yield process
         finally:

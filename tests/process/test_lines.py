@@ -47,7 +47,7 @@ NO_MESSAGE = (
 def test_a_line_that_is_no_message_is_answered_and_the_next_one_is_read(tmp_path: Path) -> None:
     with initialized(CALM, cwd=tmp_path) as client:
         refused = [(line, None, PARSE_ERROR) for line in NO_JSON]
-        for line, identifier, code in [*refused, *((*item, INVALID_REQUEST) for item in NO_MESSAGE)]:
+        for line, identifier, code in [*refused, *((line, given, INVALID_REQUEST) for line, given in NO_MESSAGE)]:
             client.write(line + b"\n")
             refusal = client.next()
             assert (refusal["id"], refusal["error"]["code"]) == (identifier, code), line

@@ -59,7 +59,9 @@ _SSE: Final = "sse"
 _HTTP_TYPES: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
 """How editors spell Streamable HTTP."""
 
-_NAMED_ELSEWHERE: Final = dict.fromkeys(("serverUrl", "server_url", "httpUrl", "http_url", "uri", "endpoint"), "url")
+_NAMED_ELSEWHERE: Final[dict[str, str]] = dict.fromkeys(
+    ("serverUrl", "server_url", "httpUrl", "http_url", "uri", "endpoint"), "url"
+)
 """What other programs call our keys."""
 
 _LONG_TIMEOUT: Final = 3_600.0

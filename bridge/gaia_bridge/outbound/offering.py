@@ -180,9 +180,10 @@ class Offering:
             usual: Seconds that they are trusted, if the server does not say; 0 where it is asked for what they lack.
             patience: Seconds to wait for them; what comes later is announced.
         """
+        if not self._follows:
+            return
         now, at_least = anyio.current_time(), self._limits.refresh_interval
-        found = outdated(self._learnt, self._read_at, now, usual, at_least=at_least) if self._follows else set()
-        if found:
+        if found := outdated(self._learnt, self._read_at, now, usual, at_least=at_least):
             caught_up = self._caught_up
             self._stale |= found
             self._became_stale.set()

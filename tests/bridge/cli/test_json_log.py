@@ -11,6 +11,7 @@ import pytest
 from gaia_bridge.cli import json_log
 from gaia_bridge.cli.json_log import log_to_json
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.settings import JSON_LOG_FILES
 
 logger = logging.getLogger("gaia_bridge.example")
 
@@ -43,7 +44,7 @@ def test_the_files_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         logger.info("x" * 100)
     stop()
     files = sorted(tmp_path.iterdir())
-    assert len(files) == json_log.JSON_LOG_FILES + 1
+    assert len(files) == JSON_LOG_FILES + 1
     assert all(file.stat().st_size <= 1_000 for file in files)
 
 

@@ -67,6 +67,11 @@ def received(transport: ScriptedTransport, method: str) -> list[JSON]:
     return [message for wire in transport.wires for message in wire.received if message.get("method") == method]
 
 
+async def until_received(transport: ScriptedTransport, method: str) -> None:
+    """Wait until a server was sent a message of one method."""
+    await until(lambda: bool(received(transport, method)))
+
+
 @pytest.mark.requirement("F-245")
 @pytest.mark.parametrize("way", ["stdio", "http"])
 async def test_a_reason_for_cancelling_reaches_the_agent_or_the_server_as_it_was_given(way: str) -> None:
@@ -80,18 +85,18 @@ async def test_a_reason_for_cancelling_reaches_the_agent_or_the_server_as_it_was
             await until_ready(*bridge.sources)
             async with saying(way, bridge, tasks) as say:
                 for number, name in enumerate(("agent", *servers)):
-                    call = {"name": f"{name}-wait", "arguments": {}}
+                    call: JSON = {"name": f"{name}-wait", "arguments": {}}
                     await say({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call})
                     if name == "agent":
                         await wait_in_thread(agent.started.wait)
                     else:
-                        await until(lambda name=name: bool(received(servers[name], "tools/call")))
+                        await until_received(servers[name], "tools/call")
                     params = {"requestId": number, "reason": REASON}
                     await say({"jsonrpc": "2.0", "method": CANCELLED, "params": params})
                     if name == "agent":
                         await wait_in_thread(agent.ended.wait)
                     else:
-                        await until(lambda name=name: bool(received(servers[name], CANCELLED)))
+                        await until_received(servers[name], CANCELLED)
             tasks.cancel_scope.cancel()
     assert agent.reason == REASON
     for transport in servers.values():

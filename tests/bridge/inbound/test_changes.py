@@ -39,7 +39,7 @@ class WithPrompts(ScriptedAgent):
     """Has prompts, and no resources."""
 
     def __init__(self) -> None:
-        super().__init__(lambda *_: {}, "other", get_mcp_prompts=lambda: [{"name": "greet"}])
+        super().__init__(lambda name, arguments: {}, "other", get_mcp_prompts=lambda: [{"name": "greet"}])
 
     def get_mcp_prompt(self, name: str, arguments: JSON) -> str:
         return name
@@ -186,7 +186,7 @@ async def test_a_modern_client_hears_of_what_it_listens_to() -> None:
 @pytest.mark.parametrize("path", ["", "agents/tools"])
 async def test_a_subscription_is_confirmed_for_what_there_is(path: str) -> None:
     everything = {"tools_list_changed": True, "prompts_list_changed": True, "resources_list_changed": True}
-    agents = {"tools": ScriptedAgent(lambda *_: {}, "work"), "prompts": WithPrompts()}
+    agents = {"tools": ScriptedAgent(lambda name, arguments: {}, "work"), "prompts": WithPrompts()}
     async with running_bridge(named=agents) as running, running.client(path=path) as client:
         async with client.listen(**everything, resource_subscriptions=["book:1"]) as subscription:
             honored = subscription.honored
@@ -240,7 +240,7 @@ async def test_a_client_hears_of_a_new_source_what_that_source_has() -> None:
     async with running_bridge(Announcer(), WithPrompts()) as running:
         async with running.client("legacy", message_handler=inbox) as client:
             await ping(client)
-            await running.bridge.add_agent(ScriptedAgent(lambda *_: {}, "extra"), "third")
+            await running.bridge.add_agent(ScriptedAgent(lambda name, arguments: {}, "extra"), "third")
             await inbox.until(ToolListChangedNotification)
             assert inbox.kinds() == [ToolListChangedNotification]
             await running.bridge.add_agent(WithPrompts(), "fourth")

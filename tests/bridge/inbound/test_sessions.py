@@ -58,8 +58,8 @@ class Door:
 
     async def wait(self, session: str) -> httpx2.Response:
         """A call that is open for good."""
-        call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
-        return await self.post(call, session)
+        params: JSON = {"name": "wait", "arguments": {}}
+        return await self.post({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}, session)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import ElicitResult
 
+from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.client import Era, Greeting
@@ -186,9 +187,10 @@ async def test_a_server_whose_clients_are_of_one_era_has_one_process_and_lists_f
     async with running(SPEC, replace(PATIENT, refresh_interval=0)) as upstream:
         assert upstream.details["protocolVersion"] == "2026-07-28"
         heard = Heard(upstream)
+        nothing: JSON = {}
         async with anyio.create_task_group() as tasks:  # all that come at once
             for _ in range(3):
-                tasks.start_soon(upstream.call_tool, "grow", {}, FakeRequest())
+                tasks.start_soon(upstream.call_tool, "grow", nothing, FakeRequest())
         await heard.until_that(lambda: "grown" in [tool["name"] for tool in upstream.offer.tools])
         assert (upstream.details["protocolVersion"], upstream.details["otherEras"]) == ("2025-11-25", [])
 

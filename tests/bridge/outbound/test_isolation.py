@@ -9,6 +9,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
+from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerOptions
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
@@ -61,10 +62,11 @@ async def test_every_client_with_a_session_has_a_process_of_its_own_while_it_is_
 
 
 async def test_there_are_no_more_than_there_may_be() -> None:
+    first, second = Visitor(), Visitor()
+    nothing: JSON = {}
     async with running(SPEC, UpstreamLimits(max_sessions=1)) as upstream, anyio.create_task_group() as tasks:
-        first, second = Visitor(), Visitor()
         assert int(await pid(upstream, first)) > 0
-        tasks.start_soon(upstream.call_tool, "hang", {}, first)
+        tasks.start_soon(upstream.call_tool, "hang", nothing, first)
         await anyio.wait_all_tasks_blocked()
         for _ in range(3):
             assert "serves 1 clients with a connection of their own" in await pid(upstream, second)

@@ -331,7 +331,7 @@ async def test_openais_blocking_client_works() -> None:
                 again = client.responses.retrieve(first.id)
                 client.responses.delete(first.id)
                 with client.responses.create(model="gaia-test", input="?", stream=True) as stream:
-                    types = [event.type for event in stream]
+                    types: list[str] = [event.type for event in stream]
                 with pytest.raises(openai.NotFoundError):
                     client.responses.retrieve(first.id)
                 return first.output_text, again.output_text, types
