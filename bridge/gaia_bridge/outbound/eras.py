@@ -179,6 +179,8 @@ class OtherEras(Generic[S]):
         self._turning: anyio.Event | None = None  # while the shared connection is opened anew
         self._of: dict[Era, S] = {}
         self._proven: set[Era] = set()
+        self._failed: set[Era] = set()
+        """Where there was no connection when one was waited for, and none since."""
 
     @property
     def details(self) -> list[JSON]:
@@ -211,7 +213,7 @@ class OtherEras(Generic[S]):
         if self._make is None or not self._known.may_have(wanted) or _goes_on(request):
             return None
         other = self._of.get(wanted)
-        if other is not None and other.status.state in _THERE:
+        if other is not None and other.status.state in _THERE and wanted in self._proven:
             return other
         if self._turning is not None:
             await self._turning.wait()
@@ -225,8 +227,8 @@ class OtherEras(Generic[S]):
         if other is None:
             other = self._of[wanted] = self._make(wanted)
             tasks.start_soon(other.run)
-        elif wanted not in self._proven and other.status.state in _DOWN:
-            return None  # whether it ever works is not worth the wait
+        elif wanted not in self._proven and not self._is_worth_a_wait(wanted, other.status.state):
+            return None
         return await self._connected(wanted, other)
 
     async def _turned(self, era: Era, shared: Callable[[], Awaitable[Greeting]]) -> None:
@@ -242,10 +244,15 @@ class OtherEras(Generic[S]):
             self._turning.set()
             self._turning = None
 
+    def _is_worth_a_wait(self, era: Era, state: SourceState) -> bool:
+        """Whether to wait for what never worked: a second process may hang for good, as for a lock of the first."""
+        return state not in (*_DOWN, SourceState.STARTING) if era in self._failed else state not in _DOWN
+
     async def _connected(self, era: Era, other: S) -> S | None:
         try:
             await other.connected()
         except UpstreamError as error:
+            self._failed.add(era)
             if other.refused and self._known.may_have(era):
                 self._known.note(era, had=False)
                 self._learnt()
@@ -253,6 +260,7 @@ class OtherEras(Generic[S]):
             return None
         if era not in self._proven:
             self._proven.add(era)
+            self._failed.discard(era)
             other.listen(self._heard)
             self._known.note(era, had=True)
             self._learnt()

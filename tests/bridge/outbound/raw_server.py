@@ -410,6 +410,8 @@ def begin() -> None:
         try:
             os.mkdir(os.environ["LOCK"])
         except FileExistsError:
+            if "WAITS" in os.environ:
+                signal.pause()  # for the other to end
             sys.exit("somebody else is at work")
     if mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

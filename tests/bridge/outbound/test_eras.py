@@ -210,6 +210,23 @@ async def test_a_second_process_that_cannot_start_takes_nothing_with_it(tmp_path
 
 
 @pytest.mark.requirement("F-281")
+async def test_a_second_process_that_waits_for_the_first_holds_up_one_call_and_no_more(tmp_path: Path) -> None:
+    spec = raw_server("both alone", LOCK=str(tmp_path / "lock"), WAITS="1")
+    async with running(spec, replace(PATIENT, connect_timeout=2, backoff_start=0.01)) as upstream:
+
+        def state() -> str:
+            [other] = upstream.details["otherEras"]
+            return str(other["state"])
+
+        first = said(await upstream.call_tool("pid", {}, FakeRequest(modern=True)))
+        assert said(await upstream.call_tool("pid", {}, FakeRequest())) == first
+        await until(lambda: state() == "starting")
+        for _ in range(3):
+            assert said(await upstream.call_tool("pid", {}, FakeRequest())) == first
+        assert state() == "starting"
+
+
+@pytest.mark.requirement("F-281")
 async def test_each_connection_may_crash_without_the_other() -> None:
     async with running(raw_server("both"), replace(PATIENT, backoff_start=0.01)) as upstream:
         old, new = FakeRequest(), FakeRequest(modern=True)
