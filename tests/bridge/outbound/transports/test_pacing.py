@@ -15,7 +15,7 @@ from gaia_bridge.outbound.transports.budgets import Share
 from gaia_bridge.outbound.transports.pacing import PacedBackend
 from tests.children import Received, child, launched
 
-pytestmark = [pytest.mark.anyio, pytest.mark.requirement("F-301")]
+pytestmark = pytest.mark.anyio
 
 AWAY = 0.3
 """Seconds that somebody else has the processor."""
@@ -48,6 +48,7 @@ class Interrupted(Received):
         super().message(message, during)
 
 
+@pytest.mark.requirement("F-301")
 async def test_a_child_pays_for_no_time_that_others_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "Share", Counted)
     receiver = Interrupted()
@@ -57,6 +58,7 @@ async def test_a_child_pays_for_no_time_that_others_had(monkeypatch: pytest.Monk
         assert Counted.spent < AWAY / 2
 
 
+@pytest.mark.requirement("F-301")
 async def test_a_connection_pays_for_no_time_that_others_had() -> None:
     async def send(stream: SocketStream) -> None:
         async with stream:
