@@ -136,14 +136,20 @@ class ChangeFanout:
     def _possible(self, wanted: SubscriptionFilter) -> SubscriptionFilter:
         """What of it there can be news of: a client that is promised more waits for nothing (server/subscriptions)."""
         told = capabilities_of(self._catalog, modern=True)
-        absent = [field for field, (kind, ability) in _NEWS_OF.items() if not told.get(kind, {}).get(ability)]
+        anything = not self._catalog.merges  # one server may announce what it has not declared
+        absent = [
+            field
+            for field, (kind, ability) in _NEWS_OF.items()
+            if kind not in told or not (anything or told[kind].get(ability))
+        ]
         return wanted.model_copy(update=dict.fromkeys(absent))
 
     def add_legacy(self, connection: Connection) -> None:
         """A legacy client finished its handshake. It is forgotten when its connection ends."""
         if self._tasks is None or connection in self._legacy:
             return
-        client = self._legacy[connection] = _LegacyClient(connection, self._limits.notify_timeout)
+        client = _LegacyClient(connection, self._limits.notify_timeout, all_lists=not self._catalog.merges)
+        self._legacy[connection] = client
         scope = anyio.CancelScope()
         self._tasks.start_soon(client.run, scope)
 
@@ -192,14 +198,24 @@ class ChangeFanout:
 
 
 class _LegacyClient:
-    def __init__(self, connection: Connection, patience: float) -> None:
+    """A client of the handshake era.
+
+    Args:
+        connection: To it.
+        patience: Seconds that one notification may take.
+        all_lists: Whether it is told of changed lists that were not promised to it, as it would be by the server that
+            it is told of: many declare no `listChanged` and announce all the same (FastMCP 1).
+    """
+
+    def __init__(self, connection: Connection, patience: float, *, all_lists: bool) -> None:
         self._connection = connection
         self._patience = patience
+        self._all_lists = all_lists
         self._changes = ChangeQueue()
         self.subscriptions: set[str] = set()
 
     def tell(self, change: Change) -> None:
-        if change.kind.is_list and not tells_of(self._connection, change.kind):
+        if change.kind.is_list and not self._all_lists and not tells_of(self._connection, change.kind):
             return
         if change.kind is ChangeKind.RESOURCE_UPDATED and change.uri not in self.subscriptions:
             return

@@ -364,7 +364,7 @@ class Endpoint:
         with self._not_found_as_in_its_era(_request(ctx), params.uri):
             source, uri = await self.catalog.sought(lambda: self.catalog.resource(params.uri))
             if source is self.catalog.server and not _declares(source, "resources", "subscribe"):
-                return await source.forward("resources/subscribe", {"uri": uri}, _request(ctx))
+                await source.forward("resources/subscribe", {"uri": uri}, _request(ctx))
             await self._changes.subscribe(connection_of(ctx), params.uri)
         return {}
 

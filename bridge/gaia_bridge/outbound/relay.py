@@ -304,11 +304,12 @@ class Relays:
         if problem := question_problem(method, params):
             raise ProtocolError(INVALID_PARAMS, f"{method} cannot be asked like this: {problem}")
         self._wants_roots = self._wants_roots or method == _ROOTS
+        was_for_a_call = bool(self._in_flight)
         if during is not None and (known := self._in_flight.get(during)) is not None:
             relay = known if known.can_be_asked(method, params) else None
         else:
             relay = await self._meant(method, params)
-        if relay is None and method == _ROOTS and self._rooted is not None:
+        if relay is None and method == _ROOTS and self._rooted is not None and not was_for_a_call:
             return await self._ask_again(self._rooted)
         if relay is None:
             raise self._refusal(method, params, during)
@@ -395,12 +396,14 @@ class Relays:
         if not self.asks:
             self.asks = True
             logger.info("upstream %r does not say for which call it asks: clients' calls take turns", self._upstream)
+        candidates = dict(self._in_flight)  # what begins from now on did not ask
         with anyio.move_on_after(self._patience):
             while True:
-                relays = [relay for relay in self._in_flight.values() if relay.can_be_asked(method, params)]
+                relays = [relay for number, relay in candidates.items() if self._in_flight.get(number) is relay]
+                # Whether its client can be asked makes no difference yet: the server asks for any of them.
                 relays = [relay for relay in relays if not relay.asked] or relays
                 if _are_of_one_client(relays):
-                    return relays[-1] if relays else None
+                    return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
                 await self._next_change()
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
         raise ProtocolError(INVALID_REQUEST, "Calls of several clients are in flight; which of them is meant?")

@@ -383,6 +383,39 @@ async def test_a_question_that_does_not_say_for_whom_waits_until_it_is_clear() -
         assert found == ["ada"]
 
 
+@pytest.mark.requirement("C-24", "S-32")
+@pytest.mark.parametrize("deaf", [{}, {"sampling": {}}], ids=["nothing", "something else"])
+async def test_what_is_asked_for_a_client_that_cannot_be_asked_reaches_nobody_else(deaf: JSON) -> None:
+    """A shared server knows one client, which can do everything: it asks for whomever it works."""
+    ada, ben = Person("ada"), Person("ben", deaf)
+    refused: list[str] = []
+    async with calls_in_flight(ada, ben) as (relays, connection, call), anyio.create_task_group() as tasks:
+
+        async def ask() -> None:
+            with pytest.raises(ProtocolError) as caught:
+                await asked(relays)
+            refused.append(caught.value.message)
+
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        assert refused == [], "it may be for Ada"
+        call(ada, "ada again")  # which began after the question, and so cannot have asked it
+        await anyio.wait_all_tasks_blocked()
+        connection.release["ada"].set()
+        await anyio.wait_all_tasks_blocked()
+        assert refused == ["The client does not support roots"]
+        connection.release["ben"].set()  # so that the call begins that waits for its turn, if it does
+
+
+@pytest.mark.requirement("C-24")
+async def test_a_client_whose_folders_changed_is_not_asked_for_them_on_behalf_of_another() -> None:
+    ada, ben = Person("ada"), Person("ben", {})
+    async with calls_in_flight(ben) as (relays, _, _):
+        relays._rooted = ada  # pyright: ignore[reportPrivateUsage]
+        with pytest.raises(ProtocolError, match="does not support roots"):
+            await asked(relays)
+
+
 async def test_from_then_on_calls_of_clients_that_can_be_asked_take_turns() -> None:
     ada, ben, cleo, deaf = Person("ada"), Person("ben"), Person("cleo"), Person("deaf", {})
     async with calls_in_flight(ada) as (relays, connection, call):
@@ -391,6 +424,8 @@ async def test_from_then_on_calls_of_clients_that_can_be_asked_take_turns() -> N
             call(client, name)
             await anyio.wait_all_tasks_blocked()
         assert connection.began == ["ada", "deaf"]
+        connection.release["deaf"].set()
+        await anyio.wait_all_tasks_blocked()
         assert await asked(relays) == "ada"
         for finished, begun in (("ada", "ben"), ("ben", "ada again"), ("ada again", "cleo")):
             connection.release[finished].set()
