@@ -353,7 +353,7 @@ def _weight_in_json(value: Any, *, texts: bool) -> float:
         written = to_json(value)
     except ValueError:  # too deep, or with a lone surrogate
         return math.inf
-    return 1 + sum(map(written.count, (b",", b":", b"[", b"{"))) + (len(written) // _TEXT if texts else 0)
+    return 1 + sum(map(written.count, (b",", b"[", b"{"))) + (len(written) // _TEXT if texts else 0)
 
 
 def _weighs_less(value: Any, limit: int, *, texts: bool = True) -> bool:

@@ -23,6 +23,9 @@ _RELAYED = "mcp.client.stdio"
 _BODIES = ("mcp.server.sse", "sse_starlette.sse")
 """What these log for debugging is every message and every piece of a conversation, which nobody wants in a file."""
 
+_NAMES_ONLY = ("tools/call", "prompts/get")
+"""Methods whose line in the log (`inbound.call_log`) has no URI, in which anything might be."""
+
 _SECRET = 8
 """Characters of the shortest configured value that is taken out wherever it is."""
 
@@ -40,7 +43,10 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; what follows its first line is a traceback."""
-        first, *traceback = self.redacted(super().format(record)).split("\n")
+        # The line of a call has names that clients know, and nothing that anybody said: looking for shapes costs more.
+        names_only = getattr(record, "call", {}).get("method") in _NAMES_ONLY
+        redacted = self.redacted.known if names_only else self.redacted
+        first, *traceback = redacted(super().format(record)).split("\n")
         return "\n".join([first, *(f"    {printable(line, limit=None)}" for line in traceback)])
 
 

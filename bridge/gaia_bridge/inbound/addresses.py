@@ -28,6 +28,9 @@ _WITH_SOURCE: Final = re.compile(r"(?:mcp\d*|ui)://([^/]+)/", re.ASCII)
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 
+_WEB: Final = frozenset({"http", "https"})
+"""What clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
+
 _SAMPLE: Final = "x"
 
 
@@ -105,9 +108,12 @@ class Addresses:
     def public(self, source: Source, uri: str) -> str:
         """What a client must say to reach what `source` calls `uri`.
 
-        The URI itself where nothing else leads there: the source reads no resources, or is no longer one of these.
+        The URI itself where nothing else leads there: the source reads no resources, or is no longer one of these; or
+        where clients need nobody to read it, since it is of the web and no source has said that it reads it.
         """
         if len(self._sources) < 2 or source not in self._readers or self._find(uri) == (source, uri):
+            return uri
+        if _scheme(uri) in _WEB and self._find(uri) is None:
             return uri
         ways = _ways(source, uri, len(self._resources))
         return next((way for way in ways if self._find(way) == (source, uri)), uri)
@@ -185,8 +191,7 @@ class Addresses:
             owners = found.setdefault(_scheme(listed.uri), [])
             if listed.source not in owners:
                 owners.append(listed.source)
-        found.pop("", None)
-        return found
+        return {scheme: owners for scheme, owners in found.items() if scheme and scheme not in _WEB}
 
     def _named(self, uri: str) -> tuple[Source, str] | None:
         if len(self._sources) < 2 or (beginning := _WITH_SOURCE.match(uri)) is None:

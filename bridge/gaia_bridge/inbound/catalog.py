@@ -250,8 +250,13 @@ class Catalog:
         """Let every source look again."""
         await self._each(lambda source: source.refresh())
 
-    async def sought(self, find: Callable[[], _T]) -> _T:
+    async def sought(self, find: Callable[[], _T], name: str = "") -> _T:
         """What `find` finds; if it finds nothing, what it finds when every source has looked again.
+
+        Args:
+            find: Looks for it.
+            name: Its public name, if it is known by one: a source that it begins with is waited for until it has
+                started, however long that may take it.
 
         Raises:
             ProtocolError: As `find` does.
@@ -260,6 +265,14 @@ class Catalog:
             return find()
         except ProtocolError:
             await self._each(lambda source: source.seek())
+        try:
+            return find()
+        except ProtocolError:
+            starting = [source for source in self.sources if not source.offer.settled and name.startswith(source.name)]
+            if not starting:
+                raise
+        for source in starting:
+            await source.learn()
         return find()
 
     async def _each(self, do: Callable[[Source], Coroutine[Any, Any, None]]) -> None:

@@ -313,7 +313,7 @@ class Endpoint:
         called = await self.tool_search.called(params.name, params.arguments or {}, modern=request.modern)
         if called.result is not None:
             return called.result
-        source, name = await self.catalog.sought(lambda: self.catalog.tool(called.name))
+        source, name = await self.catalog.sought(lambda: self.catalog.tool(called.name), called.name)
         call = partial(source.call_tool, name, called.arguments)
         try:
             result = await self._play_rounds(call, request)
@@ -326,7 +326,7 @@ class Endpoint:
         return with_public_task(self.catalog, source, self.catalog.addresses.outward(source, result))
 
     async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> JSON:
-        source, name = await self.catalog.sought(lambda: self.catalog.prompt(params.name))
+        source, name = await self.catalog.sought(lambda: self.catalog.prompt(params.name), params.name)
         result = await self._play_rounds(partial(source.get_prompt, name, params.arguments or {}), _request(ctx))
         return self.catalog.addresses.outward(source, result)
 

@@ -211,7 +211,7 @@ class PublishedSearch:
             raise SearchError("The arguments are no object", example)
         there_are = f"Find the tools that there are with {search}"
         try:
-            await self._catalog.sought(lambda: self._catalog.tool(name))
+            await self._catalog.sought(lambda: self._catalog.tool(name), name)
         except ProtocolError as error:
             raise SearchError(one_line(error.message), there_are) from None
         if (definition := self._catalog.tool_definition(name)) is None:  # the endpoint of one server lets it decide

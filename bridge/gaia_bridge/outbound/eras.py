@@ -196,7 +196,7 @@ class OtherEras(Generic[S]):
         ]
 
     def __iter__(self) -> Iterator[tuple[Era, S]]:
-        return iter(self._of.items())
+        return iter(tuple(self._of.items()))  # connections may come while somebody waits for one
 
     async def of(self, request: ClientRequest, shared: Callable[[], Awaitable[Greeting]], tasks: TaskGroup) -> S | None:
         """What serves the client of a request; `None` if that is the shared connection.

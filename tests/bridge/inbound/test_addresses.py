@@ -49,7 +49,7 @@ def test_what_a_client_is_shown_leads_back_to_its_source_under_its_own_name(
             listed = [item["uriTemplate"] for item in addresses.templates]
             assert any(addresses.find_template(uri) == (source, definition["uriTemplate"]) for uri in listed)
         said = addresses.public(source, other)
-        if "resources" in source.offer.capabilities:
+        if "resources" in source.offer.capabilities and not other.startswith("http"):
             assert addresses.find(said) == (source, other)
         else:
             assert said == other
@@ -97,6 +97,18 @@ def test_a_uri_stays_as_it_is_while_it_is_unambiguous() -> None:
     assert addresses.find("t:1") == (three, "t:1")
     assert addresses.rewritten == [(two, "u:a"), (three, "ui://f")]
     assert [addresses.public(two, uri) for uri in ("u:b", "u:c", "t:1")] == ["u:b", "mcp://two/u:c", "mcp://two/t:1"]
+
+
+@pytest.mark.requirement("S1-15")
+def test_links_to_the_web_stay_links_to_the_web_unless_a_source_reads_them() -> None:
+    one = FixedSource("one", resources=("u:a",), templates=("https://one.test/{page}",))
+    two = FixedSource("two", resources=("u:b", "https://two.test/listed"))
+    assert Addresses([FixedSource("one", resources=("u:a",)), two]).public(one, "https://x.test/") == "https://x.test/"
+    addresses = Addresses([one, two])
+    assert addresses.public(one, "http://elsewhere.test/x") == "http://elsewhere.test/x"
+    assert addresses.public(one, "https://one.test/x") == "https://one.test/x"
+    assert addresses.public(one, "https://elsewhere.test/x") == "https://elsewhere.test/x"
+    assert addresses.public(one, "https://two.test/listed") == "mcp://one/https://two.test/listed"
 
 
 @pytest.mark.requirement("S1-15")

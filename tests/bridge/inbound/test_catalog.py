@@ -6,6 +6,7 @@ import gc
 import logging
 import weakref
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -308,3 +309,31 @@ def test_a_tool_of_a_server_that_is_not_ready_is_unknown_and_the_reason_is_told(
         catalog(server).tool("up__echo")
     with pytest.raises(ProtocolError, match="^Unknown tool: echo$"):
         catalog(server).tool("echo")
+
+
+class SlowSource(FixedSource):
+    """A server that has not said yet what it offers."""
+
+    def __init__(self, name: str, *tools: str) -> None:
+        super().__init__(name, kind=SourceKind.SERVER)
+        self.offer = replace(self.offer, settled=False)
+        self.learnt = 0
+        self._tools = tools
+
+    async def learn(self) -> None:
+        self.learnt += 1
+        self.change(Change(ChangeKind.TOOLS), self.offering(*self._tools))
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-285")
+async def test_what_is_called_by_the_name_of_a_server_that_is_starting_waits_for_it_and_for_no_other() -> None:
+    slow, slower = SlowSource("slow", "echo"), SlowSource("other", "echo")
+    catalog = Catalog(ServerInfo("c", "1"), NamingPolicy.DEFAULT)
+    for source in (FixedSource("agent", "act"), slow, slower):
+        catalog.add(source)
+    assert await catalog.sought(lambda: catalog.tool("slow__echo"), "slow__echo") == (slow, "echo")
+    assert (slow.learnt, slower.learnt) == (1, 0)
+    with pytest.raises(ProtocolError, match="Unknown tool: none"):
+        await catalog.sought(lambda: catalog.tool("none"), "none")
+    assert slower.learnt == 0
