@@ -22,13 +22,14 @@ FULL = 1024 * 1024
 
 @contextmanager
 def piped() -> Generator[tuple[int, int]]:
-    """Both ends of a pipe."""
+    """Both ends of a pipe. The writing end stays open, to nowhere: a thread that was refused may yet write to it."""
     reading, writing = os.pipe()
     try:
         yield reading, writing
     finally:
         os.close(reading)
-        os.close(writing)
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), writing)
 
 
 def read_until(descriptor: int, end: bytes) -> bytes:

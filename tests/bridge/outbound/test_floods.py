@@ -160,6 +160,7 @@ async def test_a_server_that_floods_is_shown_with_the_reason() -> None:
         await until(lambda: "lines that carry nothing within 10 s" in upstream.status.reason)
 
 
+@pytest.mark.thorough  # on a busy machine, those that flood get what little there is
 @pytest.mark.requirement("F-301")
 async def test_five_servers_that_send_messages_without_end_are_all_served() -> None:
     async with AsyncExitStack() as stack:
