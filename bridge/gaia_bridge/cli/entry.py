@@ -38,7 +38,11 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
         atexit.register(deadline.leave)  # the first to be registered is the last to be called
     with ended_by_interrupt(), imported_for_good():
         from gaia_bridge.cli.program import run
-    deadline.code = run(args, prog_name, deadline if args is None else None)
+    try:
+        deadline.code = run(args, prog_name, deadline if args is None else None)
+    except BaseException:
+        deadline.code = 1  # what Python makes of it, which no longer has the last word
+        raise
     if args is None:
         interrupts_end_the_process()  # while the interpreter puts itself away
     return deadline.code

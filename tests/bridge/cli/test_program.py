@@ -190,3 +190,10 @@ def test_the_module_is_the_program() -> None:
     wrong = run("--unknown")
     assert wrong.returncode == 64
     assert "python -m gaia_bridge" in wrong.stderr
+
+
+def test_a_mistake_in_the_program_is_no_success_whoever_ends_the_process() -> None:
+    code = "import gaia_bridge.cli.program as p; p.run = 'no function'; from gaia_bridge.cli import main; main()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 1
+    assert "TypeError" in ended.stderr
