@@ -159,7 +159,8 @@ class OtherEras(Generic[S]):
         make: Makes what serves the clients of one era, if there is to be any.
         heard: Told of changes that the server announces there.
         learnt: Called when it turned out whether the server has both.
-        yields: Ends the shared connection if nobody used it yet; whether it did.
+        yields: Ends the shared connection if nobody used it yet; whether it did. `None` where that would save nothing:
+            over HTTP a second connection is no second process, and what a server declares in 2026-07-28 is more.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class OtherEras(Generic[S]):
         make: Callable[[Era], S] | None,
         heard: ChangeListener,
         learnt: Callable[[], None],
-        yields: Callable[[], bool],
+        yields: Callable[[], bool] | None,
     ) -> None:
         self._known = known
         self._make = make if known.only is None else None
@@ -217,10 +218,11 @@ class OtherEras(Generic[S]):
             return other
         if self._turning is not None:
             await self._turning.wait()
-        self._known.prefer(wanted)
+        if self._yields is not None:
+            self._known.prefer(wanted)
         if (await shared()).era is wanted or not self._known.may_have(wanted):
             return None
-        if not self._yielded and not self._of and self._yields():
+        if self._yields is not None and not self._yielded and not self._of and self._yields():
             await self._turned(wanted, shared)
             return None
         other = self._of.get(wanted)

@@ -145,9 +145,8 @@ class Upstream:
             return private
 
         has_others = alone is None and not isinstance(spec, AgentServerSpec)  # an agent does the same in both
-        self._others = OtherEras(
-            self._eras, of_era if has_others else None, self._overheard, self._note_eras, self._give_way
-        )
+        give_way = self._give_way if isinstance(spec, StdioServerSpec) else None
+        self._others = OtherEras(self._eras, of_era if has_others else None, self._overheard, self._note_eras, give_way)
         self._private: PrivateConnections[Upstream] | None = None
         if spec.options.isolation == "session" and transport is None and alone is None:
             self._private = PrivateConnections(of_client, limits.max_sessions)
