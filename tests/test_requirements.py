@@ -19,7 +19,7 @@ MARKED = (State.COVERED, State.BEGUN)
 """The states of rows that need a marked test; rows of the other states must not have one."""
 
 ROW_COUNTS = {"S0": 64, "S1": 24, "S2": 31, "S3": 23, "S4": 27, "P": 20, "S": 37, "C": 34, "F": 199}
-"""How many rows each source has: none may be lost while states change."""
+"""How many rows each source has at least: none may be lost while states change."""
 
 
 class MarkError(Exception):
@@ -103,7 +103,8 @@ def test_no_row_of_any_source_is_missing() -> None:
     for row in REQUIREMENTS:
         source = row.split("-")[0]
         counts[source] = counts.get(source, 0) + 1
-    assert counts == ROW_COUNTS
+    assert counts.keys() == ROW_COUNTS.keys()
+    assert not {source: counts[source] for source, least in ROW_COUNTS.items() if counts[source] < least}
 
 
 def test_every_row_says_what_and_every_uncovered_row_says_why() -> None:
