@@ -27,10 +27,11 @@ from mcp_types import (
 )
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.inbound.server import Endpoint, EndpointServer
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy
+from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
+from tests.memory import in_memory
 
 __all__ = [
     "PATIENCE",
@@ -101,18 +102,14 @@ class RunningBridge:
     def __init__(self, bridge: Bridge) -> None:
         self.bridge = bridge
 
-    def endpoint(self, path: str = "") -> Endpoint:
+    def endpoint(self, path: str = "") -> Dispatcher:
         """The endpoint of everything, or of one source: `agents/name`."""
         group, _, name = path.partition("/")
-        return self.bridge._endpoints[group, name].endpoint  # pyright: ignore[reportPrivateUsage]
-
-    def server(self, path: str = "") -> EndpointServer:
-        """The SDK server behind an endpoint."""
-        return self.endpoint(path).server
+        return self.bridge._endpoints[group, name].dispatcher  # pyright: ignore[reportPrivateUsage]
 
     def client(self, mode: str = "auto", path: str = "", **options: Any) -> Client:
         """A client, to be entered: `auto` speaks 2026-07-28, `legacy` performs the handshake."""
-        return Client(self.server(path), mode=mode, cache=None, **options)
+        return Client(in_memory(self.endpoint(path)), mode=mode, cache=None, **options)
 
 
 @asynccontextmanager

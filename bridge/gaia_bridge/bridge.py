@@ -28,10 +28,7 @@ from gaia_bridge.hops import new_id
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.http import HttpEndpoint, make_app
 from gaia_bridge.inbound.openai.models import Models
-from gaia_bridge.inbound.server import Endpoint
-from gaia_bridge.inbound.stdio import ClaimedStdio, serve_stdio
 from gaia_bridge.local_agents import LOCAL_AGENTS
 from gaia_bridge.loops import say_asyncio
 from gaia_bridge.model import AgentServerSpec, LeftOut, NamingPolicy, ServerInfo, ServerSpec, SourceKind
@@ -39,6 +36,9 @@ from gaia_bridge.outbound.catalog_cache import CatalogCache, default_cache_folde
 from gaia_bridge.outbound.reaching import Pace
 from gaia_bridge.outbound.transport import Transport
 from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.server.http import HttpBinding, make_app
+from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
 from gaia_bridge.settings import Settings
 from gaia_bridge.version import __version__
 
@@ -99,7 +99,7 @@ class Bridge:
         self._tasks: TaskGroup
         self._everything: Catalog
         self._models = Models(self.settings.chats)
-        self._endpoints: dict[tuple[str, str], HttpEndpoint] = {}
+        self._endpoints: dict[tuple[str, str], HttpBinding] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
 
     async def __aenter__(self) -> Self:
@@ -243,8 +243,8 @@ class Bridge:
             claimed: What `claim_stdio()` returned, where it was called before agents were loaded.
         """
         await serve_stdio(
-            self._endpoints["", ""].endpoint,
-            claimed,
+            self._endpoints["", ""].dispatcher,
+            claimed or claim_stdio(),
             line_bytes=self.settings.line_bytes,
             batch=self.settings.http.batch,
             grace=self.settings.stdio_grace,
@@ -269,7 +269,7 @@ class Bridge:
         """
         self._models.say_goodbye()
         for endpoint in self._endpoints.values():
-            endpoint.endpoint.close_streams()
+            endpoint.dispatcher.close_streams()
 
     def _upstream(self, name: str) -> Upstream:
         for source in self.sources:
@@ -348,14 +348,15 @@ class Bridge:
         self._everything.remove(name)
         self._models.remove(name)
         for key in [key for key in self._endpoints if key[1] == name]:
-            self._endpoints.pop(key).endpoint.close_streams()
+            self._endpoints.pop(key).dispatcher.close_streams()
 
     async def _publish(
         self, catalog: Catalog, group: str, name: str, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
         """The task that an endpoint lives in."""
         prefix = f"/{group}/{name}" if group else ""
-        endpoint = HttpEndpoint(Endpoint(catalog, self.settings, prefix or "/", self._id), prefix, self.settings.http)
+        dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id)
+        endpoint = HttpBinding(dispatcher, prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)
 
@@ -394,7 +395,7 @@ class Bridge:
         clients = [
             {"path": f"{f'/{group}/{name}' if group else ''}/mcp", **client}
             for (group, name), endpoint in self._endpoints.items()
-            for client in endpoint.endpoint.tool_search.switched
+            for client in endpoint.dispatcher.tool_search.switched
         ]
         return {"policy": self.settings.tool_search.value, "clients": clients}
 

@@ -16,6 +16,10 @@ class Cancellation:
         self.reason: str | None = None
         """What the client gave, if anything."""
 
+    def enter(self) -> None:
+        """From here on, the calling task works for the request, and so do those that it starts."""
+        _current.set(self)
+
     @contextmanager
     def entered(self) -> Generator[None]:
         """While the request is worked on."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 from urllib.parse import unquote
 
-__all__ = ["JSON", "MAX_NESTING", "at_pointer", "is_array", "is_larger", "is_object", "is_too_deep"]
+__all__ = ["JSON", "MAX_NESTING", "at_pointer", "is_array", "is_larger", "is_object", "is_too_deep", "json_pointer"]
 
 JSON = dict[str, Any]
 """A JSON object as plain Python: what crosses the core between the guard and the far side."""
@@ -83,3 +84,10 @@ def at_pointer(value: Any, pointer: str) -> Any:
         else:
             return None
     return found
+
+
+def json_pointer(path: Sequence[str | int]) -> str:
+    """The RFC 6901 pointer to `path`, with the whole document shown as `(root)`."""
+    if not path:
+        return "(root)"
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from gaia_bridge.jsontypes import is_array, is_object
+from gaia_bridge.jsontypes import is_array, is_object, json_pointer
 from gaia_bridge.schema_cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.schema_narrowing import Narrowed
 from gaia_bridge.schema_parts import References, SchemaError, preview, references, schemas_in
@@ -18,7 +18,6 @@ from gaia_bridge.schema_parts import References, SchemaError, preview, reference
 __all__ = [
     "SchemaError",
     "SchemaValidator",
-    "json_pointer",
     "preview",
     "reference_problem",
     "references",
@@ -121,13 +120,6 @@ class SchemaValidator:
     def _parts(self) -> jsonschema_rs.ValidatorMap:
         """A validator for every part of the schema, by its pointer."""
         return jsonschema_rs.validator_map_for(dict(self._schema), **_OPTIONS)
-
-
-def json_pointer(path: Sequence[str | int]) -> str:
-    """The RFC 6901 pointer to `path`, with the whole document shown as `(root)`."""
-    if not path:
-        return "(root)"
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = ()) -> str:

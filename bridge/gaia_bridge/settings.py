@@ -104,6 +104,8 @@ class AgentLimits:
     cancelled, because no client has to come back. Each may hold a thread that does nothing."""
     max_rounds: int = 10
     """How often one call may ask for input before it is refused, so that two programs cannot loop for ever."""
+    state_lifetime: float = 600.0
+    """Seconds in which a client may come back with the answers that a call asked for (`requestState`)."""
     farewell: float = 1.0
     """Seconds for an agent's coroutines to put away what they hold, once it is no longer published."""
     log_bytes: int = 64 * KIB
@@ -126,6 +128,13 @@ class HttpLimits:
     """Seconds to send a body, for the same reason."""
     keep_alive: float = 75.0
     """Seconds an idle connection is kept. Longer than a client's pool keeps it, so that the client closes first."""
+    quick_answer: float = 0.05
+    """Seconds for an answer to be plain JSON. One that takes longer, or has something said before it, is an event
+    stream, because clients and proxies close what is silent. Few calls take as long, and fewer are worth resuming."""
+    ping_interval: float = 15.0
+    """Seconds between two signs of life in an event stream in which nothing is said, for the same reason."""
+    stream_messages: int = 64
+    """Messages that wait in one event stream for a client that reads slowly; then whoever sends the next one waits."""
     sessions: int = 256
     """Legacy sessions per endpoint (F-089). For one more, one that nobody uses gives way; if all are in use, the next
     one is answered 503."""
@@ -165,6 +174,8 @@ class SubscriptionLimits:
     """Seconds one client may take to accept one change notification; then it is dropped for that client."""
     resources: int = 1_000
     """Resources that one client, or one `subscriptions/listen` request, may want to hear of (S-14)."""
+    streams: int = 1_024
+    """`subscriptions/listen` requests at one endpoint that are open at once."""
     confirm_timeout: float = 2.0
     """Seconds for the sources to be asked before a `subscriptions/listen` request is confirmed all the same: a server
     that has to be started, or hangs, must not keep the client from hearing of everything else."""

@@ -1,30 +1,19 @@
-"""The wire vocabulary: the one place that spells the SDK's method names, fields and revisions.
+"""The wire vocabulary: what servers list, answer, ask and announce, and what of it clients of each era can be given.
 
-A definition is checked against the SDK's own wire models before it is published, one by one and once per era, because
-the SDK refuses a whole list for one bad item.
+A definition is checked before it is published, alone and once per era: clients refuse a whole list for one bad item.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Final
 
-from mcp.shared.inbound import find_invalid_x_mcp_header
-from mcp_types import Implementation, InputRequiredResult, ServerCapabilities
-from mcp_types.methods import (
-    SERVER_RESULTS,
-    SPEC_CLIENT_METHODS,
-    parse_server_notification,
-    parse_server_request,
-    serialize_server_result,
-    validate_client_result,
-)
-from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter, ValidationError
-
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS, ServerInfo
+from gaia_bridge.protocol.content import HANDSHAKE_DEFINITIONS, IMPLEMENTATION, MODERN_DEFINITIONS, RESULTS
+from gaia_bridge.protocol.headers import annotation_problem
+from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
+from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, optional, required
 from gaia_bridge.repairs import with_object_properties
 
 __all__ = [
@@ -38,10 +27,8 @@ __all__ = [
     "definition_problem",
     "for_legacy",
     "for_legacy_question",
-    "implementation",
     "info_problem",
     "is_loud_enough",
-    "is_modern",
     "missing_capability",
     "notification_problem",
     "question_problem",
@@ -70,13 +57,6 @@ CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link",
 LOG_MESSAGE: Final = "notifications/message"
 """The notification that carries a log message."""
 
-_CACHE_FIELDS: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-
-
-def is_modern(protocol_version: str) -> bool:
-    """Whether the revision has no handshake and no sessions: 2026-07-28 and later."""
-    return protocol_version in MODERN_PROTOCOL_VERSIONS
-
 
 def server_info(info: ServerInfo) -> JSON:
     """The `Implementation` object that introduces a server."""
@@ -91,12 +71,6 @@ def server_info(info: ServerInfo) -> JSON:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def implementation(info: ServerInfo) -> JSON:
-    """The same as keyword arguments of the SDK's `Server`."""
-    model = Implementation.model_validate(server_info(info))
-    return {name: getattr(model, name) for name in ("version", "title", "description", "website_url", "icons")}
-
-
 def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str | None:
     """Why a server cannot introduce itself like this, or `None` if it can.
 
@@ -104,61 +78,45 @@ def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str
         info: What is known to be said of it.
         more: What else it says of itself.
     """
-    try:
-        Implementation.model_validate({**(more or {}), **server_info(info)}, by_name=False)
-    except ValidationError as error:
-        return _first_problem(error)
-    return None
+    return first_problem(IMPLEMENTATION, {**(more or {}), **server_info(info)})
 
 
-def definition_problem(
-    kind: str, definition: Mapping[str, Any], protocol_version: str = LATEST_MODERN_VERSION
-) -> str | None:
-    """Why a definition cannot be carried by a revision of the protocol, or `None` if it can.
+def definition_problem(kind: str, definition: Mapping[str, Any], *, modern: bool = True) -> str | None:
+    """Why a definition cannot be carried by the revisions of an era, or `None` if it can.
 
     Args:
         kind: A key of `LIST_FIELDS`.
         definition: The definition, wire-shaped.
-        protocol_version: The revision.
+        modern: Whether for 2026-07-28 and later.
     """
-    method, field = LIST_FIELDS[kind]
-    problem = _problem(method, {field: [definition], **_CACHE_FIELDS}, protocol_version)
-    if problem is None and kind == "tool" and is_modern(protocol_version):
-        return find_invalid_x_mcp_header(definition["inputSchema"])
+    problem = first_problem((MODERN_DEFINITIONS if modern else HANDSHAKE_DEFINITIONS)[kind], definition)
+    if problem is None and kind == "tool" and modern:
+        return annotation_problem(definition["inputSchema"])
     return problem
 
 
+_INPUT_REQUIRED: Final = Record(
+    required("resultType", TEXT),
+    *optional("requestState", shape=TEXT),
+    *optional(
+        "inputRequests", shape=Record(values=Record(required("method", TEXT), *optional("params", shape=OBJECT)))
+    ),
+)
+
+
 def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
-    """Why a result cannot be sent, or `None` if it can.
-
-    The handshake revision's models judge complete results: the modern ones let malformed content slip through.
-    """
-    if result.get("resultType") == "input_required":
-        try:
-            InputRequiredResult.model_validate(result, by_name=False)
-        except ValidationError as error:
-            return _first_problem(error)
-        questions: Mapping[str, JSON] = result.get("inputRequests") or {}
-        problems = (question_problem(item["method"], item.get("params") or {}) for item in questions.values())
+    """Why a result cannot be sent, or `None` if it can."""
+    kind = result.get("resultType", "complete")
+    if kind == "input_required":
+        if problem := first_problem(_INPUT_REQUIRED, result):
+            return problem
+        asked: Mapping[str, JSON] = result.get("inputRequests") or {}
+        problems = (question_problem(item["method"], item.get("params") or {}) for item in asked.values())
         return next(filter(None, problems), None)
-    if _is_of_an_extension(method, result):
+    # What is of an extension, or a task of 2025-11-25, is not for us to judge.
+    if kind != "complete" or method not in RESULTS or is_object(result.get("task")):
         return None
-    if not is_object(result.get("structuredContent")):  # any JSON may be, since 2026-07-28
-        result = {key: value for key, value in result.items() if key != "structuredContent"}
-    if is_array(content := result.get("content")) and not all(map(_is_known_block, content)):
-        result = {**result, "content": [block for block in content if _is_known_block(block)]}
-    try:
-        # Not `serialize_server_result`, which also writes it: a call would be paid for with its size.
-        _results(method).validate_python(result, by_name=False)
-    except ValidationError as error:
-        return _first_problem(error)
-    return None
-
-
-@cache
-def _results(method: str) -> TypeAdapter[Any]:
-    surface: Any = SERVER_RESULTS[method, LATEST_HANDSHAKE_VERSION]
-    return TypeAdapter(surface)
+    return first_problem(RESULTS[method], result)
 
 
 def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
@@ -168,41 +126,21 @@ def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
         method: A key of `CAPABILITY_OF`.
         params: The parameters, wire-shaped, of either era.
     """
-    try:
-        parse_server_request(method, LATEST_HANDSHAKE_VERSION, for_legacy_question(method, params, ""))
-    except ValidationError as error:
-        return _first_problem(error)
-    return None
-
-
-def _is_known_block(block: object) -> bool:
-    """Whether a block of content can be judged: a kind that is not known here may be known to the client."""
-    kind = block.get("type") if is_object(block) else None
-    return not isinstance(kind, str) or kind in CONTENT_TYPES
-
-
-def _is_of_an_extension(method: str, result: Mapping[str, Any]) -> bool:
-    """Whether a result is none of the core: of an unknown method, of an unknown kind, or a task of 2025-11-25."""
-    kind = result.get("resultType", "complete")
-    return method not in SPEC_CLIENT_METHODS or kind != "complete" or is_object(result.get("task"))
+    if (shape := QUESTIONS.get(method)) is None:
+        return f"method: got {method!r}; expected one of {', '.join(QUESTIONS)}"
+    return first_problem(shape, params)
 
 
 def capability_problem(name: str, declared: object) -> str | None:
     """Why a capability of a server cannot be told to clients, or `None` if it can."""
-    try:
-        ServerCapabilities.model_validate({name: declared}, by_name=False)
-    except ValidationError as error:
-        return _first_problem(error)
-    return None
+    shape = CAPABILITIES.get(name)
+    return None if shape is None or declared is None else first_problem(shape, declared)
 
 
 def notification_problem(method: str, params: Mapping[str, Any]) -> str | None:
     """Why a client of the handshake era cannot be sent this notification, or `None` if it can."""
-    try:
-        parse_server_notification(method, LATEST_HANDSHAKE_VERSION, params)
-    except (ValidationError, KeyError) as error:
-        return _first_problem(error) if isinstance(error, ValidationError) else "it is not known"
-    return None
+    shape = NOTIFICATIONS.get(method)
+    return "it is not known" if shape is None else first_problem(shape, params)
 
 
 def is_loud_enough(level: object, least: str | None) -> bool:
@@ -225,11 +163,7 @@ def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: 
 
 def answer_problem(method: str, answer: Mapping[str, Any]) -> str | None:
     """Why something is no answer to a question, or `None` if it is one."""
-    try:
-        validate_client_result(method, LATEST_HANDSHAKE_VERSION, answer)
-    except ValidationError as error:
-        return _first_problem(error)
-    return None
+    return first_problem(ANSWERS[method], answer)
 
 
 def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping[str, Any]) -> JSON | None:
@@ -285,18 +219,4 @@ def for_legacy(kind: str, definition: JSON) -> JSON | None:
             definition = {key: value for key, value in definition.items() if key != "outputSchema"}
         schemas = {field: definition[field] for field in ("inputSchema", "outputSchema") if field in definition}
         definition = {**definition, **{field: with_object_properties(schema) for field, schema in schemas.items()}}
-    return None if definition_problem(kind, definition, LATEST_HANDSHAKE_VERSION) else definition
-
-
-def _problem(method: str, result: Mapping[str, Any], protocol_version: str) -> str | None:
-    try:
-        serialize_server_result(method, protocol_version, result)
-    except ValidationError as error:
-        return _first_problem(error)
-    return None
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-    return f"{where}: {first['msg']}"
+    return None if definition_problem(kind, definition, modern=False) else definition

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.schema import SchemaError, SchemaValidator, json_pointer, preview
+from gaia_bridge.jsontypes import json_pointer
+from gaia_bridge.schema import SchemaError, SchemaValidator, preview
 from gaia_bridge.schema_cost import SchemaCost
 
 any_text = st.text(st.characters(exclude_categories=()))

@@ -110,6 +110,11 @@ def result(holds: Callable[[JSON], object] = lambda _: True, request_id: Any = O
     return check
 
 
+def streamed(reply: Reply, endpoint: Endpoint) -> object:
+    """One result, at the end of an event stream."""
+    return reply.headers["content-type"].startswith("text/event-stream") and result()(reply, endpoint)
+
+
 def error(*codes: int, request_id: Any = ONLY_ID, status: int | None = None, modern: int | None = None) -> Check:
     """One error, with the id of the request, and over HTTP with a status; for clients of 2026-07-28 with theirs."""
 
@@ -836,6 +841,15 @@ HTTP: Final = [
         ("http",),
         headers={"mcp-protocol-version": "latest"},
     ),
+    Rule(
+        "an answer that is taken as an event stream alone is one",
+        "basic/transports#sending-messages",
+        LIST,
+        streamed,
+        REVISIONS,
+        ("http",),
+        headers={"accept": "text/event-stream"},
+    ),
     *(
         Rule(
             f"an answer that is taken as {accepted} alone cannot be given",
@@ -846,7 +860,7 @@ HTTP: Final = [
             ("http",),
             headers={"accept": accepted},
         )
-        for accepted in ("application/json", "text/event-stream", "text/html")
+        for accepted in ("application/json", "text/html")
     ),
     *(
         Rule(
@@ -950,13 +964,13 @@ FEATURES: Final = [
         "a call names a tool",
         "server/tools#calling-tools",
         ask("tools/call"),
-        unfit("at /params/name: field required", HEADER_MISMATCH),
+        unfit("at /params/name: nothing came; expected a string", HEADER_MISMATCH),
     ),
     Rule(
         "the name of a tool is a text",
         "server/tools#calling-tools",
         ask("tools/call", name=5),
-        unfit("at /params/name: got 5; input should be a valid string", HEADER_MISMATCH),
+        unfit("at /params/name: got 5; expected a string", HEADER_MISMATCH),
     ),
     Rule(
         "arguments are an object",

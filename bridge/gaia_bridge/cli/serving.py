@@ -34,13 +34,13 @@ from gaia_bridge.discovery import LoadedAgent
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.inbound.access import AccessPolicy, check_exposure, reaches_beyond
 from gaia_bridge.inbound.listener import HttpServer, bind
-from gaia_bridge.inbound.stdio import claim_stdio
 from gaia_bridge.inbound.token import load_or_create_token
 from gaia_bridge.lineage import LINEAGE
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.outbound.reaching import secrets_of
 from gaia_bridge.outbound.transports.guarding import GUARDIAN
 from gaia_bridge.reloading import Reloader
+from gaia_bridge.server.transports.stdio import claim_stdio
 from gaia_bridge.settings import Settings
 from gaia_bridge.watchdog import watching
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
-from mcp_types import METHOD_NOT_FOUND
 
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsPublisher, Publishable, Republishes
 from gaia_bridge.errors import (
@@ -31,11 +30,12 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
     ToolError,
 )
-from gaia_bridge.inbound.changes import ChangeQueue
+from gaia_bridge.inbound.change_queue import ChangeQueue
 from gaia_bridge.inbound.definitions import CompiledTool, Definitions, ask_agent, read_definitions
 from gaia_bridge.inbound.performing import Performer
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import Change, ChangeKind, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.results import (
     completion_result,
     error_result,

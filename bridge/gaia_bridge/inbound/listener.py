@@ -29,7 +29,6 @@ import anyio
 import h11
 import uvicorn
 from anyio.abc import TaskStatus
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -39,6 +38,7 @@ from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.forking import FORKS
 from gaia_bridge.inbound.guard import body_for
 from gaia_bridge.inbound.openai.errors import NEVER_AGAIN
+from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_REQUEST
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["HttpServer", "bind", "head_problem"]

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 import anyio
-from mcp_types import METHOD_NOT_FOUND
 
 from gaia_bridge.config import fingerprint
 from gaia_bridge.contract import ChangeListener
@@ -28,6 +27,7 @@ from gaia_bridge.outbound.reaching import secrets_of
 from gaia_bridge.outbound.tailoring import tailored
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.outputs import OutputSchemas
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 

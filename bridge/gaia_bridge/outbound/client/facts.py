@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from mcp_types import METHOD_NOT_FOUND
-
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.version import __version__
 
 __all__ = ["CLIENT_NAME", "ClientRole", "Deadline", "Era", "Greeting", "OnProgress", "RequestTimeoutError"]

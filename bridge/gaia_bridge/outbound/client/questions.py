@@ -11,13 +11,13 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND
 
 from gaia_bridge.answering import reporting
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client.facts import ClientRole
 from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 from gaia_bridge.wire import CAPABILITY_OF, missing_capability

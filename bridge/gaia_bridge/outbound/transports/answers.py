@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND
-
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.transport import UpstreamError
 from gaia_bridge.outbound.transports.http_client import Reply
 from gaia_bridge.outbound.transports.http_values import named_status
 from gaia_bridge.outbound.transports.json_rpc import messages
+from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.text import one_line
 
 __all__ = [

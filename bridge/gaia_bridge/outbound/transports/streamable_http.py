@@ -40,8 +40,8 @@ from gaia_bridge.outbound.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.outbound.transports.http_values import retry_after
 from gaia_bridge.outbound.transports.json_rpc import is_response, messages, response_to
 from gaia_bridge.outbound.transports.resuming import Place
+from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.wire import is_modern
 
 __all__ = ["StreamableHttpTransport"]
 

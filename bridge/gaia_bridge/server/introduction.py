@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from mcp.server.connection import Connection
-from mcp.server.context import CallNext, HandlerResult
-
 from gaia_bridge.contract import Source
 from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.client_request import Context, connection_of
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ChangeKind, Offer
+from gaia_bridge.protocol.revisions import MODERN_REVISIONS, negotiated
+from gaia_bridge.server.connection import Connection
 
-__all__ = ["TASKS_EXTENSION", "Introducing", "capabilities_of", "tells_of"]
+__all__ = ["TASKS_EXTENSION", "capabilities_of", "discovered", "greeting", "tells_of"]
 
 _LISTS: Final = ("tools", "prompts", "resources")
 _EVERYTHING: Final[Mapping[str, JSON]] = {
@@ -30,7 +28,6 @@ _EVERYTHING: Final[Mapping[str, JSON]] = {
 }
 """All that goes with each capability."""
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
-_TOLD: Final = "gaia_bridge.told"
 
 
 def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
@@ -94,44 +91,40 @@ def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
     return told
 
 
-class Introducing:
-    """Middleware: introduces the endpoint as it is, once it is known what it offers.
-
-    The SDK's models drop what they do not know, and derive what can be done from what is served.
+def greeting(catalog: Catalog, params: Mapping[str, Any]) -> JSON:
+    """The answer to `initialize`.
 
     Args:
         catalog: What is published.
+        params: What the client said.
     """
+    return {
+        "protocolVersion": negotiated(params),
+        "capabilities": capabilities_of(catalog, modern=False),
+        "serverInfo": catalog.implementation,
+        **_instructions(catalog),
+    }
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
 
-    async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Complete the answer to `initialize` or `server/discover`."""
-        if ctx.method not in ("initialize", "server/discover"):
-            return await call_next(ctx)
-        await self._catalog.settle()
-        result = await call_next(ctx)
-        if not is_object(result):
-            return result
-        modern = ctx.method != "initialize"
-        told = capabilities_of(self._catalog, modern=modern)
-        if modern:
-            return {**result, "capabilities": told}
-        connection_of(ctx).state[_TOLD] = told
-        greeting = {**result, "capabilities": told, "serverInfo": self._catalog.implementation}
-        # What the SDK says of itself is as old as the connection.
-        if (instructions := self._catalog.info.instructions) is None:
-            greeting.pop("instructions", None)
-        else:
-            greeting["instructions"] = instructions
-        return greeting
+def discovered(catalog: Catalog) -> JSON:
+    """The answer to `server/discover`."""
+    return {
+        "supportedVersions": list(MODERN_REVISIONS),
+        "capabilities": capabilities_of(catalog, modern=True),
+        **_instructions(catalog),
+        "ttlMs": 0,
+        "cacheScope": "private",
+    }
+
+
+def _instructions(catalog: Catalog) -> JSON:
+    instructions = catalog.info.instructions
+    return {} if instructions is None else {"instructions": instructions}
 
 
 def tells_of(connection: Connection, kind: ChangeKind) -> bool:
     """Whether a client of the handshake era was told that a list may change; every client that was told nothing."""
-    told = connection.state.get(_TOLD)
-    if told is None:
+    if connection.told is None:
         return True
-    declared = told.get(kind.value)
+    declared = connection.told.get(kind.value)
     return is_object(declared) and declared.get("listChanged") is True

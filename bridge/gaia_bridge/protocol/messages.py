@@ -6,15 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from mcp_types import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, PROTOCOL_VERSION_META_KEY
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic_core import from_json
 
 from gaia_bridge.framing import OversizedLine, identifier_of
 from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol import meta
+from gaia_bridge.protocol.codes import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
+from gaia_bridge.protocol.revisions import BATCHING_REVISIONS, HANDSHAKE_REVISIONS
+from gaia_bridge.protocol.shapes import is_identifier
 
 __all__ = [
-    "BATCHING_REVISIONS",
     "Refusal",
     "batch_problem",
     "batched_problem",
@@ -25,15 +26,12 @@ __all__ = [
     "identifier",
     "is_request",
     "message_problem",
-    "negotiated",
+    "meta_of",
     "oversized",
+    "says_revision",
     "too_many_sessions",
     "unexpected_batch",
 ]
-
-BATCHING_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
-"""The revisions whose clients may batch: 2025-03-26 demands it of servers (basic, "Batching"), the one before it is
-JSON-RPC 2.0 with all that belongs to it; 2025-06-18 took it out again."""
 
 
 class Refusal(NamedTuple):
@@ -42,6 +40,7 @@ class Refusal(NamedTuple):
     code: int
     message: str
     id: int | str | None = None
+    data: Any = None
 
 
 def decoded(content: bytes) -> Any:
@@ -81,7 +80,7 @@ def message_problem(message: object) -> Refusal | None:
 def _response_problem(message: JSON) -> str:
     if not is_object(message.get("result", message.get("error"))) or {"result", "error"} <= message.keys():
         return "A response must have either a result or an error, which is an object"
-    if _is_identifier(message.get("id")) or ("error" in message and message.get("id") is None):
+    if is_identifier(message.get("id")) or ("error" in message and message.get("id") is None):
         return ""
     return "The id of a response must be a string or an integer"
 
@@ -129,14 +128,23 @@ def era_problem(message: JSON, header: str | None) -> Refusal | None:
         message: A JSON-RPC message.
         header: `MCP-Protocol-Version`, if it came. The other way round is for whoever serves that era to say.
     """
-    params = message.get("params")
-    meta = params.get("_meta") if is_object(params) else None
-    said = meta.get(PROTOCOL_VERSION_META_KEY) if is_object(meta) else None
-    if said is None or (header is not None and header not in HANDSHAKE_PROTOCOL_VERSIONS):
+    if not says_revision(message) or (header is not None and header not in HANDSHAKE_REVISIONS):
         return None
     came = "no header" if header is None else header
     problem = f"MCP-Protocol-Version: {came} came with a body of another revision; expected the same in both"
     return Refusal(HEADER_MISMATCH, problem, identifier(message))
+
+
+def meta_of(message: Mapping[str, Any]) -> JSON:
+    """The `_meta` of a message; empty if it has none."""
+    params = message.get("params")
+    found = params.get("_meta") if is_object(params) else None
+    return found if is_object(found) else {}
+
+
+def says_revision(message: Mapping[str, Any]) -> bool:
+    """Whether a message names its revision itself, as those of 2026-07-28 and later do."""
+    return meta_of(message).get(meta.PROTOCOL_VERSION) is not None
 
 
 def is_request(message: JSON) -> bool:
@@ -148,28 +156,20 @@ def identifier(message: object) -> int | str | None:
     """The id of a request, if it has one that can be answered. That of a response is another's, and none of ours."""
     if not is_object(message) or "method" not in message:
         return None
-    return message["id"] if _is_identifier(message.get("id")) else None
-
-
-def negotiated(params: object) -> str:
-    """The revision that an `initialize` request leads to."""
-    requested = params.get("protocolVersion") if is_object(params) else None
-    return requested if requested in HANDSHAKE_PROTOCOL_VERSIONS else HANDSHAKE_PROTOCOL_VERSIONS[-1]
+    return message["id"] if is_identifier(message.get("id")) else None
 
 
 def error_message(refusal: Refusal) -> JSON:
     """The error response that says a refusal."""
-    error: Mapping[str, Any] = {"code": refusal.code, "message": refusal.message}
+    error: JSON = {"code": refusal.code, "message": refusal.message}
+    if refusal.data is not None:
+        error["data"] = refusal.data
     return {"jsonrpc": "2.0", "id": refusal.id, "error": error}
 
 
 def error_bytes(refusal: Refusal) -> bytes:
     """The same as it is written; in ASCII, since the id can be text that UTF-8 cannot carry."""
     return json.dumps(error_message(refusal), separators=(",", ":")).encode()
-
-
-def _is_identifier(value: object) -> bool:
-    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 def _identifier_in(content: bytes) -> int | str | None:

@@ -12,25 +12,19 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import anyio
 import anyio.to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.server.runner import serve_dual_era_loop
-from mcp.server.stdio import stdio_server
-from mcp.shared.message import SessionMessage
 
 from gaia_bridge.descriptors import reserve_descriptors
 from gaia_bridge.forking import FORKS
 from gaia_bridge.framing import LineFramer
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
-from gaia_bridge.inbound.lines import Conversation
-from gaia_bridge.inbound.server import Endpoint
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.server.transports.lines import LineClient
 
 __all__ = ["ClaimedStdio", "claim_stdio", "serve_stdio"]
 
@@ -39,8 +33,6 @@ logger = logging.getLogger(__name__)
 _CHUNK = 256 * 1024
 _COPY_TIMEOUT = 1.0
 """Seconds for what was written to reach a file or a terminal."""
-
-_Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,77 +68,57 @@ def claim_stdio() -> ClaimedStdio:
 
 
 async def serve_stdio(
-    endpoint: Endpoint, claimed: ClaimedStdio | None, *, line_bytes: int, batch: int, grace: float
+    dispatcher: Dispatcher, claimed: ClaimedStdio, *, line_bytes: int, batch: int, grace: float
 ) -> None:
-    """Serve until the client closes our input.
+    """Serve until the client closes our input. Everything said before the end is written out.
 
     Args:
-        endpoint: What to serve.
-        claimed: What `claim_stdio` returned; without it, the SDK takes the standard streams itself.
+        dispatcher: Answers the client's requests.
+        claimed: What `claim_stdio` returned.
         line_bytes: The longest line that is accepted.
         batch: How many messages may come at once.
         grace: Seconds for requests in flight to finish after the end of input.
     """
-    streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, batch, grace, endpoint.catalog)
-    async with streams as (incoming, outgoing):
-        tolerant = DiscoverTolerantStream(endpoint.server, incoming, outgoing, endpoint.check, endpoint.cancellations)
-        await serve_dual_era_loop(endpoint.server, tolerant, outgoing, lifespan_state={})
+    async with _reader(claimed.reading) as reader, _writer(claimed.writing) as writer:
+        closed = asyncio.Event()
+
+        async def write(line: bytes) -> None:
+            if not await _write(writer, line + b"\n") and not closed.is_set():
+                logger.debug("the client closed our output")
+                closed.set()
+
+        client = LineClient(dispatcher, write, batch)
+        try:
+            await _until(closed, _read_lines(reader, client, line_bytes))
+            # `printf ... | gaia-bridge` deserves answers.
+            if client.is_waiting and not closed.is_set():
+                await _until(closed, dispatcher.catalog.settle())
+            with anyio.move_on_after(grace):
+                await _until(closed, client.none_left())
+                await _until(closed, dispatcher.catalog.learn())  # so that the next run need not wait for it
+        finally:
+            client.close()
 
 
-@asynccontextmanager
-async def _piped(
-    claimed: ClaimedStdio, line_bytes: int, batch: int, grace: float, catalog: Catalog
-) -> AsyncGenerator[_Streams]:
-    """The claimed descriptors as a pair of message streams. Everything sent before the end is written out."""
-    to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
-    async with (
-        to_server,
-        incoming,
-        outgoing,
-        from_server,
-        _reader(claimed.reading) as reader,
-        _writer(claimed.writing) as writer,
-        anyio.create_task_group() as tasks,
-    ):
+async def _read_lines(reader: asyncio.StreamReader, client: LineClient, line_bytes: int) -> None:
+    framer = LineFramer(line_bytes)
+    while chunk := await reader.read(_CHUNK):
+        for line in framer.feed(chunk):
+            await client.take(line)
+    for line in framer.end():
+        await client.take(line)
 
-        async def write(line: bytes) -> bool:
-            return await _write(writer, line + b"\n")
 
-        client = Conversation(to_server, write, batch)
+async def _until(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Do something until it is done, or something else happened."""
+    async with anyio.create_task_group() as tasks:
 
-        async def pump_in() -> None:
-            framer = LineFramer(line_bytes)
-            async with to_server:
-                while chunk := await reader.read(_CHUNK):
-                    for line in framer.feed(chunk):
-                        await client.take(line)
-                for line in framer.end():
-                    await client.take(line)
-                # The SDK cancels what is in flight once the stream ends; `printf ... | gaia-bridge` deserves answers.
-                if client.is_waiting:
-                    await catalog.settle()
-                with anyio.move_on_after(grace):
-                    await client.none_left()
-                    await catalog.learn()  # so that the next run need not wait for it
-
-        async def pump_out() -> None:
-            async with from_server:
-                async for item in from_server:
-                    if not await client.tell(item):
-                        logger.debug("the client closed our output")
-                        break
-            written.set()
+        async def stop() -> None:
+            await event.wait()
             tasks.cancel_scope.cancel()
 
-        written = anyio.Event()
-        tasks.start_soon(pump_in)
-        tasks.start_soon(pump_out)
-        yield incoming, outgoing
-        incoming.close()
-        await outgoing.aclose()
-        with anyio.move_on_after(grace):
-            await written.wait()
+        tasks.start_soon(stop)
+        await work
         tasks.cancel_scope.cancel()
 
 

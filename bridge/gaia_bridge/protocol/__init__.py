@@ -1,0 +1,1 @@
+"""MCP and JSON-RPC as values: revisions, codes, messages, parameters, headers. No input or output."""

@@ -1,0 +1,177 @@
+"""The shapes of what servers list and answer: definitions, content, results (MCP, schema)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gaia_bridge.protocol.shapes import (
+    FLAG,
+    FRACTION,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Field,
+    Items,
+    Record,
+    Shape,
+    Tagged,
+    one_of,
+    optional,
+    required,
+)
+
+__all__ = [
+    "BLOCK",
+    "HANDSHAKE_DEFINITIONS",
+    "IMPLEMENTATION",
+    "MODERN_DEFINITIONS",
+    "RESULTS",
+    "ROLE",
+    "TOOL",
+]
+
+_MOST_COMPLETIONS: Final = 100
+"""Values of one completion (server/utilities/completion)."""
+
+ROLE: Final = one_of("assistant", "user")
+
+_META: Final = Field("_meta", OBJECT)
+_ICON: Final = Record(
+    required("src", TEXT),
+    *optional("mimeType", shape=TEXT),
+    Field("sizes", TEXTS),
+    Field("theme", one_of("light", "dark")),
+)
+_ICONS: Final = Field("icons", Items(_ICON))
+_ANNOTATIONS: Final = Field(
+    "annotations",
+    Record(Field("audience", Items(ROLE)), Field("lastModified", TEXT), Field("priority", FRACTION)),
+)
+
+IMPLEMENTATION: Final = Record(
+    required("name", TEXT),
+    required("version", TEXT),
+    *optional("title", "description", "websiteUrl", shape=TEXT),
+    _ICONS,
+)
+"""How a program introduces itself."""
+
+
+def _schema_of(properties: Shape | None, *, is_object: bool) -> Record:
+    fields = [Field("$schema", TEXT)]
+    if is_object:
+        fields.append(required("type", one_of("object")))
+    if properties is not None:
+        fields += [Field("properties", Record(values=properties)), Field("required", TEXTS)]
+    return Record(*fields)
+
+
+_PROPERTY: Final = Shape("a schema", lambda value: isinstance(value, dict | bool))
+_TOOL: Final = (
+    required("name", TEXT),
+    *optional("title", "description", shape=TEXT),
+    _ICONS,
+    _META,
+    Field(
+        "annotations",
+        Record(
+            Field("title", TEXT),
+            *optional("destructiveHint", "idempotentHint", "openWorldHint", "readOnlyHint", shape=FLAG),
+        ),
+    ),
+)
+_HANDSHAKE_TOOL: Final = Record(
+    *_TOOL,
+    required("inputSchema", _schema_of(_PROPERTY, is_object=True)),
+    Field("outputSchema", _schema_of(_PROPERTY, is_object=True)),
+    Field("execution", Record(Field("taskSupport", one_of("forbidden", "optional", "required")))),
+)
+TOOL: Final = Record(
+    *_TOOL,
+    required("inputSchema", _schema_of(None, is_object=True)),
+    Field("outputSchema", _schema_of(None, is_object=False)),
+)
+"""A tool of 2026-07-28."""
+
+_PROMPT: Final = Record(
+    required("name", TEXT),
+    *optional("title", "description", shape=TEXT),
+    _ICONS,
+    _META,
+    Field(
+        "arguments",
+        Items(Record(required("name", TEXT), *optional("title", "description", shape=TEXT), Field("required", FLAG))),
+    ),
+)
+_DESCRIBED: Final = (
+    required("name", TEXT),
+    *optional("title", "description", "mimeType", shape=TEXT),
+    _ICONS,
+    _ANNOTATIONS,
+    _META,
+)
+_RESOURCE: Final = Record(*_DESCRIBED, required("uri", TEXT), Field("size", WHOLE))
+_TEMPLATE: Final = Record(*_DESCRIBED, required("uriTemplate", TEXT))
+
+HANDSHAKE_DEFINITIONS: Final[Mapping[str, Record]] = {
+    "tool": _HANDSHAKE_TOOL,
+    "prompt": _PROMPT,
+    "resource": _RESOURCE,
+    "resource template": _TEMPLATE,
+}
+"""What may be listed to clients up to 2025-11-25, by its kind."""
+
+MODERN_DEFINITIONS: Final[Mapping[str, Record]] = {**HANDSHAKE_DEFINITIONS, "tool": TOOL}
+"""What may be listed to clients of 2026-07-28, by its kind."""
+
+_MIME_TYPE: Final = Field("mimeType", TEXT)
+
+
+class _Contents(Shape):
+    """What was read: text, or bytes in Base64."""
+
+    def __init__(self) -> None:
+        text, blob = (
+            Record(required("uri", TEXT), required(name, TEXT), _MIME_TYPE, _META) for name in ("text", "blob")
+        )
+        super().__init__("an object with a uri, and text or a blob", lambda value: text.fits(value) or blob.fits(value))
+
+
+_CONTENTS: Final = _Contents()
+_OF_A_BLOCK: Final = (_ANNOTATIONS, _META)
+_BYTES: Final = Record(required("data", TEXT), required("mimeType", TEXT), *_OF_A_BLOCK)
+BLOCKS: Final[Mapping[str, Record]] = {
+    "text": Record(required("text", TEXT), *_OF_A_BLOCK),
+    "image": _BYTES,
+    "audio": _BYTES,
+    "resource_link": _RESOURCE,
+    "resource": Record(required("resource", _CONTENTS), *_OF_A_BLOCK),
+}
+BLOCK: Final = Tagged("type", BLOCKS, others=OBJECT)
+"""A block of content. One of a kind that is not known here may be known to whoever gets it."""
+
+RESULTS: Final[Mapping[str, Record]] = {
+    "tools/call": Record(
+        required("content", Items(BLOCK)), Field("isError", FLAG), _META
+    ),  # structured content may be any JSON since 2026-07-28
+    "prompts/get": Record(
+        required("messages", Items(Record(required("role", ROLE), required("content", BLOCK)))),
+        Field("description", TEXT),
+        _META,
+    ),
+    "resources/read": Record(required("contents", Items(_CONTENTS)), _META),
+    "completion/complete": Record(
+        required(
+            "completion",
+            Record(
+                required("values", Items(TEXT, "a list of strings", _MOST_COMPLETIONS)),
+                Field("total", WHOLE),
+                Field("hasMore", FLAG),
+            ),
+        ),
+        _META,
+    ),
+}
+"""The complete results of what asks a source for something, by method."""

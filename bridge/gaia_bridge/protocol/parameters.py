@@ -1,0 +1,152 @@
+"""What the parameters of each request of MCP look like, and what is said of those that do not.
+
+Only what the specification gives a type is looked at; whatever else came goes on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.jsontypes import is_object, json_pointer
+from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.protocol import meta
+from gaia_bridge.protocol.codes import INVALID_PARAMS
+from gaia_bridge.protocol.shapes import (
+    FLAG,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    TOKEN,
+    Field,
+    Problem,
+    Record,
+    Shape,
+    one_of,
+    optional,
+    required,
+)
+
+__all__ = ["HANDSHAKE_METHODS", "MODERN_METHODS", "check_parameters", "parameter_problem"]
+
+_SHOWN: Final = 3
+"""Parameters that one error names."""
+
+
+class _Reference(Shape):
+    """What a completion is for."""
+
+    _NAMES: Final = {"ref/prompt": required("name", TEXT), "ref/resource": required("uri", TEXT)}
+
+    def __init__(self) -> None:
+        super().__init__('a reference of type "ref/prompt" or "ref/resource"', self._fits)
+
+    def _fits(self, value: Any) -> bool:
+        field = self._field(value)
+        return field is not None and field.fits(value)
+
+    def problems(self, value: Any) -> Iterator[Problem]:
+        """Why a value is not that."""
+        field = self._field(value)
+        yield from super().problems(value) if field is None else field.problems(value)
+
+    def _field(self, value: Any) -> Field | None:
+        kind = value.get("type") if is_object(value) else None
+        return self._NAMES.get(kind) if isinstance(kind, str) else None
+
+
+_CAPABILITIES: Final = Record(
+    *optional("elicitation", "experimental", "extensions", "roots", "sampling", "tasks", shape=OBJECT)
+)
+_IMPLEMENTATION: Final = Record(required("name", TEXT), required("version", TEXT))
+_META: Final = Field("_meta", Record(Field(meta.PROGRESS_TOKEN, TOKEN)))
+_MODERN_META: Final = required(
+    "_meta",
+    Record(
+        Field(meta.PROGRESS_TOKEN, TOKEN),
+        required(meta.PROTOCOL_VERSION, TEXT),
+        required(meta.CLIENT_CAPABILITIES, _CAPABILITIES),
+        Field(meta.CLIENT_INFO, _IMPLEMENTATION),
+        Field(meta.LOG_LEVEL, one_of(*LOG_LEVELS)),
+    ),
+)
+
+_PAGE: Final = (Field("cursor", TEXT),)
+_URI: Final = (required("uri", TEXT),)
+_ROUNDS: Final = (Field("inputResponses", Record(values=OBJECT)), Field("requestState", TEXT))
+
+_BOTH: Final[Mapping[str, tuple[Field, ...]]] = {
+    "completion/complete": (
+        required("ref", _Reference()),
+        required("argument", Record(required("name", TEXT), required("value", TEXT))),
+        Field("context", Record(Field("arguments", Record(values=TEXT)))),
+    ),
+    "prompts/get": (required("name", TEXT), Field("arguments", Record(values=TEXT))),
+    "prompts/list": _PAGE,
+    "resources/list": _PAGE,
+    "resources/read": _URI,
+    "resources/templates/list": _PAGE,
+    "tools/call": (required("name", TEXT), Field("arguments", OBJECT)),
+    "tools/list": _PAGE,
+}
+_ONLY_HANDSHAKE: Final[Mapping[str, tuple[Field, ...]]] = {
+    "initialize": (
+        required("protocolVersion", TEXT),
+        required("capabilities", _CAPABILITIES),
+        required("clientInfo", _IMPLEMENTATION),
+    ),
+    "logging/setLevel": (required("level", one_of(*LOG_LEVELS)),),
+    "ping": (),
+    "resources/subscribe": _URI,
+    "resources/unsubscribe": _URI,
+}
+_NEWS: Final = Record(
+    *(Field(f"{kind}ListChanged", FLAG) for kind in ("tools", "prompts", "resources")),
+    Field("resourceSubscriptions", TEXTS),
+)
+_ONLY_MODERN: Final[Mapping[str, tuple[Field, ...]]] = {
+    **{method: (*_BOTH[method], *_ROUNDS) for method in ("tools/call", "prompts/get", "resources/read")},
+    "server/discover": (),
+    "subscriptions/listen": (required("notifications", _NEWS),),
+}
+_OF_HANDSHAKE: Final = {method: (*fields, _META) for method, fields in {**_BOTH, **_ONLY_HANDSHAKE}.items()}
+_OF_MODERN: Final = {method: (*fields, _MODERN_META) for method, fields in {**_BOTH, **_ONLY_MODERN}.items()}
+
+HANDSHAKE_METHODS: Final = frozenset(_OF_HANDSHAKE)
+"""The requests of the core that clients of the handshake era can make."""
+
+MODERN_METHODS: Final = frozenset(_OF_MODERN)
+"""The requests of the core that clients of 2026-07-28 can make."""
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> None:
+    """Look at the parameters of a request of the core.
+
+    Args:
+        method: One of `HANDSHAKE_METHODS` or `MODERN_METHODS`; others are not looked at.
+        params: What came.
+        modern: Whether the client speaks 2026-07-28 or later.
+
+    Raises:
+        ProtocolError: They are not those of the method; says which, what came and what was expected.
+    """
+    if problem := parameter_problem(method, params, modern=modern):
+        raise ProtocolError(INVALID_PARAMS, problem)
+
+
+def parameter_problem(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> str:
+    """Why the parameters of a request are not those of its method; empty if they are. See `check_parameters`."""
+    given = _NOTHING if params is None else params
+    fields = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, ())
+    if all(field.fits(given) for field in fields):
+        return ""
+    found = [problem for field in fields for problem in field.problems(given)]
+    shown = [_said(problem) for problem in found[:_SHOWN]]
+    return "Invalid request parameters: " + "; ".join([*shown, *(["and more"] if len(found) > _SHOWN else [])])
+
+
+def _said(problem: Problem) -> str:
+    return f"at {json_pointer(('params', *problem.place))}: {problem.said}"

@@ -1,0 +1,147 @@
+"""The shapes of what servers ask clients, of the answers, and of what servers declare and announce (MCP, schema)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gaia_bridge.jsontypes import is_object
+from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.protocol.content import BLOCK, BLOCKS, ROLE, TOOL
+from gaia_bridge.protocol.shapes import (
+    ANYTHING,
+    FLAG,
+    FRACTION,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TEXTS,
+    TOKEN,
+    WHOLE,
+    Field,
+    Items,
+    Problem,
+    Record,
+    Shape,
+    Tagged,
+    one_of,
+    optional,
+    required,
+)
+
+__all__ = ["ANSWERS", "CAPABILITIES", "NOTIFICATIONS", "QUESTIONS"]
+
+_META: Final = Field("_meta", OBJECT)
+
+
+class _OneOrMore(Shape):
+    """One thing, or a list of such."""
+
+    def __init__(self, one: Shape) -> None:
+        self._one, self._more = one, Items(one)
+        super().__init__(one.expected, lambda value: one.fits(value) or self._more.fits(value))
+
+    def problems(self, value: Any) -> Iterator[Problem]:
+        """Why a value is not that."""
+        yield from self._one.problems(value) if is_object(value) else self._more.problems(value)
+
+
+_SAMPLED: Final = Tagged(
+    "type",
+    {
+        **{kind: BLOCKS[kind] for kind in ("text", "image", "audio")},
+        "tool_use": Record(required("id", TEXT), required("name", TEXT), required("input", OBJECT), _META),
+        "tool_result": Record(
+            required("toolUseId", TEXT), required("content", Items(BLOCK)), Field("isError", FLAG), _META
+        ),
+    },
+)
+_MESSAGE: Final = Record(required("role", ROLE), required("content", _OneOrMore(_SAMPLED)), _META)
+_PREFERENCES: Final = Record(
+    Field("hints", Items(Record(Field("name", TEXT)))),
+    *optional("costPriority", "intelligencePriority", "speedPriority", shape=FRACTION),
+)
+_REQUESTED: Final = Record(
+    required("type", one_of("object")), required("properties", OBJECT), Field("required", TEXTS), Field("$schema", TEXT)
+)
+
+
+class _Elicitation(Shape):
+    """A form, or a link for the user."""
+
+    _FORM: Final = Record(
+        required("message", TEXT), required("requestedSchema", _REQUESTED), Field("mode", one_of("form"))
+    )
+    _LINK: Final = Record(
+        required("message", TEXT), required("url", TEXT), required("mode", one_of("url")), Field("elicitationId", TEXT)
+    )
+
+    def __init__(self) -> None:
+        super().__init__("a form or a link", lambda value: self._of(value).fits(value))
+
+    def problems(self, value: Any) -> Iterator[Problem]:
+        """Why a value is not that."""
+        return self._of(value).problems(value)
+
+    def _of(self, value: Any) -> Record:
+        return self._LINK if is_object(value) and value.get("mode") == "url" else self._FORM
+
+
+QUESTIONS: Final[Mapping[str, Shape]] = {
+    "elicitation/create": _Elicitation(),
+    "roots/list": OBJECT,
+    "sampling/createMessage": Record(
+        required("messages", Items(_MESSAGE)),
+        required("maxTokens", WHOLE),
+        Field("systemPrompt", TEXT),
+        Field("includeContext", one_of("none", "thisServer", "allServers")),
+        Field("temperature", NUMBER),
+        Field("stopSequences", TEXTS),
+        Field("metadata", OBJECT),
+        Field("modelPreferences", _PREFERENCES),
+        Field("tools", Items(TOOL)),
+        Field("toolChoice", Record(Field("mode", one_of("auto", "required", "none")))),
+    ),
+}
+"""The parameters of what a client can be asked."""
+
+_ENTERED: Final = Shape(
+    "a string, a number, true or false, or a list of strings",
+    lambda value: value is None or isinstance(value, str | int | float) or TEXTS.fits(value),
+)
+ANSWERS: Final[Mapping[str, Shape]] = {
+    "elicitation/create": Record(
+        required("action", one_of("accept", "cancel", "decline")), Field("content", Record(values=_ENTERED))
+    ),
+    "roots/list": Record(required("roots", Items(Record(required("uri", TEXT), Field("name", TEXT), _META)))),
+    "sampling/createMessage": Record(*_MESSAGE.fields, required("model", TEXT), Field("stopReason", TEXT)),
+}
+"""The results of that."""
+
+_ABILITIES: Final = Record(*optional("listChanged", "subscribe", shape=FLAG))
+CAPABILITIES: Final[Mapping[str, Shape]] = {
+    "completions": OBJECT,
+    "experimental": Record(values=OBJECT),
+    "extensions": Record(values=OBJECT),
+    "logging": OBJECT,
+    "prompts": _ABILITIES,
+    "resources": _ABILITIES,
+    "tasks": OBJECT,
+    "tools": _ABILITIES,
+}
+"""What a server may declare."""
+
+NOTIFICATIONS: Final[Mapping[str, Record]] = {
+    "notifications/message": Record(
+        required("level", one_of(*LOG_LEVELS)), required("data", ANYTHING), Field("logger", TEXT)
+    ),
+    "notifications/progress": Record(
+        required("progressToken", TOKEN), required("progress", NUMBER), Field("total", NUMBER), Field("message", TEXT)
+    ),
+    "notifications/resources/updated": Record(required("uri", TEXT)),
+    "notifications/cancelled": Record(Field("requestId", TOKEN), Field("reason", TEXT)),
+    "notifications/elicitation/complete": Record(required("elicitationId", TEXT)),
+    "notifications/tasks/status": Record(required("taskId", TEXT), required("status", TEXT)),
+    **{f"notifications/{kind}/list_changed": OBJECT for kind in ("prompts", "resources", "tools")},
+}
+"""The parameters of what a server may tell clients of the handshake era."""

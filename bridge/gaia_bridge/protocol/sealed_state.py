@@ -1,0 +1,107 @@
+"""Seals what a client keeps for us between two rounds of a request (`requestState`, MCP 2026-07-28, SEP-2322).
+
+A client can neither read nor change it, and can use it only for the request that it was made for: of the same method,
+target and arguments, at the same endpoint, within some minutes, and with the process that made it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.protocol.codes import INVALID_PARAMS
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+__all__ = ["STATEFUL_METHODS", "StateSeal"]
+
+logger = logging.getLogger(__name__)
+
+STATEFUL_METHODS: Final = frozenset({"prompts/get", "resources/read", "tools/call"})
+"""The requests that can be answered with a question."""
+
+_FORMAT: Final = "s1."
+_NONCE: Final = 12
+
+
+class StateSeal:
+    """Seals states with AES-GCM, under a key that nobody else has.
+
+    Args:
+        audience: The endpoint; what is sealed for one is refused by another.
+        lifetime: Seconds that a state can be used.
+    """
+
+    def __init__(self, audience: str, lifetime: float) -> None:
+        self._audience = audience
+        self._lifetime = lifetime
+
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        # Most servers never ask for input, and this costs three MiB.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        return AESGCM(AESGCM.generate_key(256))
+
+    def seal(self, state: str, method: str, params: Mapping[str, Any]) -> str:
+        """What a client is given for a state.
+
+        Args:
+            state: The state.
+            method: Of the request that asks for input.
+            params: Its parameters.
+        """
+        nonce = os.urandom(_NONCE)
+        content = json.dumps({"until": time.time() + self._lifetime, "state": state}).encode()
+        sealed = nonce + self._cipher.encrypt(nonce, content, self._binding(method, params))
+        return _FORMAT + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
+    def opened(self, sealed: str, method: str, params: Mapping[str, Any]) -> str:
+        """The state that a client brought back.
+
+        Args:
+            sealed: What it brought.
+            method: Of its request.
+            params: Its parameters.
+
+        Raises:
+            ProtocolError: It was not sealed here, not for this request, or too long ago. The client is not told which.
+        """
+        try:
+            return self._state(sealed, self._binding(method, params))
+        except ValueError as error:
+            logger.warning("the requestState of a %s was refused: %s", method, error)
+            reason = {"reason": "invalid_request_state"}
+            raise ProtocolError(INVALID_PARAMS, "Invalid or expired requestState", reason) from None
+
+    def _state(self, sealed: str, binding: bytes) -> str:
+        from cryptography.exceptions import InvalidTag
+
+        text = sealed.removeprefix(_FORMAT)
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) if text != sealed and text.isascii() else b""
+        if base64.urlsafe_b64encode(raw).decode().rstrip("=") != text or len(raw) <= _NONCE:
+            raise ValueError("it is none")
+        try:
+            content = json.loads(self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], binding))
+        except InvalidTag:
+            raise ValueError("it was changed, or made for another request or by another process") from None
+        if not time.time() < content["until"]:
+            raise ValueError("it is too old")
+        state: str = content["state"]
+        return state
+
+    def _binding(self, method: str, params: Mapping[str, Any]) -> bytes:
+        """What a state is for. In ASCII and sorted: whatever a client wrote, and however, can be told apart."""
+        target = params.get("uri" if method == "resources/read" else "name")
+        arguments = None if method == "resources/read" else params.get("arguments") or {}
+        told = json.dumps([self._audience, method, target, arguments], sort_keys=True)
+        return hashlib.sha256(told.encode()).digest()

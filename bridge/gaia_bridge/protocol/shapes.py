@@ -1,0 +1,242 @@
+"""The shapes of JSON values: whether a value has one, and what is said of one that has not. Pure.
+
+Only what the specification gives a type is looked at; whatever else came goes on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from gaia_bridge.jsontypes import is_array, is_object
+from gaia_bridge.schema_parts import preview
+from gaia_bridge.text import printable
+
+__all__ = [
+    "ANYTHING",
+    "FLAG",
+    "FRACTION",
+    "LIST",
+    "NUMBER",
+    "OBJECT",
+    "TEXT",
+    "TEXTS",
+    "TOKEN",
+    "WHOLE",
+    "Field",
+    "Items",
+    "Problem",
+    "Record",
+    "Shape",
+    "Tagged",
+    "first_problem",
+    "is_identifier",
+    "one_of",
+    "optional",
+    "required",
+]
+
+
+def is_identifier(value: object) -> bool:
+    """Whether something can be the id of a request, or a progress token: a string, or a whole number."""
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+class Problem(NamedTuple):
+    """What was expected at a place, and what came."""
+
+    place: tuple[str | int, ...]
+    expected: str
+    came: Any = None
+    is_missing: bool = False
+
+    @property
+    def said(self) -> str:
+        """The same in words, without the place."""
+        if self.is_missing:
+            return f"nothing came; expected {self.expected}"
+        return f"got {printable(preview(self.came))}; expected {self.expected}"
+
+
+class Shape:
+    """What a value may be.
+
+    Args:
+        expected: How that is said.
+        fits: Whether a value is that.
+    """
+
+    def __init__(self, expected: str, fits: Callable[[Any], bool]) -> None:
+        self.expected = expected
+        self.fits = fits
+
+    def problems(self, value: Any) -> Iterator[Problem]:
+        """Why a value is not that; only asked of one that does not fit."""
+        yield Problem((), self.expected, value)
+
+
+class Field(NamedTuple):
+    """A member of an object. One that is not required may be `null`, as clients of several languages write it."""
+
+    name: str
+    shape: Shape
+    is_required: bool = False
+
+    def fits(self, holder: Mapping[str, Any]) -> bool:
+        """Whether an object has it as it should."""
+        value = holder.get(self.name)
+        if value is None:
+            return not self.is_required or (self.shape is ANYTHING and self.name in holder)
+        return self.shape.fits(value)
+
+    def problems(self, holder: Mapping[str, Any]) -> Iterator[Problem]:
+        """Why an object has not."""
+        if self.fits(holder):
+            return
+        value = holder.get(self.name)
+        if value is None:
+            yield Problem((self.name,), self.shape.expected, None, self.name not in holder)
+            return
+        for problem in self.shape.problems(value):
+            yield problem._replace(place=(self.name, *problem.place))
+
+
+class Record(Shape):
+    """An object.
+
+    Args:
+        fields: The members that are looked at.
+        values: What every member may be, whatever its name.
+    """
+
+    def __init__(self, *fields: Field, values: Shape | None = None) -> None:
+        super().__init__("an object", self._fits)
+        self.fields = fields
+        self._values = values
+
+    def _fits(self, value: Any) -> bool:
+        if not is_object(value) or not all(field.fits(value) for field in self.fields):
+            return False
+        return self._values is None or all(map(self._values.fits, value.values()))
+
+    def problems(self, value: Any) -> Iterator[Problem]:
+        """Why a value is not that."""
+        if not is_object(value):
+            yield Problem((), self.expected, value)
+            return
+        for field in self.fields:
+            yield from field.problems(value)
+        if (shape := self._values) is not None:
+            for key, item in value.items():
+                for problem in () if shape.fits(item) else shape.problems(item):
+                    yield problem._replace(place=(key, *problem.place))
+
+
+class Items(Shape):
+    """An array whose items are all alike.
+
+    Args:
+        item: What each may be.
+        expected: How the whole is said.
+        most: How many there may be.
+    """
+
+    def __init__(self, item: Shape, expected: str = "a list", most: int | None = None) -> None:
+        super().__init__(expected, self._fits)
+        self._item = item
+        self._most = most
+
+    def _fits(self, value: Any) -> bool:
+        if not is_array(value) or (self._most is not None and len(value) > self._most):
+            return False
+        return all(map(self._item.fits, value))
+
+    def problems(self, value: Any) -> Iterator[Problem]:
+        """Why a value is not that."""
+        if not is_array(value):
+            yield Problem((), self.expected, value)
+            return
+        if self._most is not None and len(value) > self._most:
+            yield Problem((), f"at most {self._most} items", value)
+        for number, item in enumerate(value):
+            for problem in () if self._item.fits(item) else self._item.problems(item):
+                yield problem._replace(place=(number, *problem.place))
+
+
+class Tagged(Shape):
+    """An object of one of several kinds, which it says by itself.
+
+    Args:
+        key: The member that says it.
+        kinds: The kinds by what it says.
+        others: What objects of other kinds may be; none, if not given.
+    """
+
+    def __init__(self, key: str, kinds: Mapping[str, Record], others: Record | None = None) -> None:
+        super().__init__(f"an object whose {key} is one of {', '.join(kinds)}", self._fits)
+        self._key = key
+        self._kinds = kinds
+        self._others = others
+
+    def _of(self, value: Any) -> Record | None:
+        kind = value.get(self._key) if is_object(value) else None
+        return self._kinds.get(kind, self._others) if isinstance(kind, str) else None
+
+    def _fits(self, value: Any) -> bool:
+        shape = self._of(value)
+        return shape is not None and shape.fits(value)
+
+    def problems(self, value: Any) -> Iterator[Problem]:
+        """Why a value is not that."""
+        shape = self._of(value)
+        yield from super().problems(value) if shape is None else shape.problems(value)
+
+
+def required(name: str, shape: Shape) -> Field:
+    """A member that has to be there."""
+    return Field(name, shape, is_required=True)
+
+
+def optional(*names: str, shape: Shape) -> tuple[Field, ...]:
+    """Members that may be there, and are all alike."""
+    return tuple(Field(name, shape) for name in names)
+
+
+def one_of(*values: str) -> Shape:
+    """One of several texts."""
+    return Shape(
+        " or ".join(map(repr, values)) if len(values) < 3 else f"one of {', '.join(values)}", values.__contains__
+    )
+
+
+def first_problem(shape: Shape, value: Any) -> str | None:
+    """Why a value has not a shape, as `place: words`; `None` if it has."""
+    if shape.fits(value):
+        return None
+    problem = next(iter(shape.problems(value)))
+    place = ".".join(part for part in problem.place if isinstance(part, str))
+    return f"{place}: {problem.said}" if place else problem.said
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and (isinstance(value, int) or value.is_integer())
+    )
+
+
+TEXT: Final = Shape("a string", lambda value: isinstance(value, str))
+FLAG: Final = Shape("true or false", lambda value: isinstance(value, bool))
+NUMBER: Final = Shape("a number", _is_number)
+WHOLE: Final = Shape("a whole number", _is_whole)
+FRACTION: Final = Shape("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+TOKEN: Final = Shape("a string or an integer", is_identifier)
+ANYTHING: Final = Shape("anything", lambda value: True)
+OBJECT: Final = Record()
+LIST: Final = Items(ANYTHING)
+TEXTS: Final = Items(TEXT, "a list of strings")

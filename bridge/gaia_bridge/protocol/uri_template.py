@@ -1,0 +1,114 @@
+"""URI templates (RFC 6570): whether a URI is one that a template describes, in time that grows with its length."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+__all__ = ["UriTemplate", "UriTemplateError"]
+
+_EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
+_VARIABLE: Final = re.compile(
+    r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:[A-Za-z0-9_.]|%[0-9A-Fa-f]{2})*(?:\*|:[1-9]\d{0,3})?"
+)
+_MOST: Final = 20
+"""Expressions of one template; each is looked at for each character of a URI."""
+
+_SAMPLE: Final = "x"
+
+_ENDS: Final = {"": "/?#", "+": "", "#": "", ".": "/?#", "/": "?#", ";": "/?#", "?": "#", "&": "#"}
+"""The characters that end what an expression stands for, by its operator."""
+_FIRST: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/", ";": ";", "?": "?", "&": "&"}
+"""What it begins with, unless none of its variables has a value."""
+_BETWEEN: Final = {"": ",", "+": ",", "#": ",", ".": ".", "/": "/", ";": ";", "?": "&", "&": "&"}
+_IS_NAMED: Final = frozenset(";?&")
+
+
+class UriTemplateError(ValueError):
+    """A text that is no URI template."""
+
+
+class _Step(NamedTuple):
+    """A part of a template: one character, or an expression."""
+
+    first: str
+    """The character; of an expression, what it begins with, if anything."""
+    ends: str | None = None
+    """The characters that end it; `None` for a character."""
+
+
+class UriTemplate:
+    """One template.
+
+    Args:
+        text: The template.
+
+    Raises:
+        UriTemplateError: It is none, or has more expressions than anybody needs.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._steps: list[_Step] = []
+        sample: list[str] = []
+        place = 0
+        for found in _EXPRESSION.finditer(text):
+            self._add_literal(text[place : found.start()])
+            sample.append(text[place : found.start()])
+            operator, names = found[1], found[2].split(",")
+            if not all(map(_VARIABLE.fullmatch, names)):
+                raise UriTemplateError(f"{found[0]} is no expression of a URI template")
+            self._steps.append(_Step(_FIRST[operator], _ENDS[operator]))
+            sample.append(_expanded(operator, names))
+            place = found.end()
+        self._add_literal(text[place:])
+        self.sample = "".join((*sample, text[place:]))
+        """One URI that it describes."""
+        if sum(step.ends is not None for step in self._steps) > _MOST:
+            raise UriTemplateError(f"more than {_MOST} expressions in one URI template")
+
+    def _add_literal(self, text: str) -> None:
+        if "{" in text or "}" in text:
+            raise UriTemplateError("a brace stands alone")
+        self._steps += map(_Step, text)
+
+    def matches(self, uri: str) -> bool:
+        """Whether a URI is one that it describes."""
+        # All places of the template that may have been reached: `2 * n` is before step n, one more is within it.
+        reached = self._skipping({0})
+        for character in uri:
+            reached = self._skipping(self._after(reached, character))
+            if not reached:
+                return False
+        return 2 * len(self._steps) in reached
+
+    def _after(self, reached: set[int], character: str) -> set[int]:
+        following: set[int] = set()
+        for place in reached:
+            number, is_within = divmod(place, 2)
+            if number == len(self._steps):
+                continue
+            first, ends = self._steps[number]
+            if ends is None:
+                if character == first:
+                    following.add(place + 2)
+            elif not is_within and first:
+                if character == first:
+                    following.add(place + 1)
+            elif character not in ends:
+                following.add(2 * number + 1)
+        return following
+
+    def _skipping(self, reached: set[int]) -> set[int]:
+        """The same, and where it leads to if expressions end there or stand for nothing."""
+        waiting = list(reached)
+        while waiting:
+            number = waiting.pop() // 2
+            if number < len(self._steps) and self._steps[number].ends is not None and 2 * number + 2 not in reached:
+                reached.add(2 * number + 2)
+                waiting.append(2 * number + 2)
+        return reached
+
+
+def _expanded(operator: str, names: list[str]) -> str:
+    values = [f"{name.rstrip('*').partition(':')[0]}={_SAMPLE}" if operator in _IS_NAMED else _SAMPLE for name in names]
+    return _FIRST[operator] + _BETWEEN[operator].join(values)

@@ -1,0 +1,1 @@
+"""MCP served: one dispatcher for every transport and both eras, in plain JSON."""

@@ -1,0 +1,184 @@
+"""A request of a client, as sources see it: implements `gaia_bridge.contract.ClientRequest`."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+from uuid import uuid4
+
+from gaia_bridge.answering import reports
+from gaia_bridge.cancellation import Cancellation
+from gaia_bridge.errors import AnswerError, ClientCapabilityError
+from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.protocol import meta
+from gaia_bridge.protocol.encoding import encoded_notification
+from gaia_bridge.protocol.revisions import is_modern
+from gaia_bridge.server.connection import Channel, Connection
+from gaia_bridge.wire import (
+    LOG_MESSAGE,
+    answer_problem,
+    as_declared,
+    for_legacy_question,
+    is_loud_enough,
+    missing_capability,
+    question_problem,
+)
+
+__all__ = ["Call"]
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Call:
+    """One request, from the moment that it was read to its answer.
+
+    Args:
+        connection: The client.
+        channel: Carries what is said before the answer.
+        message: The request.
+        size: Bytes that it has.
+        host: The client's address, where each of its requests stands alone.
+    """
+
+    __slots__ = (
+        "_task",
+        "cancellation",
+        "channel",
+        "client",
+        "connection",
+        "id",
+        "input_responses",
+        "is_cancelled",
+        "meta",
+        "method",
+        "modern",
+        "params",
+        "request_state",
+        "size",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        channel: Channel,
+        message: Mapping[str, Any],
+        size: int = 0,
+        host: str | None = None,
+    ) -> None:
+        self.size = size
+        self.connection = connection
+        self.channel = channel
+        self.id: int | str = message.get("id", 0)
+        self.method: str = message["method"]
+        self.params: Mapping[str, Any] = message.get("params") or _NOTHING
+        told = self.params.get("_meta")
+        self.meta: Mapping[str, Any] = told if is_object(told) else _NOTHING
+        self.modern = is_modern(connection.revision)
+        self.input_responses: Mapping[str, JSON] = _NOTHING
+        self.request_state: str | None = None
+        self.client: Hashable = connection if host is None else self._same_program(host)
+        self.cancellation = Cancellation()
+        self.is_cancelled = False
+        """Whether the client said that it does not want the answer any more."""
+        self._task: asyncio.Task[Any] | None = None
+
+    def _same_program(self, host: str) -> Hashable:
+        """Who asks, where nothing ties requests together: a program of one name and version at one address."""
+        info = self.client_info
+        return host, *(str(info.get(key)) for key in ("name", "version"))
+
+    def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None) -> Call:
+        """The same request with the answers to an `input_required` result."""
+        again = copy.copy(self)
+        again.input_responses, again.request_state = input_responses, request_state
+        return again
+
+    def runs_in(self, task: asyncio.Task[Any]) -> None:
+        """Remember what to cancel."""
+        self._task = task
+        self.connection.began(self.id, self)
+
+    def cancel(self, reason: str | None) -> None:
+        """The client does not want the answer any more."""
+        if self._task is None or self._task.done():
+            return
+        self.is_cancelled = True
+        self.cancellation.reason = reason
+        self._task.cancel()
+
+    def is_over(self) -> None:
+        """It was answered, or never will be."""
+        self.connection.ended(self.id, self)
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """Have `callback` called once when the connection that the request came on ends, if it outlives the request."""
+        if self.client is not self.connection:
+            return False
+        self.connection.when_closed(callback)
+        return True
+
+    @property
+    def client_info(self) -> Mapping[str, Any]:
+        """How the client introduces itself."""
+        if not self.modern:
+            return self.connection.client_info
+        told = self.meta.get(meta.CLIENT_INFO)
+        return told if is_object(told) else _NOTHING
+
+    @property
+    def client_capabilities(self) -> Mapping[str, Any]:
+        """What the client declared, in wire shape."""
+        if not self.modern:
+            return self.connection.client_capabilities
+        told = self.meta.get(meta.CLIENT_CAPABILITIES)
+        return told if is_object(told) else _NOTHING
+
+    @property
+    def log_level(self) -> str | None:
+        """The least severe messages that the client wants."""
+        if not self.modern:
+            return self.connection.log_level
+        wanted = self.meta.get(meta.LOG_LEVEL)
+        return wanted if wanted in LOG_LEVELS else None
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Send `notifications/progress`, if the client gave a token."""
+        token = self.meta.get(meta.PROGRESS_TOKEN)
+        if token is None:
+            return
+        params: JSON = {meta.PROGRESS_TOKEN: token, "progress": progress}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        await self.channel.send(encoded_notification("notifications/progress", params))
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        """Send `notifications/message` if the client wants that level.
+
+        A modern client says so with each request, a legacy client once with `logging/setLevel`.
+        """
+        if not is_loud_enough(level, self.log_level):
+            return
+        params: JSON = {"level": level, "data": data, **({} if logger is None else {"logger": logger})}
+        await self.channel.send(encoded_notification(LOG_MESSAGE, params))
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        """Send a request to the client, on the stream of this request, and return its result."""
+        if (missing := missing_capability(method, params, self.client_capabilities)) is not None:
+            raise ClientCapabilityError(missing)
+        params = as_declared(method, params, self.client_capabilities)
+        asked = dict(for_legacy_question(method, params, uuid4().hex))
+        if problem := question_problem(method, asked):
+            raise AnswerError(f"{method} cannot be asked: {problem}")
+        answer = await self.connection.ask(self.channel, method, asked, reports())
+        if problem := answer_problem(method, answer):
+            raise AnswerError(f"the client's answer to {method} is malformed: {problem}")
+        return answer
+
+    async def close_stream(self) -> None:
+        """End the event stream that carries the answer, where the client can resume it."""
+        self.channel.end()

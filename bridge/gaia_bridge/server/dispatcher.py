@@ -1,0 +1,300 @@
+"""One published endpoint: what every method of MCP means for a catalog, for every transport and both eras.
+
+A transport makes a `Call` of each request and has it answered here. Whatever goes wrong on the way becomes a JSON-RPC
+error in one place; nothing unforeseen reaches a client as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gaia_bridge.contract import JSON
+from gaia_bridge.errors import ProtocolError, RequestError
+from gaia_bridge.hops import check_hops, new_id
+from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.inbound.tool_search import PublishedSearch
+from gaia_bridge.jsontypes import is_object
+from gaia_bridge.model import Change
+from gaia_bridge.protocol import codes, meta
+from gaia_bridge.protocol.encoding import encoded_error, encoded_result
+from gaia_bridge.protocol.parameters import HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
+from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
+from gaia_bridge.results import is_input_required, jsonable, words
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.call_log import CallLog, outcome_of
+from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.forwarding import target_of, with_public_task
+from gaia_bridge.server.introduction import discovered, greeting
+from gaia_bridge.server.methods import Methods
+from gaia_bridge.server.subscriptions import Subscriptions
+from gaia_bridge.server.tracing import is_traced, request_span
+from gaia_bridge.settings import Settings
+from gaia_bridge.text import printable
+
+__all__ = ["Answer", "Dispatcher"]
+
+logger = logging.getLogger(__name__)
+
+_ERROR_BYTES: Final = 64 * 1024
+"""The data of one JSON-RPC error."""
+
+_TURNS: Final = 3
+"""Turns of the loop that everybody else has between two large answers."""
+
+_OF_MODERN_RESULTS: Final = ("resultType", "ttlMs", "cacheScope")
+"""What the results of earlier revisions do not have."""
+
+_CACHEABLE: Final = frozenset(
+    ("prompts/list", "resources/list", "resources/read", "resources/templates/list", "server/discover", "tools/list")
+)
+"""The requests whose results say how long they may be kept (2026-07-28, server/utilities/caching)."""
+
+_BY_STATE: Final = {"resultType": "complete"}
+_KEPT_BY_NOBODY: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+
+
+class Answer(NamedTuple):
+    """The answer to one request."""
+
+    body: bytes
+    """A JSON-RPC response; empty if the client has cancelled the request, and so is told nothing."""
+    code: int | None = None
+    """The code of an error."""
+
+
+class Dispatcher:
+    """A catalog, published.
+
+    Args:
+        catalog: What is published.
+        settings: Limits.
+        audience: Names this endpoint among all of this process, so that a state sealed for one is refused by another.
+        own: The id of the bridge.
+    """
+
+    def __init__(self, catalog: Catalog, settings: Settings, audience: str, own: str = "") -> None:
+        self.catalog = catalog
+        self.settings = settings
+        self._own = own or new_id()
+        self._subscriptions = Subscriptions(catalog, settings.subscriptions)
+        self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
+        self._seal = StateSeal(audience, settings.agent.state_lifetime)
+        self._log = CallLog(catalog)
+        self._methods = Methods(catalog, settings, self.tool_search, self._subscriptions, self._own)
+        self._large = anyio.Lock()
+        self._stamp: JSON | None = None
+        self._traced = is_traced()
+        catalog.listen(self._on_change)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Deliver changes until cancelled."""
+        await self._subscriptions.run(task_status=task_status)
+
+    def close_streams(self) -> None:
+        """End the streams that clients listen on, in good order."""
+        self._subscriptions.close_streams()
+
+    # What transports hand over.
+
+    def begin(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> asyncio.Task[None]:
+        """Work on a request in a task of its own.
+
+        Args:
+            call: The request.
+            answered: Takes the answer, unless the program ends before.
+        """
+        task = asyncio.get_running_loop().create_task(self._run(call, answered))
+        call.runs_in(task)
+        return task
+
+    def notified(self, connection: Connection, message: Mapping[str, Any]) -> None:
+        """A notification came."""
+        params = message.get("params")
+        params = params if is_object(params) else {}
+        match message["method"]:
+            case "notifications/cancelled":
+                connection.cancel(params.get("requestId"), params.get("reason"))
+            case "notifications/progress":
+                connection.progressed(params)
+            case "notifications/initialized" if connection.is_greeted:
+                connection.is_initialized = True
+                self._subscriptions.add_legacy(connection)
+            case "notifications/roots/list_changed" if connection.is_greeted:
+                self._methods.roots_changed(Call(connection, connection.standing, message))
+            case method:
+                logger.debug("nobody here knows the notification %s", printable(str(method), 100))
+
+    async def _run(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> None:
+        call.cancellation.enter()
+        try:
+            answer = await self._answer(call)
+        finally:
+            call.is_over()
+        if len(answer.body) > self.settings.agent.large_result_bytes:
+            async with self._large:  # each is written in steps that nobody can interrupt
+                await answered(answer)
+                for _ in range(_TURNS):
+                    await anyio.lowlevel.checkpoint()
+        else:
+            await answered(answer)
+
+    async def _answer(self, call: Call) -> Answer:
+        began = self._log.began(call)
+        outcome, answer = "failed", Answer(b"")
+        try:
+            result = await (self._traced_result(call) if self._traced else self._result(call))
+            if call.is_cancelled:
+                outcome = "cancelled"
+            else:
+                outcome, answer = outcome_of(result), Answer(encoded_result(call.id, result))
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            task = asyncio.current_task()
+            if not call.is_cancelled or task is None or task.uncancel():
+                raise
+        except Exception as error:
+            problem = self._error(call, error)
+            outcome = f"error {problem.code}"
+            if not call.is_cancelled:
+                answer = Answer(encoded_error(call.id, problem), problem.code)
+        finally:
+            if began is not None:
+                self._log.ended(call, began, outcome, len(answer.body))
+        return answer
+
+    async def _traced_result(self, call: Call) -> JSON:
+        with request_span(call) as span:
+            result = await self._result(call)
+            span.ended(result)
+            return result
+
+    def _error(self, call: Call, error: Exception) -> ProtocolError:
+        """What a client is told of a failure, with a code that its revision has (basic, "Error codes")."""
+        if isinstance(error, ProtocolError):
+            code, data = error.code, _error_data(error)
+            if call.modern and code == codes.LEGACY_RESOURCE_NOT_FOUND:
+                code, data = codes.INVALID_PARAMS, _with_uri(data, call.params.get("uri"))
+            elif call.modern and codes.is_reserved(code):
+                code = codes.INTERNAL_ERROR
+            return ProtocolError(code, words(error), data)
+        if isinstance(error, RequestError):
+            return ProtocolError(codes.INTERNAL_ERROR, words(error))
+        logger.error("a request failed", exc_info=error)
+        return ProtocolError(codes.INTERNAL_ERROR, "Internal error")
+
+    # What a request leads to.
+
+    async def _result(self, call: Call) -> JSON:
+        """The result of a request, complete for the client's era."""
+        check_hops(call.meta, self._own, self.settings.max_hops)
+        if call.modern:
+            return self._enveloped(call.method, await self._modern(call))
+        result = await self._handshake(call)
+        if result.keys().isdisjoint(_OF_MODERN_RESULTS):
+            return result
+        return {key: value for key, value in result.items() if key not in _OF_MODERN_RESULTS}
+
+    async def _handshake(self, call: Call) -> JSON:
+        if call.method not in HANDSHAKE_METHODS:
+            return await self._forwarded(call)
+        check_parameters(call.method, call.params, modern=False)
+        if call.method == "initialize":
+            return await self._initialize(call)
+        if call.method == "ping":
+            return {}
+        if not call.connection.is_greeted:
+            problem = f"{call.method} came before the handshake; send initialize first"
+            raise ProtocolError(codes.INVALID_PARAMS, f"Invalid request parameters: {problem}")
+        return await self._methods.serve(call)
+
+    async def _modern(self, call: Call) -> JSON:
+        if call.method not in MODERN_METHODS:
+            if call.method in HANDSHAKE_METHODS:
+                raise _unknown(call)
+            return await self._forwarded(call)
+        check_parameters(call.method, call.params, modern=True)
+        if call.method == "server/discover":
+            await self.catalog.settle()
+            return discovered(self.catalog)
+        if call.method not in STATEFUL_METHODS:
+            return await self._methods.serve(call)
+        if (state := call.params.get("requestState")) is not None:
+            call.request_state = self._seal.opened(state, call.method, call.params)
+        call.input_responses = call.params.get("inputResponses") or {}
+        result = await self._methods.serve(call)
+        if is_input_required(result) and isinstance(state := result.get("requestState"), str):
+            return {**result, "requestState": self._seal.seal(state, call.method, call.params)}
+        return result
+
+    async def _initialize(self, call: Call) -> JSON:
+        connection = call.connection
+        if connection.is_initialized:  # until then a client may repeat itself
+            problem = "The handshake of this connection is complete; open another one for a new one"
+            raise ProtocolError(codes.INVALID_REQUEST, problem)
+        await self.catalog.settle()
+        result = greeting(self.catalog, call.params)
+        connection.greeting = dict(call.params)
+        connection.revision = result["protocolVersion"]
+        connection.told = result["capabilities"]
+        connection.is_greeted = True
+        return result
+
+    async def _forwarded(self, call: Call) -> JSON:
+        """The result of a request that the endpoint itself does not know."""
+        target = None
+        if call.connection.is_greeted and call.method != "server/discover":
+            target = target_of(self.catalog, call.method, call.params, modern=call.modern)
+        if target is None:
+            raise _unknown(call)
+        source, params = target
+        result = await source.forward(call.method, params, call)
+        if is_input_required(result):
+            return result
+        return with_public_task(self.catalog, source, self.catalog.addresses.outward(source, result))
+
+    def _enveloped(self, method: str, result: JSON) -> JSON:
+        """A result as 2026-07-28 wants it: of what kind it is, how long it may be kept, and who made it."""
+        if is_input_required(result):
+            whole = result
+        else:
+            whole = (_KEPT_BY_NOBODY if method in _CACHEABLE else _BY_STATE) | result
+        told = result.get("_meta")
+        if self._stamp is None:
+            self._stamp = {meta.SERVER_INFO: self.catalog.implementation}
+        if told is None:
+            return {**whole, "_meta": self._stamp}
+        if is_object(told):  # what is none of the core may hold anything
+            return {**whole, "_meta": {**self._stamp, **told}}
+        return whole
+
+    def _on_change(self, change: Change) -> None:
+        if change.kind.is_offer:
+            self._stamp = None
+        self._subscriptions.publish(change)
+
+
+def _unknown(call: Call) -> ProtocolError:
+    return ProtocolError(codes.METHOD_NOT_FOUND, "Method not found", printable(call.method))
+
+
+def _error_data(error: ProtocolError) -> Any:
+    """What an error carries beside its message; agents raise them too, so it can be anything."""
+    if error.data is None:
+        return None
+    try:
+        return jsonable(error.data, _ERROR_BYTES)[0]
+    except BaseException as problem:  # noqa: B036 - to read it can run the agent's code
+        logger.warning("the data of the error %r is left out: %s", words(error), words(problem))
+        return None
+
+
+def _with_uri(data: Any, uri: Any) -> Any:
+    if not isinstance(uri, str) or not (data is None or is_object(data)):
+        return data
+    return {"uri": uri, **(data or {})}

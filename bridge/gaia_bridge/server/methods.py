@@ -1,0 +1,184 @@
+"""The methods of MCP that ask the sources of an endpoint for something."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from itertools import product
+from typing import Any, Final
+
+from gaia_bridge.contract import JSON, FollowsRoots, Source
+from gaia_bridge.errors import (
+    INVALID_PARAMS,
+    AnswerError,
+    ClientCapabilityError,
+    ProtocolError,
+    ResourceNotFoundError,
+)
+from gaia_bridge.hops import HOPS_META_KEY, marked
+from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.inbound.tool_search import PublishedSearch
+from gaia_bridge.jsontypes import is_object
+from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
+from gaia_bridge.results import error_result
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.forwarding import with_public_task
+from gaia_bridge.server.pages import Pager, page_of_server
+from gaia_bridge.server.rounds import play_rounds
+from gaia_bridge.server.subscriptions import Subscriptions
+from gaia_bridge.settings import Settings
+from gaia_bridge.wire import LIST_FIELDS
+
+__all__ = ["Methods"]
+
+_KINDS: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
+"""What each method that lists something lists, and the field that holds it."""
+
+
+class Methods:
+    """What each method does. Parameters were looked at before.
+
+    Args:
+        catalog: What is published.
+        settings: Limits.
+        tool_search: What clients are shown that take fewer tools than there are.
+        subscriptions: Who wants to hear of changes.
+        own: The id of the bridge.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        tool_search: PublishedSearch,
+        subscriptions: Subscriptions,
+        own: str,
+    ) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._search = tool_search
+        self._subscriptions = subscriptions
+        self._own = own
+        self._pagers = {key: Pager(settings.pages) for key in product(_KINDS, (False, True), (False, True))}
+        self._methods: Mapping[str, Callable[[Call], Awaitable[JSON]]] = {
+            "completion/complete": self._complete,
+            "logging/setLevel": self._set_level,
+            "prompts/get": self._get_prompt,
+            "resources/read": self._read_resource,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "subscriptions/listen": subscriptions.listen,
+            "tools/call": self._call_tool,
+            **dict.fromkeys(_KINDS, self._list),
+        }
+
+    def serve(self, call: Call) -> Awaitable[JSON]:
+        """The result of a request of the core."""
+        return self._methods[call.method](call)
+
+    def roots_changed(self, call: Call) -> None:
+        """A client says that its root folders are others now."""
+        for source in self._catalog.sources:
+            if isinstance(source, FollowsRoots):
+                source.roots_changed(call)
+
+    async def _list(self, call: Call) -> JSON:
+        await self._catalog.refresh()
+        kind, field = _KINDS[call.method]
+        cursor, bridge = call.params.get("cursor"), HOPS_META_KEY in call.meta
+        definitions = shown = self._catalog.definitions(kind, modern=call.modern, marked=bridge)
+        if kind == "tool":
+            shown = self._search.shown(definitions, str(call.client_info.get("name", "")), bridge=bridge)
+        server = self._catalog.server
+        page: JSON
+        if server is not None and shown is definitions and server.offer.implementation is not None:
+            page = await page_of_server(server, kind, cursor, definitions, call)
+        else:
+            kept = shown is definitions
+            pager = self._pagers[call.method, call.modern, bridge] if kept else Pager(self._settings.pages)
+            items, following = pager.page(shown, cursor)
+            page = {field: items} if following is None else {field: items, "nextCursor": following}
+        if bridge:
+            page = {**page, field: [marked(definition, self._own) for definition in page[field]]}
+        # What is not known yet is not to be kept.
+        ttl = self._settings.list_ttl if self._catalog.settled else 0
+        return {"resultType": "complete", "ttlMs": ttl, "cacheScope": "private", **page}
+
+    async def _call_tool(self, call: Call) -> JSON:
+        name: str = call.params["name"]
+        called = await self._search.called(name, call.params.get("arguments") or {}, modern=call.modern)
+        if called.result is not None:
+            return called.result
+        source, name = await self._catalog.sought(lambda: self._catalog.tool(called.name), called.name)
+        try:
+            ask = partial(source.call_tool, name, called.arguments)
+            result = await play_rounds(ask, call, self._settings.agent)
+        except (AnswerError, ClientCapabilityError) as error:
+            if call.modern:
+                raise
+            result = error_result(str(error))
+        if not call.modern and "structuredContent" in result and not is_object(result["structuredContent"]):
+            result = {key: value for key, value in result.items() if key != "structuredContent"}
+        return with_public_task(self._catalog, source, self._catalog.addresses.outward(source, result))
+
+    async def _get_prompt(self, call: Call) -> JSON:
+        name: str = call.params["name"]
+        source, own = await self._catalog.sought(lambda: self._catalog.prompt(name), name)
+        ask = partial(source.get_prompt, own, call.params.get("arguments") or {})
+        return self._catalog.addresses.outward(source, await play_rounds(ask, call, self._settings.agent))
+
+    async def _read_resource(self, call: Call) -> JSON:
+        with self._not_found_as_in_its_era(call) as public:
+            source, uri = await self._catalog.sought(lambda: self._catalog.resource(public))
+            result = await play_rounds(partial(source.read_resource, uri), call, self._settings.agent)
+        return self._catalog.addresses.outward(source, result)
+
+    @contextmanager
+    def _not_found_as_in_its_era(self, call: Call) -> Generator[str]:
+        """Give a missing resource the name that the client has for it, and the error code that its revision has."""
+        uri: str = call.params["uri"]
+        try:
+            yield uri
+        except ResourceNotFoundError as error:
+            if error.said is not None and self._catalog.server is not None:
+                raise error.said from None
+            words = error.own_words or ResourceNotFoundError(uri).message
+            code = INVALID_PARAMS if call.modern else LEGACY_RESOURCE_NOT_FOUND
+            raise ProtocolError(code, words, {**error.data, "uri": uri}) from None
+
+    async def _complete(self, call: Call) -> JSON:
+        ref: JSON = dict(call.params["ref"])
+        if ref["type"] == "ref/prompt":
+            source, ref["name"] = await self._catalog.sought(lambda: self._catalog.prompt(ref["name"]))
+        else:
+            source, ref["uri"] = await self._catalog.sought(lambda: self._catalog.template(ref["uri"]))
+        argument: JSON = dict(call.params["argument"])
+        known = (call.params.get("context") or {}).get("arguments") or {}
+        return await source.complete(ref, argument, known, call)
+
+    async def _subscribe(self, call: Call) -> JSON:
+        with self._not_found_as_in_its_era(call) as public:
+            source, uri = await self._catalog.sought(lambda: self._catalog.resource(public))
+            if source is self._catalog.server and not _declares(source, "resources", "subscribe"):
+                await source.forward("resources/subscribe", {"uri": uri}, call)
+            await self._subscriptions.subscribe(call.connection, public)
+        return {}
+
+    async def _unsubscribe(self, call: Call) -> JSON:
+        self._subscriptions.unsubscribe(call.connection, call.params["uri"])
+        return {}
+
+    async def _set_level(self, call: Call) -> JSON:
+        level: str = call.params["level"]
+        server = self._catalog.server
+        if server is not None and "logging" not in server.offer.capabilities:
+            return await server.forward("logging/setLevel", {"level": level}, call)
+        call.connection.log_level = level
+        return {}
+
+
+def _declares(source: Source, capability: str, ability: str) -> bool:
+    """Whether a server can do something in particular."""
+    told: Any = (source.offer.declared or {}).get(capability)
+    return is_object(told) and told.get(ability) is True

@@ -1,0 +1,211 @@
+"""Messages to an HTTP client as server-sent events, and what it missed while its stream was broken.
+
+Revisions up to 2025-11-25 let a client resume a stream with `Last-Event-ID` (basic/transports, "Resumability and
+Redelivery"); 2026-07-28 has no such thing. Each session remembers its own events, bounded by count and bytes (S-11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from typing import Final, NamedTuple
+
+__all__ = ["EventStream", "ReplayBuffer"]
+
+EVENT_OVERHEAD: Final = 512
+"""Bytes that an event counts for besides its message, so that many small ones are bounded as well."""
+
+
+class _Event(NamedTuple):
+    stream: EventStream
+    message: bytes
+    """Empty for the event that begins a stream."""
+
+
+class ReplayBuffer:
+    """The last events of one session; the oldest go first.
+
+    Args:
+        max_events: How many events are kept.
+        max_bytes: How many bytes they may have. An event that is larger alone cannot be replayed.
+    """
+
+    def __init__(self, max_events: int, max_bytes: int) -> None:
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._prefix = secrets.token_urlsafe(12)  # an id of another session, or a guess, matches nothing
+        self._events: deque[_Event] = deque()
+        self._first = 0
+        self._bytes = 0
+
+    def add(self, stream: EventStream, message: bytes) -> str:
+        """Keep one event; returns its id."""
+        number = self._first + len(self._events)
+        self._events.append(_Event(stream, message))
+        self._bytes += EVENT_OVERHEAD + len(message)
+        while len(self._events) > self._max_events or self._bytes > self._max_bytes:
+            self._bytes -= EVENT_OVERHEAD + len(self._events.popleft().message)
+            self._first += 1
+        return self._id(number)
+
+    def after(self, event_id: str) -> tuple[EventStream, list[bytes]] | None:
+        """The stream that an event was of, and the events that followed on it.
+
+        Args:
+            event_id: What the client has seen last.
+
+        Returns:
+            `None` if the id is unknown, forged, or no longer kept: a gap must not look like a complete replay.
+        """
+        prefix, _, digits = event_id.rpartition("-")
+        if prefix != self._prefix or not (digits.isascii() and digits.isdecimal() and len(digits) < 16):
+            return None
+        number = int(digits) - self._first
+        if not 0 <= number < len(self._events):
+            return None
+        events = list(self._events)
+        stream = events[number].stream
+        return stream, [
+            framed(event.message, self._id(self._first + place))
+            for place, event in enumerate(events[number + 1 :], number + 1)
+            if event.stream is stream and event.message
+        ]
+
+    def _id(self, number: int) -> str:
+        return f"{self._prefix}-{number}"
+
+
+class EventStream:
+    """What a client is sent on one HTTP response, or on several one after the other if it resumes. A `Channel`.
+
+    It opens with the first message before the answer. An answer that comes first needs no stream.
+
+    Args:
+        replay: Remembers the events, where they can be asked for again.
+        most: Messages that may wait for the client; then whoever sends the next one waits.
+        can_ask: Whether the client's answers come back.
+        retry: Milliseconds after which a client whose stream broke should come back; `None` for one that is not told
+            by an event of its own that it can.
+        is_read: Whether a response is about to carry it.
+    """
+
+    def __init__(
+        self,
+        replay: ReplayBuffer | None,
+        most: int,
+        *,
+        can_ask: bool = True,
+        retry: int | None = None,
+        is_read: bool = True,
+    ) -> None:
+        self.can_ask = can_ask
+        self._replay = replay
+        self._most = most
+        self._retry = retry
+        self.is_open = False
+        """Whether there is an event."""
+        self._when_open: Callable[[], None] | None = None
+        self._over = False
+        self._is_paused = False
+        self._reader = 0
+        self._is_read = is_read
+        self._waiting: deque[bytes] = deque()
+        self._news: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+
+    async def send(self, message: bytes) -> None:
+        """Send one message; waits while the client is slow to read."""
+        if self._over:
+            return
+        self._put(message)
+        while self._is_read and len(self._waiting) > self._most:
+            self._room = self._room or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._room)
+
+    def when_open(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the stream begins."""
+        self._when_open = callback
+
+    def open(self) -> None:
+        """Begin the stream, if it has not begun."""
+        if self.is_open:
+            return
+        self.is_open = True
+        if self._replay is not None and self._retry is not None:
+            event_id = self._replay.add(self, b"")
+            self._waiting.append(f"id: {event_id}\r\nretry: {self._retry}\r\ndata: \r\n\r\n".encode())
+        if self._when_open is not None:
+            self._when_open()
+        self._wake()
+
+    def finish(self, message: bytes) -> None:
+        """Send the last message."""
+        if not self._over:
+            if message:
+                self._put(message)
+            self._over = True
+            self._wake()
+
+    def end(self) -> None:
+        """Close the response where the client can resume it, after what it is still to be sent."""
+        if self._replay is not None and self._retry is not None and not self._over:
+            self.open()
+            self._is_paused = True
+            self._wake()
+
+    @property
+    def is_being_read(self) -> bool:
+        """Whether a response carries it."""
+        return self._is_read
+
+    def resume(self, missed: list[bytes]) -> None:
+        """The client comes back: what it missed is sent, and then what is new, on the response that reads next."""
+        self._reader += 1
+        self._is_paused, self._is_read = False, True
+        self._waiting = deque(missed)
+        self._wake()
+
+    async def events(self) -> AsyncGenerator[bytes]:
+        """What a response sends, as it comes, until the stream is over or another response takes its place."""
+        reader = self._reader
+        try:
+            while reader == self._reader:
+                if self._waiting:
+                    event = self._waiting.popleft()
+                    self._let_go()
+                    yield event
+                elif self._over or self._is_paused:
+                    return
+                else:
+                    self._news = asyncio.get_running_loop().create_future()
+                    await self._news
+        finally:
+            if reader == self._reader:
+                self._is_read = False
+                self._waiting.clear()  # whoever resumes is given it again
+                self._let_go()
+
+    def _put(self, message: bytes) -> None:
+        self.open()
+        event_id = None if self._replay is None else self._replay.add(self, message)
+        if self._is_read:
+            self._waiting.append(framed(message, event_id))
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def _let_go(self) -> None:
+        if self._room is not None and len(self._waiting) <= self._most:
+            room, self._room = self._room, None
+            if not room.done():
+                room.set_result(None)
+
+
+def framed(message: bytes, event_id: str | None) -> bytes:
+    """A message as an event. JSON that we write has no line ends."""
+    head = b"" if event_id is None else b"id: " + event_id.encode() + b"\r\n"
+    return head + b"event: message\r\ndata: " + message + b"\r\n\r\n"

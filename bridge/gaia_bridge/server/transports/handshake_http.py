@@ -1,0 +1,248 @@
+"""Streamable HTTP up to 2025-11-25: sessions, streams that can be resumed, batches (basic/transports)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST
+from gaia_bridge.protocol.encoding import encoded
+from gaia_bridge.protocol.messages import (
+    Refusal,
+    batch_problem,
+    batched_problem,
+    error_bytes,
+    is_request,
+    too_many_sessions,
+    unexpected_batch,
+)
+from gaia_bridge.protocol.parameters import parameter_problem
+from gaia_bridge.protocol.revisions import UNSTATED_REVISION
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.connection import Connection, Nowhere
+from gaia_bridge.server.dispatcher import Answer, Dispatcher
+from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.exchange import Exchange, Headers
+from gaia_bridge.server.transports.replies import Reply
+from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
+from gaia_bridge.settings import HttpLimits
+
+__all__ = ["HandshakeHttp"]
+
+logger = logging.getLogger(__name__)
+
+_ALLOWED: Final = [(b"allow", b"GET, POST, DELETE")]
+_NOWHERE: Final = Nowhere()
+
+
+class HandshakeHttp:
+    """One endpoint, for clients with sessions.
+
+    Args:
+        dispatcher: Answers their requests.
+        limits: Limits of the HTTP side.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, limits: HttpLimits) -> None:
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self.sessions = Sessions(limits)
+
+    def close(self) -> None:
+        """End every session, and what is worked on for it."""
+        self.sessions.close()
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answer one request."""
+        identity = exchange.header(SESSION_HEADER)
+        session = None if identity is None else self.sessions.get(identity)
+        if exchange.method not in ("GET", "POST", "DELETE"):
+            await exchange.refuse(Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, _ALLOWED)
+        elif session is not None:
+            with session.in_use():
+                await self._of_session(session, exchange)
+        elif identity is not None:
+            await exchange.refuse(Refusal(INVALID_REQUEST, "Session not found"), 404)
+        elif exchange.method != "POST":
+            await self._without_session(exchange)
+        else:
+            await self._first(exchange)
+
+    async def _without_session(self, exchange: Exchange) -> None:
+        if exchange.method == "GET" and not exchange.accepts[1]:
+            await exchange.refuse(_NO_EVENTS, 406)
+        else:
+            await exchange.refuse(Refusal(INVALID_REQUEST, "Bad Request: Missing session ID"))
+
+    async def _first(self, exchange: Exchange) -> None:
+        """A message of nobody's session; only a handshake can be."""
+        message = exchange.content
+        if not exchange.accepts[1]:
+            await exchange.refuse(_NOT_ACCEPTED, 406)
+        elif is_array(message):
+            await exchange.refuse(unexpected_batch())
+        elif is_object(message) and message.get("method") == "initialize" and is_request(message):
+            await self._open(exchange, message)
+        else:
+            await exchange.refuse(Refusal(INVALID_REQUEST, "Bad Request: Missing session ID"))
+
+    async def _open(self, exchange: Exchange, message: JSON) -> None:
+        """Answer `initialize`. What is no handshake opens nothing, and one that fails leaves nothing behind."""
+        if problem := self._handshake_problem(message):
+            await exchange.refuse(problem)
+        elif self.sessions.is_full:
+            retry = [(b"retry-after", b"%d" % self._limits.retry_after)]
+            await exchange.refuse(too_many_sessions(message["id"]), 503, retry)
+        else:
+            with self.sessions.opening() as session:
+                # This answer is short: its stream need not be resumed, and clients complain of an event without data.
+                stream = EventStream(None, self._limits.stream_messages)
+                await self._answer(session, stream, exchange, message)
+
+    def _handshake_problem(self, message: JSON) -> Refusal | None:
+        if problem := parameter_problem("initialize", message.get("params"), modern=False):
+            return Refusal(INVALID_PARAMS, problem, message["id"])
+        size, most = len(encoded(message["params"])), self._limits.handshake_bytes
+        if size <= most:
+            return None
+        # It is kept as long as the session is, many times its size.
+        asked = f"The params of initialize have {size:,} bytes; expected at most {most:,}. Declare less."
+        return Refusal(INVALID_PARAMS, asked, message["id"])
+
+    async def _of_session(self, session: Session, exchange: Exchange) -> None:
+        session.was_used = True
+        if exchange.method == "POST":
+            await self._post(session, exchange)
+        elif exchange.method == "GET":
+            await self._listen(session, exchange)
+        else:
+            self.sessions.end(session)
+            await exchange.nothing(200, _named(session))
+
+    async def _post(self, session: Session, exchange: Exchange) -> None:
+        message = exchange.content
+        if not exchange.accepts[1]:
+            await exchange.refuse(_NOT_ACCEPTED, 406, _named(session))
+        elif is_array(message):
+            await self._batch(session, exchange, message)
+        elif is_request(message):
+            await self._answer(session, session.stream(), exchange, message)
+        else:
+            self._heard(session.connection, message)
+            await exchange.nothing(202, _named(session))
+
+    def _heard(self, connection: Connection, message: Mapping[str, Any]) -> None:
+        """A notification or a response came."""
+        if "method" in message:
+            self._dispatcher.notified(connection, message)
+        else:
+            connection.answered(message)
+
+    async def _answer(self, session: Session, stream: EventStream, exchange: Exchange, message: JSON) -> None:
+        """Answer one request; it goes on when its client leaves, who may come back for the rest."""
+        call = Call(session.connection, stream, message, exchange.size)
+        reply = Reply(stream)
+
+        async def take(answer: Answer) -> None:
+            if session.connection.is_greeted and self.sessions.get(session.id) is None and not session.is_over:
+                self.sessions.add(session)
+            await reply.take(call, answer)
+
+        self._dispatcher.begin(call, take)
+        if exchange.accepts[0]:
+            await reply.first(self._limits.quick_answer)
+        if reply.answer is not None:
+            await exchange.json(reply.answer.body, 200, _named(session))
+        else:
+            stream.open()
+            await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+
+    async def _batch(self, session: Session, exchange: Exchange, messages: list[Any]) -> None:
+        """Serve a batch: each message as if it had come alone, what they are answered on one stream."""
+        if problem := batch_problem(messages, session.connection.revision, self._limits.batch):
+            await exchange.refuse(problem, 400, _named(session))
+            return
+        logger.info("a batch of %d messages came", len(messages))
+        stream, waiting = session.stream(), 0
+        refusals = {number: problem for number, item in enumerate(messages) if (problem := batched_problem(item))}
+
+        async def take(answer: Answer) -> None:
+            nonlocal waiting
+            waiting -= 1
+            await stream.send(answer.body)
+            if not waiting:
+                stream.finish(b"")
+
+        requests = [item for number, item in enumerate(messages) if number not in refusals and is_request(item)]
+        waiting = len(requests)
+        for refusal in refusals.values():
+            await stream.send(error_bytes(refusal))
+        for number, item in enumerate(messages):
+            if number not in refusals and not is_request(item):
+                self._heard(session.connection, item)
+        for item in requests:
+            self._dispatcher.begin(Call(session.connection, stream, item), take)
+        if requests or refusals:
+            if not requests:
+                stream.finish(b"")
+            await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+        else:
+            await exchange.nothing(202, _named(session))
+
+    async def _listen(self, session: Session, exchange: Exchange) -> None:
+        """The standing stream of a session, or the rest of one that broke."""
+        if not exchange.accepts[1]:
+            await exchange.refuse(_NO_EVENTS, 406, _named(session))
+            return
+        seen = exchange.header("last-event-id")
+        if seen is not None:
+            found = session.replay.after(seen)
+            stream, missed = found or (None, [])
+        else:
+            stream, missed = session.standing, []
+            if session.is_listened_to:
+                conflict = Refusal(INVALID_REQUEST, "Conflict: Only one SSE stream is allowed per session")
+                await exchange.refuse(conflict, 409, _named(session))
+                return
+        if stream is None:  # a gap must not look like a complete replay
+            await exchange.stream(_no_events(), self._limits.ping_interval, _named(session))
+            return
+        stream.resume(missed)
+        await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+
+    async def single_call(self, exchange: Exchange) -> None:
+        """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge (S1-21)."""
+        message = exchange.content
+        if is_array(message):
+            await exchange.refuse(unexpected_batch())
+            return
+        connection = Connection(_NOWHERE, exchange.header("mcp-protocol-version") or UNSTATED_REVISION)
+        if not is_request(message):
+            self._heard(connection, message)
+            await exchange.nothing(202)
+            return
+        reply = Reply(EventStream(None, self._limits.stream_messages))
+        call = Call(connection, _NOWHERE, message, exchange.size)
+        self._dispatcher.begin(call, partial(reply.take, call))
+        await reply.first(None)
+        connection.close()
+        assert reply.answer is not None
+        await exchange.json(reply.answer.body)
+
+
+_NOT_ACCEPTED: Final = Refusal(
+    INVALID_REQUEST, "Not Acceptable: Client must accept both application/json and text/event-stream"
+)
+_NO_EVENTS: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
+
+
+async def _no_events() -> Any:
+    return
+    yield b""
+
+
+def _named(session: Session) -> Headers:
+    return [(SESSION_HEADER.encode(), session.id.encode())]

@@ -1,0 +1,148 @@
+"""The lines of a stream as messages, and answers as lines: what is no message is answered, a batch as a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from gaia_bridge.framing import OversizedLine
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.codes import INVALID_REQUEST
+from gaia_bridge.protocol.messages import (
+    Refusal,
+    batch_problem,
+    batched_problem,
+    decoded,
+    error_bytes,
+    is_request,
+    message_problem,
+    oversized,
+)
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.server.transports.streams import DuplexClient
+
+__all__ = ["LineClient"]
+
+logger = logging.getLogger(__name__)
+
+Write = Callable[[bytes], Awaitable[object]]
+"""Writes a line, without its end."""
+
+
+class _Lines:
+    """The channel of a client on lines: implements `Channel`."""
+
+    can_ask = True
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    async def send(self, message: bytes) -> None:
+        """Send one message; waits while the client is slow to read."""
+        await self._write(message)
+
+    def end(self) -> None:
+        """It cannot be resumed."""
+
+
+class _Batch:
+    """The answers to one batch: they are sent together (JSON-RPC 2.0, section 6)."""
+
+    def __init__(self) -> None:
+        self.answers: list[bytes] = []
+        self.waiting: set[str] = set()
+        self.is_read = False
+        """Whether all of its messages were passed on; the first may be answered while others are."""
+
+
+class LineClient:
+    """One client's lines, and the answers to them.
+
+    Args:
+        dispatcher: Answers its requests.
+        write: Writes to the client.
+        batch: How many messages may come at once.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, write: Write, batch: int) -> None:
+        self._write = write
+        self._most = batch
+        self._client = DuplexClient(dispatcher, _Lines(write), self._answered)
+        self._in_flight: dict[str, _Batch | None] = {}
+        self._none_left: asyncio.Future[None] | None = None
+
+    async def take(self, line: bytes | OversizedLine) -> None:
+        """Have a line answered, whatever it is (F-074, F-075, F-077)."""
+        content = oversized(line) if isinstance(line, OversizedLine) else decoded(line)
+        size = 0 if isinstance(line, OversizedLine) else len(line)
+        if is_array(content):
+            await self._take_batch(content)
+        elif isinstance(content, Refusal):
+            await self._write(error_bytes(content))
+        elif refusal := message_problem(content):
+            await self._write(error_bytes(refusal))
+        else:
+            await self._pass_on(content, None, size)
+
+    def close(self) -> None:
+        """The client is gone."""
+        self._client.close()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is not answered yet."""
+        return bool(self._in_flight)
+
+    async def none_left(self) -> None:
+        """Wait until every request is answered."""
+        if self._in_flight:
+            self._none_left = asyncio.get_running_loop().create_future()
+            await self._none_left
+
+    async def _take_batch(self, messages: list[Any]) -> None:
+        if refusal := batch_problem(messages, self._client.agreed, self._most):
+            await self._write(error_bytes(refusal))
+            return
+        logger.info("a batch of %d messages came", len(messages))
+        batch = _Batch()
+        for message in messages:
+            if refusal := self._batched_problem(message):
+                batch.answers.append(error_bytes(refusal))
+            else:
+                await self._pass_on(message, batch, 0)
+        batch.is_read = True
+        await self._write_if_over(batch)
+
+    def _batched_problem(self, message: Any) -> Refusal | None:
+        if problem := batched_problem(message):
+            return problem
+        if is_object(message) and is_request(message) and str(message["id"]) in self._in_flight:
+            return Refusal(INVALID_REQUEST, "This id belongs to a request that is not answered yet", message["id"])
+        return None
+
+    async def _pass_on(self, message: JSON, batch: _Batch | None, size: int) -> None:
+        if is_request(message) and message["method"] != "subscriptions/listen":  # which is open until someone ends it
+            self._in_flight[str(message["id"])] = batch
+            if batch is not None:
+                batch.waiting.add(str(message["id"]))
+        await self._client.take(message, size)
+
+    async def _answered(self, request_id: int | str, answer: bytes) -> None:
+        """A request is over: answered, or cancelled, which is not answered."""
+        batch = self._in_flight.pop(str(request_id), None)
+        if batch is None:
+            if answer:
+                await self._write(answer)
+        else:
+            if answer:
+                batch.answers.append(answer)
+            batch.waiting.discard(str(request_id))
+            await self._write_if_over(batch)
+        if not self._in_flight and self._none_left is not None and not self._none_left.done():
+            self._none_left.set_result(None)
+
+    async def _write_if_over(self, batch: _Batch) -> None:
+        if batch.is_read and batch.answers and not batch.waiting:
+            await self._write(b"[" + b",".join(batch.answers) + b"]")

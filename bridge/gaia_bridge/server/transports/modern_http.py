@@ -1,0 +1,134 @@
+"""Streamable HTTP of 2026-07-28: each POST stands alone, and leaving its response cancels it (basic/transports)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Final
+
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol import meta
+from gaia_bridge.protocol.codes import HEADER_MISMATCH, HTTP_STATUS, INVALID_REQUEST
+from gaia_bridge.protocol.headers import (
+    PARAM_PREFIX,
+    REVISION_HEADER,
+    envelope_problem,
+    parameter_headers_problem,
+    repeated_header,
+    revision_problem,
+)
+from gaia_bridge.protocol.messages import Refusal, is_request
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.connection import Connection, Nowhere
+from gaia_bridge.server.dispatcher import Answer, Dispatcher
+from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.exchange import Exchange
+from gaia_bridge.server.transports.replies import Reply
+from gaia_bridge.settings import HttpLimits
+
+__all__ = ["ModernHttp"]
+
+logger = logging.getLogger(__name__)
+
+_NO_SINGLE_MESSAGE: Final = Refusal(INVALID_REQUEST, "Body must be a single JSON-RPC request or notification object")
+_NOWHERE: Final = Nowhere()
+_PARAM: Final = PARAM_PREFIX.encode()
+
+
+class ModernHttp:
+    """One endpoint, for requests that stand alone.
+
+    Args:
+        dispatcher: Answers them.
+        limits: Limits of the HTTP side.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, limits: HttpLimits) -> None:
+        self._dispatcher = dispatcher
+        self._limits = limits
+
+    async def __call__(self, exchange: Exchange, *, only_json: bool = False) -> None:
+        """Answer one request.
+
+        Args:
+            exchange: The request.
+            only_json: Whether its client is not one for event streams.
+        """
+        message = exchange.content
+        json, events = exchange.accepts
+        if exchange.method != "POST":
+            await exchange.nothing(405, [(b"allow", b"POST")])
+        elif not (events or (only_json and json)):
+            await exchange.nothing(406)
+        elif is_array(message) or (is_object(message) and "method" not in message):
+            await exchange.refuse(_NO_SINGLE_MESSAGE)
+        elif not is_request(message):
+            await self._acknowledge(exchange)
+        elif problem := self._problem(exchange, message):
+            await exchange.refuse(problem)
+        else:
+            listens = message["method"] == "subscriptions/listen"
+            await self._serve(exchange, message, only_json=only_json and not listens, soon=json and not listens)
+
+    async def _acknowledge(self, exchange: Exchange) -> None:
+        """There are no notifications of clients in this revision; some send them all the same."""
+        if problem := revision_problem(exchange.header(REVISION_HEADER) or ""):
+            await exchange.refuse(problem)
+        else:
+            await exchange.nothing(202)
+
+    def _problem(self, exchange: Exchange, message: JSON) -> Refusal | None:
+        """Why a request is not taken, before anybody works on it."""
+        if (name := repeated_header(exchange.scope["headers"])) is not None:
+            return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.headers.items()}
+        return envelope_problem(message, headers) or self._parameter_problem(exchange, message)
+
+    def _parameter_problem(self, exchange: Exchange, message: JSON) -> Refusal | None:
+        params = message["params"]
+        name, arguments = params.get("name"), params.get("arguments")
+        arguments = {} if arguments is None else arguments
+        if message["method"] != "tools/call" or not isinstance(name, str) or not is_object(arguments):
+            return None
+        if not arguments and not any(header.startswith(_PARAM) for header in exchange.headers):
+            return None
+        schema = self._dispatcher.tool_search.schema(name)
+        if schema is None:
+            return None
+        problem = parameter_headers_problem(schema, arguments, exchange.scope["headers"])
+        return None if problem is None else Refusal(HEADER_MISMATCH, problem, message["id"])
+
+    async def _serve(self, exchange: Exchange, message: JSON, *, only_json: bool, soon: bool) -> None:
+        stream = EventStream(None, self._limits.stream_messages, can_ask=False)
+        connection = Connection(_NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION])
+        call = Call(connection, _NOWHERE if only_json else stream, message, exchange.size, exchange.host)
+        reply = Reply(stream)
+        self._dispatcher.begin(call, partial(reply.take, call))
+        try:
+            if soon and not await reply.first(self._limits.quick_answer):
+                await self._first(exchange, reply, None if only_json else self._limits.ping_interval)
+            if reply.answer is not None:
+                await exchange.json(reply.answer.body, _status(reply.answer))
+            elif not exchange.is_gone:
+                stream.open()
+                await exchange.stream(stream.events(), self._limits.ping_interval)
+        finally:
+            call.cancel("the client closed the response")
+            connection.close()
+
+    async def _first(self, exchange: Exchange, reply: Reply, patience: float | None) -> None:
+        """Wait for what comes first, which takes longer: as long as the client stays, and a silent response is kept.
+
+        Only an answer that is not on a stream has a status, and some errors must have theirs.
+        """
+        left = asyncio.ensure_future(exchange.left())
+        left.add_done_callback(lambda _: reply.wake())
+        try:
+            await reply.first(patience)
+        finally:
+            left.cancel()
+
+
+def _status(answer: Answer) -> int:
+    return 200 if answer.code is None else HTTP_STATUS.get(answer.code, 200)

@@ -1,0 +1,92 @@
+"""HTTP+SSE, the transport of 2024-11-05: one event stream for all that a client is sent; it posts what it says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from urllib.parse import parse_qs, quote
+from uuid import uuid4
+
+from gaia_bridge.jsontypes import is_array
+from gaia_bridge.protocol.messages import batch_problem, batched_problem, too_many_sessions
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.server.transports.event_stream import EventStream
+from gaia_bridge.server.transports.exchange import Exchange
+from gaia_bridge.server.transports.streams import DuplexClient
+from gaia_bridge.settings import HttpLimits
+
+__all__ = ["SseTransport"]
+
+logger = logging.getLogger(__name__)
+
+
+class SseTransport:
+    """One endpoint over HTTP+SSE.
+
+    Args:
+        dispatcher: Answers requests.
+        path: Where clients post to.
+        limits: Limits of the HTTP side.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, path: str, limits: HttpLimits) -> None:
+        self._dispatcher = dispatcher
+        self._path = path
+        self._limits = limits
+        self._clients: dict[str, DuplexClient] = {}
+        self._streams: set[EventStream] = set()
+
+    def close(self) -> None:
+        """End every stream."""
+        for events in self._streams:
+            events.finish(b"")
+
+    async def stream(self, exchange: Exchange) -> None:
+        """The event stream of a client, for as long as it stays."""
+        if exchange.method != "GET":
+            await exchange.nothing(405, [(b"allow", b"GET")])
+            return
+        if len(self._clients) >= self._limits.sessions:
+            retry = [(b"retry-after", b"%d" % self._limits.retry_after)]
+            await exchange.refuse(too_many_sessions(), 503, retry)
+            return
+        identity = uuid4().hex
+        events = EventStream(None, self._limits.stream_messages)
+        client = self._clients[identity] = DuplexClient(self._dispatcher, events)
+        self._streams.add(events)
+        root = exchange.scope.get("root_path", "").rstrip("/")
+        endpoint = f"event: endpoint\r\ndata: {quote(root + self._path)}?session_id={identity}\r\n\r\n"
+
+        async def everything() -> AsyncGenerator[bytes]:
+            yield endpoint.encode()
+            async for event in events.events():
+                yield event
+
+        try:
+            await exchange.stream(everything(), self._limits.ping_interval)
+        finally:
+            del self._clients[identity]
+            self._streams.discard(events)
+            client.close()
+
+    async def message(self, exchange: Exchange) -> None:
+        """A message of a client, or several; they are answered on its stream."""
+        if exchange.method != "POST":
+            await exchange.nothing(405, [(b"allow", b"POST")])
+            return
+        identity = parse_qs(exchange.scope.get("query_string", b"").decode("latin-1")).get("session_id", [""])[0]
+        client = self._clients.get(identity.replace("-", "").lower())
+        if client is None:
+            status, words = (404, "Could not find session") if identity else (400, "session_id is required")
+            await exchange.text(words, status)
+            return
+        content = exchange.content
+        if is_array(content):
+            problem = batch_problem(content, client.agreed, self._limits.batch)
+            if problem := problem or next(filter(None, map(batched_problem, content)), None):
+                await exchange.refuse(problem)
+                return
+            logger.info("a batch of %d messages came", len(content))
+        await exchange.text("Accepted", 202)
+        for message in content if is_array(content) else [content]:
+            await client.take(message, exchange.size)

@@ -1,0 +1,143 @@
+"""A client on a pair of streams (stdio, HTTP+SSE): its era, its messages in order, and their answers.
+
+The first request decides the era (basic/lifecycle). One that only looks around does not: some clients send
+`server/discover`, lose patience while Python starts, and go on with `initialize`; others ask in a revision that is not
+served, and fall back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
+from gaia_bridge.protocol.headers import envelope_problem
+from gaia_bridge.protocol.messages import Refusal, error_bytes, is_request, says_revision
+from gaia_bridge.protocol.revisions import LATEST_MODERN, MODERN_REVISIONS
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.connection import Channel, Connection
+from gaia_bridge.server.dispatcher import Answer, Dispatcher
+
+__all__ = ["DuplexClient"]
+
+logger = logging.getLogger(__name__)
+
+Answered = Callable[[int | str, bytes], Awaitable[None]]
+
+
+class DuplexClient:
+    """One client.
+
+    Args:
+        dispatcher: Answers its requests.
+        channel: Carries everything that it is sent.
+        answered: Sends the answer to the request of an id; on the channel like everything else, if `None`.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, channel: Channel, answered: Answered | None = None) -> None:
+        self._dispatcher = dispatcher
+        self._channel = channel
+        self._answered = answered
+        self._handshake = Connection(channel)
+        self._modern = Connection(_NoQuestions(channel), LATEST_MODERN)
+        self._era: Connection | None = None
+
+    @property
+    def agreed(self) -> str | None:
+        """The revision of its handshake, if that was answered."""
+        return self._handshake.revision if self._handshake.is_greeted else None
+
+    def close(self) -> None:
+        """It is gone: nothing that it asked for is worked on any more."""
+        for connection in (self._handshake, self._modern):
+            connection.close()
+
+    async def take(self, message: JSON, size: int = 0) -> None:
+        """A message came, which is one of JSON-RPC. Waits for nothing but the answer to a handshake.
+
+        Args:
+            message: The message.
+            size: Bytes that it has.
+        """
+        connection = self._era or self._handshake
+        if "method" not in message:
+            connection.answered(message)
+        elif not is_request(message):
+            self._dispatcher.notified(connection, message)
+        elif (refusal := self._refusal(message)) is not None:
+            await self._say(message["id"], error_bytes(refusal))
+        else:
+            await self._serve(message, size)
+
+    async def _serve(self, message: JSON, size: int) -> None:
+        connection = self._connection_for(message)
+        call = Call(connection, connection.standing, message, size)
+        task = self._dispatcher.begin(call, lambda answer: self._take(call, answer))
+        if call.method == "initialize":
+            # A client that does not wait for the answer finds its handshake complete all the same.
+            await asyncio.wait([task])
+
+    async def _take(self, call: Call, answer: Answer) -> None:
+        await self._say(call.id, answer.body)
+
+    async def _say(self, request_id: int | str, body: bytes) -> None:
+        if self._answered is not None:
+            await self._answered(request_id, body)
+        elif body:
+            await self._channel.send(body)
+
+    def _connection_for(self, message: JSON) -> Connection:
+        """The connection that a request is served on; the first that does more than look around decides."""
+        if self._era is not None:
+            return self._era
+        modern = message["method"] != "initialize" and says_revision(message)
+        connection = self._modern if modern else self._handshake
+        if message["method"] != "server/discover":
+            self._era = connection
+        return connection
+
+    def _refusal(self, message: JSON) -> Refusal | None:
+        """Why a request is not of the era of this connection, or of none that is served."""
+        modern, method = says_revision(message), message["method"]
+        if method == "initialize":
+            return self._late_handshake(message) if self._era is self._modern else None
+        if self._era is self._handshake:
+            return Refusal(INVALID_REQUEST, _OTHER_ERA, message["id"]) if modern else None
+        if modern or self._era is self._modern:
+            return envelope_problem(message)
+        if method == "server/discover":  # without a revision, it is one of those that have no such method
+            return Refusal(METHOD_NOT_FOUND, "Method not found", message["id"], method)
+        return None
+
+    def _late_handshake(self, message: JSON) -> Refusal:
+        params = message.get("params") or {}
+        asked = params.get("protocolVersion")
+        told: JSON = {"supported": list(MODERN_REVISIONS)}
+        if isinstance(asked, str):
+            told["requested"] = asked
+        problem = "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted"
+        return Refusal(UNSUPPORTED_REVISION, problem, message["id"], told)
+
+
+_OTHER_ERA = (
+    "this connection serves the handshake protocol era; "
+    "requests carrying the 2026-07-28 envelope are not accepted on it"
+)
+
+
+class _NoQuestions:
+    """A channel on which nobody is asked anything: servers of 2026-07-28 send no requests."""
+
+    can_ask = False
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def send(self, message: bytes) -> None:
+        """Send one message."""
+        await self._channel.send(message)
+
+    def end(self) -> None:
+        """It cannot be resumed."""
