@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -38,6 +37,7 @@ from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.client import Connection, Deadline, Era, EraRefusedError, Greeting, connect
 from gaia_bridge.outbound.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.outbound.error_lines import ErrorLines
+from gaia_bridge.outbound.interests import Interests
 from gaia_bridge.outbound.isolation import PrivateConnections
 from gaia_bridge.outbound.judging import Judge
 from gaia_bridge.outbound.listing import summary
@@ -127,8 +127,7 @@ class Upstream:
         self._used = False
         self._eras = KnownEras(spec.options, alone)
         self._first_look = 0.0
-        self._interested = Counter[str]()
-        self._subscribed: set[str] = set()
+        self._interests = Interests(spec.name, self._supervisor, limits.call_timeout)
         self.refused = False
         """Whether the server said that it does not speak the one era that it is to be spoken to in."""
         shared = replace(spec.options, isolation="shared")
@@ -182,7 +181,7 @@ class Upstream:
             "starts": supervisor.starts,
             "retryIn": round(supervisor.pause, 1),
             "requests": supervisor.requests,
-            "subscriptions": len(self._subscribed),
+            "subscriptions": len(self._interests),
             "era": self._spec.options.era,
             "otherEras": self._others.details,
             **({} if self._private is None else {"sessions": len(self._private)}),
@@ -343,47 +342,14 @@ class Upstream:
         Raises:
             ProtocolError: The server answered with a JSON-RPC error, or not at all.
         """
-        self._interested[uri] += 1
         try:
-            await self._subscribe(uri)
-        except BaseException:
-            self._lose_interest(uri)
-            raise
+            await self._interests.add(uri)
+        except UpstreamError as error:
+            raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
 
     async def unsubscribe(self, uri: str) -> None:
         """Tell the server when nobody listens any more. Never raises: nobody is left to care."""
-        if not self._lose_interest(uri) or self._connection is None or not self._connection.may_subscribe:
-            return
-        try:
-            await self._connection.unsubscribe(uri)
-            if uri in self._interested:  # somebody came while the server was told that nobody listens
-                await self._subscribe(uri)
-        except (ProtocolError, UpstreamError) as error:
-            logger.debug("upstream %r: unsubscribing: %s", self.name, error)
-
-    async def _subscribe(self, uri: str) -> None:
-        with self._supervisor.using():
-            try:
-                connection = await self._supervisor.connection(self._limits.call_timeout)
-                if connection.may_subscribe:
-                    await connection.subscribe(uri)
-                    self._note_subscribed(uri)
-            except UpstreamError as error:
-                raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
-
-    def _note_subscribed(self, uri: str) -> None:
-        if uri in self._interested:
-            self._subscribed.add(uri)
-
-    def _lose_interest(self, uri: str) -> bool:
-        """One fewer listens to a resource; whether that was the last, and the server was asked to tell of it."""
-        self._interested[uri] -= 1
-        if self._interested[uri] > 0:
-            return False
-        del self._interested[uri]
-        asked = uri in self._subscribed
-        self._subscribed.discard(uri)
-        return asked
+        await self._interests.discard(uri, self._connection)
 
     def _described(self, error: UpstreamError) -> str:
         return self._redacted.known(f"upstream {self.name!r} {error}")
@@ -484,15 +450,7 @@ class Upstream:
             self._offering.both = self._eras.both
             await self._offering.read(connection)
             await self._relays.want_logs(connection)
-            for uri in tuple(self._interested) if connection.may_subscribe else ():
-                try:
-                    await connection.subscribe(uri)
-                    self._note_subscribed(uri)
-                except ConnectionLostError:
-                    raise
-                except (ProtocolError, UpstreamError) as error:
-                    self._subscribed.discard(uri)
-                    logger.warning("upstream %r: no updates of %s any more: %s", self.name, printable(uri), error)
+            await self._interests.renew(connection)
         if patience.cancelled_caught:
             raise UpstreamError(f"did not say within {self._limits.connect_timeout:g} s what it offers")
 
@@ -504,7 +462,7 @@ class Upstream:
     @property
     def needed(self) -> bool:
         """Whether somebody waits for updates of a resource."""
-        return bool(self._subscribed)
+        return len(self._interests) > 0
 
     @property
     def last_words(self) -> str:
@@ -523,7 +481,7 @@ class Upstream:
             self._offering.withdraw()
         elif status.state is SourceState.READY:
             self._offering.connected()
-            for uri in tuple(self._subscribed):
+            for uri in self._interests:
                 self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile
 
     # What the server says
