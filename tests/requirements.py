@@ -541,6 +541,8 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-225": covered("The whole end fits in eight seconds, whatever hangs; a guardian that was killed is replaced."),
     "F-226": covered("A module that takes long to import is named."),
     "F-224": covered("What an agent yields without end is refused with the bound, and the rest published."),
+    # The command line, and trust while running.
+    "F-360": covered("A program or launch line that changes goes on as it was approved, and starts only as approved."),
     "F-227": covered("An empty HOME means the home folder of the password database."),
 }
 """Every row by id, in the order of its source."""

@@ -77,6 +77,8 @@ class Bridge:
     Attributes:
         left_out: Tells what is configured and not published; set by whoever reads a configuration, for the status.
         own_files: Tells the files that decide what this process starts; set by whoever reads them, for its agents.
+        refusal: Tells why a server that needs an approval must not be started as it is now, if so; set by whoever reads
+            a configuration. It is called in threads.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Bridge:
         self.settings = settings or Settings()
         self.left_out: Callable[[], Iterable[LeftOut]] = tuple
         self.own_files: Callable[[], Iterable[Path]] = tuple
+        self.refusal: Callable[[ServerSpec], str | None] = lambda spec: None
         self._id = new_id()
         self._names = names
         self._cache = cache or CatalogCache(default_cache_folder(), self.settings.upstream)
@@ -195,6 +198,7 @@ class Bridge:
                 on_error_line=heard,
                 launches=self._launches,
                 own=self._id,
+                refusal=partial(self.refusal, spec) if spec.options.approval else None,
             )
         )
         return spec.name

@@ -138,7 +138,8 @@ class LeftOut:
     """What is not published, and why."""
 
     kind: str
-    """`tool`, `prompt`, `resource` or `resource template`; a whole `server`, or all that a `file` lists."""
+    """`tool`, `prompt`, `resource` or `resource template`; a whole `server`, a `change` of one, or all that a `file`
+    lists."""
     name: str
     reason: str
 
@@ -248,6 +249,8 @@ class ServerOptions:
     """What the references in `tools` led to, for redaction."""
     era: Literal["auto", "handshake", "2026-07-28"] = "auto"
     """Which family of revisions it is spoken to in: that of the client, where it has it, or always the same."""
+    approval: str = ""
+    """What names the approval that it needs, and has: of its launch line and of the programs that this runs."""
 
 
 @dataclass(frozen=True, slots=True)

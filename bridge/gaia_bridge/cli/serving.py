@@ -175,6 +175,7 @@ def _run(
 
 async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
     bridge.own_files = lambda: content.configured.own_files
+    bridge.refusal = content.configured.refusal
     refused = await bridge.add_agents({loaded.name: loaded.agent for loaded in content.agents})
     for error in refused.values():
         raise error

@@ -29,7 +29,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
 from gaia_bridge.outbound.restarts import Restarts
 from gaia_bridge.outbound.suspension import resumed
-from gaia_bridge.outbound.transport import LaunchError, SessionExpiredError, UpstreamError
+from gaia_bridge.outbound.transport import LaunchError, NotApprovedError, SessionExpiredError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["HasPing", "Life", "Supervisor"]
@@ -380,6 +380,11 @@ class Supervisor(Generic[C]):
         now = anyio.current_time()
         said = self._life.last_words
         reason = self._failure = self._life.shown(f"it {error}")
+        if isinstance(error, NotApprovedError):
+            logger.warning("upstream %r: %s", self._name, reason)
+            self._settle(_absence(SourceState.STOPPED, reason))
+            self._enter(SourceState.STOPPED, reason)
+            return
         pause = None if isinstance(error, LaunchError) else self._restarts.failed(now, error.retry_after or 0)
         # What a child said last stays local: it may hold what clients must not see.
         note = f"{reason}; its last line of error output: {said}" if said else reason

@@ -50,6 +50,10 @@ class LaunchError(UpstreamError):
     """The server cannot be reached as it is configured, so that trying again would change nothing (F-043)."""
 
 
+class NotApprovedError(UpstreamError):
+    """The server may not be started as it is now, because that is not what the user approved."""
+
+
 class AuthorizationError(UpstreamError):
     """The server wants to know who asks, and does not get to know it.
 

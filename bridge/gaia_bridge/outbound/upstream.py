@@ -85,6 +85,7 @@ class Upstream:
         on_error_line: Told every line of a child's error output, redacted.
         launches: When a child may be launched; shared by all who share an event loop.
         own: The id of the bridge that it is an upstream of.
+        refusal: Tells before each start why there must be none, if so; see `Watched`.
         alone: The era that it is spoken to in first, if this is but one of several connections to the server: it has
             no further ones then.
     """
@@ -99,6 +100,7 @@ class Upstream:
         on_error_line: Callable[[str], None] | None = None,
         launches: Pace | None = None,
         own: str = "",
+        refusal: Callable[[], str | None] | None = None,
         alone: Era | None = None,
     ) -> None:
         self._spec = spec
@@ -109,6 +111,7 @@ class Upstream:
             transport_for(spec, limits, self._errors.note) if transport is None else ForeignTransport(transport),
             launches if launches is not None and launches_child else Pace(0),
             self._errors.last.clear,
+            refusal,
         )
         self._redacted = Redactor(secrets_of(spec))
         self._judge = Judge()
@@ -131,9 +134,8 @@ class Upstream:
         self.refused = False
         """Whether the server said that it does not speak the one era that it is to be spoken to in."""
         shared = replace(spec.options, isolation="shared")
-        further = partial(
-            Upstream, limits=limits, transport=transport, on_error_line=on_error_line, launches=launches, own=own
-        )
+        another = partial(Upstream, limits=limits, transport=transport, launches=launches, refusal=refusal)
+        further = partial(another, on_error_line=on_error_line, own=own)
 
         def of_era(era: Era) -> Upstream:
             return further(replace(spec, options=replace(shared, era=OPTION_OF[era], lazy=True)), alone=era)
