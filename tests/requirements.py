@@ -544,5 +544,8 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     # The command line, and trust while running.
     "F-360": covered("A program or launch line that changes goes on as it was approved, and starts only as approved."),
     "F-227": covered("An empty HOME means the home folder of the password database."),
+    # What users of GAIA and of agent frameworks see.
+    "F-370": covered("AMD's own MCP servers are used like any other, also those that answer no revision of MCP."),
+    "F-371": covered("What programs put in place of parts of the client is called as AMD's parts are."),
 }
 """Every row by id, in the order of its source."""

@@ -178,7 +178,7 @@ class MCPClientManager:
             stdio = StdioTransport(config.command or "", config.timeout, args=config.args or (), env=config.env)
             stdio.name = server_name
             return stdio
-        http = HTTPTransport(config.url or "", config.headers, config.timeout, sse=config.transport == "sse")
+        http = HTTPTransport(config.url or "", config.timeout, headers=config.headers, sse=config.transport == "sse")
         http.name = server_name
         return http
 

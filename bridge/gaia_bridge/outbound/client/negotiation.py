@@ -26,6 +26,7 @@ from mcp_types.version import (
     LATEST_HANDSHAKE_VERSION,
     LATEST_MODERN_VERSION,
     MODERN_PROTOCOL_VERSIONS,
+    OLDEST_SUPPORTED_VERSION,
 )
 
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
@@ -43,6 +44,10 @@ DISCOVER: Final = "server/discover"
 
 _FOR_EVER: Final = Deadline(math.inf, math.inf)
 """Whoever opens the connection has a deadline for all of it."""
+
+_AMD_REVISION: Final = "1.0.0"
+"""What the MCP bridges of amd-gaia answer whatever they were asked (to 0.22): no revision of MCP, but they do nothing
+that the oldest one does not have."""
 
 _SHOWN_REVISIONS: Final = 10
 """How many of a server's revisions an error names."""
@@ -298,6 +303,8 @@ async def _initialize(exchange: Exchange, role: ClientRole, limits: UpstreamLimi
             raise _LoopError(error) from None
         raise _RefusedError(f"refused the handshake: {printable(error.message)} ({error.code})", error.code) from None
     revision = result.get("protocolVersion")
+    if revision == _AMD_REVISION:
+        revision = OLDEST_SUPPORTED_VERSION
     if not isinstance(revision, str) or revision not in HANDSHAKE_PROTOCOL_VERSIONS:
         shown = "no revision of MCP" if revision is None else f"the revision {printable(json.dumps(revision), 40)}"
         expected = ", ".join(HANDSHAKE_PROTOCOL_VERSIONS)
