@@ -497,6 +497,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-124": covered("A cancelled connect leaks no process."),
     "F-280": covered("A server of both eras that asks by requests can do so through the bridge."),
     "F-281": covered("A connection of a second era that fails takes nothing with it."),
+    "F-340": covered(
+        "Questions of several clients that a server cannot tell apart stand for no minute, and reach no wrong one."
+    ),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
     # Between client and server.
     "F-285": covered("The first list of a cold start waits for servers that are starting, and what is learnt is kept."),

@@ -73,6 +73,13 @@ _KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "r
 
 _ROOTS: Final = "roots/list"
 
+_WHOSE: Final = (
+    "Calls of several clients are in flight, and the question does not say which of them is meant. Call again: from "
+    'now on, calls of clients that can be asked take turns. With "isolation": "session" in the entry of the server, '
+    "each client has a connection of its own"
+)
+"""What a server is told that asks for nobody knows whom. Most tell it to their clients, who can do something."""
+
 _STATE: Final = "upstream:"
 """What a `requestState` begins with that is the server's own (S-31); see `conversing` for the others."""
 
@@ -238,6 +245,7 @@ class Relays:
         self._told: tuple[Asks, str] | None = None
         self._news: anyio.Event | None = None  # while somebody waits for other calls
         self._queue: deque[Relay] = deque()
+        self._unclear: list[object] = []  # for each question of which it is not clear whom it is for, oldest first
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
         self.asks = False
@@ -391,22 +399,31 @@ class Relays:
         wait for an answer themselves.
 
         Raises:
-            ProtocolError: They are not done in time.
+            ProtocolError: They are not done in time, or cannot be, because they wait for such answers as well.
         """
         if not self.asks:
             self.asks = True
             logger.info("upstream %r does not say for which call it asks: clients' calls take turns", self._upstream)
         candidates = dict(self._in_flight)  # what begins from now on did not ask
-        with anyio.move_on_after(self._patience):
-            while True:
-                relays = [relay for number, relay in candidates.items() if self._in_flight.get(number) is relay]
-                # Whether its client can be asked makes no difference yet: the server asks for any of them.
-                relays = [relay for relay in relays if not relay.asked] or relays
-                if _are_of_one_client(relays):
-                    return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
-                await self._next_change()
+        question = object()
+        self._unclear.append(question)
+        try:
+            with anyio.move_on_after(self._patience):
+                while True:
+                    relays = [relay for number, relay in candidates.items() if self._in_flight.get(number) is relay]
+                    # Whether its client can be asked makes no difference yet: the server asks for any of them.
+                    relays = [relay for relay in relays if not relay.asked] or relays
+                    if _are_of_one_client(relays):
+                        return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
+                    # The newest gives way: the end of its call makes it clearer whom the others are for.
+                    if self._unclear[-1] is question and len(self._unclear) >= len(relays):
+                        break
+                    await self._next_change()
+        finally:
+            self._unclear.remove(question)
+            self._changed()
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
-        raise ProtocolError(INVALID_REQUEST, "Calls of several clients are in flight; which of them is meant?")
+        raise ProtocolError(INVALID_REQUEST, _WHOSE)
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make it unclear whom a question is for; first come, first served.
