@@ -130,6 +130,7 @@ class Upstream:
         self._used = False
         self._eras = KnownEras(spec.options, alone)
         self._first_look = 0.0
+        self._began = self._took = 0.0
         self._interests = Interests(spec.name, self._supervisor, limits.call_timeout)
         self.refused = False
         """Whether the server said that it does not speak the one era that it is to be spoken to in."""
@@ -147,7 +148,15 @@ class Upstream:
 
         has_others = alone is None and not isinstance(spec, AgentServerSpec)  # an agent does the same in both
         give_way = self._give_way if isinstance(spec, StdioServerSpec) else None
-        self._others = OtherEras(self._eras, of_era if has_others else None, self._overheard, self._note_eras, give_way)
+        self._others = OtherEras(
+            spec.name,
+            self._eras,
+            self._patience,
+            of_era if has_others else None,
+            self._overheard,
+            self._note_eras,
+            give_way,
+        )
         self._private: PrivateConnections[Upstream] | None = None
         if spec.options.isolation == "session" and transport is None and alone is None:
             self._private = PrivateConnections(of_client, limits.max_sessions)
@@ -433,9 +442,12 @@ class Upstream:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Connection]:
         """Open a connection."""
-        era = self._eras.begin()
+        era, self._began = self._eras.begin(), anyio.current_time()
+        limits = self._limits
+        if self._others.turning:
+            limits = replace(limits, connect_timeout=min(limits.connect_timeout, self._patience()))
         try:
-            async with connect(self._transport, self._role, self._limits, era=era, only=self._eras.only) as connection:
+            async with connect(self._transport, self._role, limits, era=era, only=self._eras.only) as connection:
                 self._connection, self._used = connection, False
                 self._eras.found(connection.greeting, era)
                 try:
@@ -458,6 +470,7 @@ class Upstream:
 
     async def attend(self, connection: Connection) -> None:
         """Follow what it offers."""
+        self._took = anyio.current_time() - self._began
         logger.info("%s is ready: %s", self.name, summary(self.offer))
         await self._offering.follow(connection)
 
@@ -511,6 +524,11 @@ class Upstream:
             self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
         else:
             self._offering.notified(method)
+
+    def _patience(self) -> float:
+        """Seconds that clients wait for a connection of their era: what the last one took, and as much as for a first
+        look."""
+        return round(self._took + self._limits.first_look, 2)
 
     def _overheard(self, change: Change) -> None:
         """A change was announced on a connection of the other era; what is listed comes from this one."""
