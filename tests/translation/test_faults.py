@@ -57,8 +57,16 @@ def swap(pid: int, version: Path) -> None:
 
 
 @pytest.mark.requirement("F-004", "P-5", "P-8")
-@pytest.mark.parametrize("fault", [kill, hang, swap])
-@pytest.mark.parametrize(("era", "upstream_era"), [ERAS, ERAS[::-1]])
+@pytest.mark.parametrize(
+    ("fault", "era", "upstream_era"),
+    [
+        (kill, *ERAS),
+        (kill, *ERAS[::-1]),
+        (hang, *ERAS[::-1]),
+        (swap, *ERAS[::-1]),
+        *(pytest.param(fault, *ERAS, marks=pytest.mark.thorough) for fault in (hang, swap)),
+    ],
+)
 async def test_a_fault_in_the_middle_of_everything_is_told_and_mended(
     fault: Callable[[int, Path], None], era: str, upstream_era: str, tmp_path: Path
 ) -> None:
