@@ -501,6 +501,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
         "Questions of several clients that a server cannot tell apart stand for no minute, and reach no wrong one."
     ),
     "F-341": covered("A connection of a second era that hangs at its start holds its clients up for a moment, once."),
+    "F-342": covered(
+        "A method that an older server does not know is none for a client of 2026-07-28, whatever it says."
+    ),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
     # Between client and server.
     "F-285": covered("The first list of a cold start waits for servers that are starting, and what is learnt is kept."),

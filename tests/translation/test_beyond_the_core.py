@@ -75,7 +75,13 @@ async def publishing(*scripts: Script) -> AsyncGenerator[tuple[str, Bridge, list
 
 
 async def modern_request(url: str, method: str, params: JSON, *, name: str | None = None) -> JSON:
-    """One request as 2026-07-28 has it; the whole response."""
+    """One request as 2026-07-28 has it; the whole answer."""
+    answer: JSON = (await modern_response(url, method, params, name=name)).json()
+    return answer
+
+
+async def modern_response(url: str, method: str, params: JSON, *, name: str | None = None) -> httpx2.Response:
+    """One request as 2026-07-28 has it."""
     meta = {
         PROTOCOL_VERSION_META_KEY: "2026-07-28",
         CLIENT_INFO_META_KEY: {"name": "raw", "version": "1"},
@@ -95,9 +101,7 @@ async def modern_request(url: str, method: str, params: JSON, *, name: str | Non
     if name is not None:
         headers["Mcp-Name"] = name
     async with httpx2.AsyncClient() as client:
-        response = await client.post(url, json=body, headers=headers)
-    answer: JSON = response.json()
-    return answer
+        return await client.post(url, json=body, headers=headers)
 
 
 def script(era: str) -> Script:
@@ -142,6 +146,33 @@ async def test_a_method_that_only_the_server_and_its_client_know_is_passed_on(er
     assert (answer["echo"], answer["params"]["a"]) == (older["echo"], older["params"]["a"]) == ("example.org/do", [1])
     assert "resultType" not in older
     assert refused["code"] == -32601
+
+
+async def know_nothing(wire: Wire) -> None:
+    """A server that takes every method that it does not know for one with wrong parameters (Python SDK 1)."""
+    while True:
+        request = await wire.next()
+        if request["method"] == "tools/list":
+            wire.answer(request, {"tools": [TOOL]})
+        elif "id" in request:
+            wire.refuse(request, -32602, "Invalid request parameters", "")
+
+
+@pytest.mark.requirement("F-342")
+async def test_a_method_that_a_server_of_the_handshake_era_does_not_know_is_none_for_a_client_of_2026_07_28() -> None:
+    async with publishing(legacy(know_nothing, capabilities={"tools": {}})) as (url, _, _):
+        url += "/servers/up0/mcp"
+        asked: list[tuple[str, str | None, int, int]] = [
+            ("example.org/none", None, -32601, 404),
+            ("tools/call", "make", -32602, 400),
+        ]
+        for method, name, code, status in asked:
+            response = await modern_response(url, method, {} if name is None else {"name": name}, name=name)
+            assert (response.json()["error"]["code"], response.status_code) == (code, status)
+        async with connect_http(url) as client:
+            await client.initialize("2025-11-25")
+            refused: Any = (await client.request("example.org/none", {}))["error"]
+    assert refused["code"] == -32602, "as the server says it itself"
 
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
