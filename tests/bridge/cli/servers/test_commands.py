@@ -207,6 +207,33 @@ def test_a_server_that_is_not_there_is_an_error_that_helps(run: Run, command: st
     assert "did you mean 'weather'?" in err
 
 
+@pytest.mark.requirement("F-362")
+@pytest.mark.parametrize("command", ["tools", "test-client", "call", "login"])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_server_that_is_disabled_is_not_started(run: Run, command: str, named: bool) -> None:
+    option = ["--config", "own file.json"] if named else []
+    started = Path("started")
+    code = f"open({str(started.absolute())!r}, 'w')"
+    run("add", "off", *option, "--no-connect", "--", sys.executable, "-S", "-c", code)
+    assert run("disable", "off", *option)[0] == 0
+    result, out, err = run(command, "off", *(["x"] if command == "call" else []), *option)
+    assert (result, out) == (78, "")
+    assert "server 'off' is disabled (to use it: gaia-bridge enable off" in err
+    assert (f" --config '{Path('own file.json').absolute()}'" in err) is named
+    assert not started.exists()
+    assert run("enable", "off", *option)[0] == 0
+    assert "is disabled" not in run(command, "off", *(["x"] if command == "call" else []), *option)[2]
+
+
+@pytest.mark.requirement("F-362", "S-25")
+def test_a_server_that_is_disabled_is_not_started_in_place_of_one_that_was_not_approved(run: Run) -> None:
+    run("add", "raw", COMMAND, "--no-connect")
+    run("disable", "raw")
+    project(raw={"command": "other"})
+    code, _, err = run("tools", "raw")
+    assert (code, "server 'raw' is disabled (change that there)" in err) == (78, True)
+
+
 @pytest.mark.requirement("S0-63")
 def test_the_tools_of_a_server_are_shown_with_their_parameters(run: Run) -> None:
     run("add", "raw", COMMAND, "--no-connect")
