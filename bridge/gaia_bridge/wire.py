@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from mcp.shared.inbound import find_invalid_x_mcp_header
-from mcp_types import Implementation, InputRequiredResult, ServerCapabilities
+from mcp_types import LOG_LEVEL_META_KEY, Implementation, InputRequiredResult, ServerCapabilities
 from mcp_types.methods import (
     SERVER_RESULTS,
     SPEC_CLIENT_METHODS,
@@ -31,6 +31,7 @@ __all__ = [
     "CAPABILITY_OF",
     "CONTENT_TYPES",
     "LIST_FIELDS",
+    "LOG_LEVEL_KEY",
     "LOG_MESSAGE",
     "answer_problem",
     "as_declared",
@@ -66,6 +67,9 @@ CAPABILITY_OF: Final[Mapping[str, str]] = {
 
 CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
 """The content blocks of MCP 2025-06-18 and later (P-11)."""
+
+LOG_LEVEL_KEY: Final = LOG_LEVEL_META_KEY
+"""Where the `_meta` of a request says how severe log messages have to be that belong to it (2026-07-28)."""
 
 LOG_MESSAGE: Final = "notifications/message"
 """The notification that carries a log message."""

@@ -363,7 +363,7 @@ def handle(message: JSON) -> None:
     if number is not None and mode.startswith(("both", "modern-only")) and settled(number, method):
         return
     if method is None and number == "question":
-        text(waiting.pop()[0], message["error"])
+        text(waiting.pop()[0], message["error"] if "error" in message else message["result"])
     elif method == "notifications/cancelled" and params["requestId"] in hanging:
         notify("resources/updated", {"uri": f"cancelled://{hanging.pop(params['requestId'])}"})
     elif number is not None and method in METHODS:

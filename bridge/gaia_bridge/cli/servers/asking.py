@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["call", "test_client", "tools"]
 
+_NOBODY_TO_ASK = "the tool asks its user something; run it in a terminal, without --json, to be asked"
+
 _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 
 
@@ -83,23 +85,26 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     """Call a tool of a server.
 
     Its arguments are one JSON object, or KEY=VALUE words, read as the tool's schema wants them; KEY:=JSON says it
-    exactly.
+    exactly. On a terminal, what the tool asks is asked there, unless with --json.
     """
     with imported_for_good():
+        from gaia_bridge.cli.servers.answering import CallerRole, can_ask
         from gaia_bridge.cli.servers.arguments import ArgumentsError, tool_arguments
         from gaia_bridge.cli.servers.naming import unknown_hint
         from gaia_bridge.cli.servers.probing import UnknownToolError
         from gaia_bridge.cli.servers.probing import call as call_tool
         from gaia_bridge.cli.servers.reaching import reach
-        from gaia_bridge.errors import ToolError
+        from gaia_bridge.errors import ServerUnavailableError, ToolError
         from gaia_bridge.outbound.reaching import secrets_of
         from gaia_bridge.redact import Redactor
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
+        role = CallerRole(name, activity, asks=asks)
         return await call_tool(
-            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options
+            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options, role
         )
 
+    asks = can_ask() and not as_json
     spec = _spec(name, config)
     try:
         tool_arguments(arguments, {})  # what no schema allows need not be asked about
@@ -110,10 +115,16 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
         raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
     except (ArgumentsError, ToolError) as error:
         raise click.UsageError(str(error)) from None
+    except ServerUnavailableError as error:
+        if asks or not _is_about_asking(error.problem):
+            raise
+        raise ServerUnavailableError(name, f"{error.problem}; {_NOBODY_TO_ASK}") from None
     if as_json:
         print_json(answer.result)
     else:
         _print_answer(tool, answer)
+    if answer.failed and not asks and _is_about_asking(json.dumps(answer.result)):
+        click.echo(f"note: {_NOBODY_TO_ASK}", err=True)
     return ExitCode.TOOL_FAILED if answer.failed else ExitCode.OK
 
 
@@ -184,6 +195,11 @@ def _probed(spec: ServerSpec, show_all: bool = False) -> Probe:
         from gaia_bridge.cli.servers.reaching import reach
 
     return reach(spec, partial(probe, options=spec.options), show_all=show_all)
+
+
+def _is_about_asking(reason: str) -> bool:
+    """Whether a call failed because nobody could be asked: each server has words of its own for that, and this one."""
+    return "elicit" in reason.lower()
 
 
 def _print_answer(tool: str, answer: Answer) -> None:

@@ -196,6 +196,17 @@ class Activity:
         """Say how far it is; without a terminal, that is a line."""
         (self.say if self._display is None else self.doing)(one_line(text))
 
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Show nothing to the end of the block, where something else is shown."""
+        if self._display is not None:
+            self._display.stop()
+        try:
+            yield
+        finally:
+            if self._display is not None:
+                self._display.start()
+
     def say(self, line: str) -> None:
         """Show a line that stays. What is in it is shown as it is."""
         if self._display is None:
