@@ -504,6 +504,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-342": covered(
         "A method that an older server does not know is none for a client of 2026-07-28, whatever it says."
     ),
+    "F-343": covered(
+        "A client that asks and closes is answered although its server was just starting, and held up by no other."
+    ),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
     # Between client and server.
     "F-285": covered("The first list of a cold start waits for servers that are starting, and what is learnt is kept."),

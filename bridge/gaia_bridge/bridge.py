@@ -252,6 +252,7 @@ class Bridge:
             line_bytes=self.settings.line_bytes,
             batch=self.settings.http.batch,
             grace=self.settings.stdio_grace,
+            starting=self.settings.stdio_starting,
         )
 
     def asgi(self, policy: AccessPolicy) -> ASGIApp:

@@ -29,6 +29,7 @@ __all__ = [
     "ReadsResources",
     "Republishes",
     "Source",
+    "Starts",
 ]
 
 ChangeListener = Callable[[Change], None]
@@ -242,6 +243,20 @@ class FollowsRoots(Protocol):
         Args:
             request: Its notification, on behalf of which it can be asked what they are.
         """
+        ...
+
+
+@runtime_checkable
+class Starts(Protocol):
+    """Optional for a source: what is behind it may not run yet."""
+
+    @property
+    def awaited(self) -> bool:
+        """Whether it is starting, and a request waits for that."""
+        ...
+
+    async def started(self) -> None:
+        """Wait until it has started, or failed to. Bounded by its own deadline for that."""
         ...
 
 

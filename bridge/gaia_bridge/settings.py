@@ -391,3 +391,6 @@ class Settings:
     """One line on stdio; the same as one HTTP body, so that both transports give the same verdict."""
     stdio_grace: float = 1.0
     """Seconds for calls in flight to finish after the editor closed our input (F-118: gone within two)."""
+    stdio_starting: float = 30.0
+    """Seconds that calls in flight are kept after that while the server that they wait for is starting: as long as it
+    may take to start, since who asks and closes is owed an answer. An editor that went away ends us before."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from gaia_bridge.contract import JSON, ChangeListener, Source
+from gaia_bridge.contract import JSON, ChangeListener, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.hops import unmarked
 from gaia_bridge.inbound.addresses import Addresses
@@ -242,9 +242,16 @@ class Catalog:
         """Wait until it is known what the sources offer, for as long as clients can be made to wait."""
         await self._each(lambda source: source.settle())
 
-    async def learn(self) -> None:
-        """Wait for the same until it is known, or known to fail: for whoever has a deadline."""
-        await self._each(lambda source: source.learn())
+    @property
+    def awaited(self) -> bool:
+        """Whether a request waits for a source to start."""
+        return any(source.awaited for source in self.sources if isinstance(source, Starts))
+
+    async def started(self) -> None:
+        """Wait until the sources that requests wait for have started, or failed to. Bounded by their own deadlines."""
+        for source in self.sources:
+            if isinstance(source, Starts):
+                await source.started()
 
     async def refresh(self) -> None:
         """Let every source look again."""

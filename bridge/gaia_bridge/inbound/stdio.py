@@ -76,7 +76,7 @@ def claim_stdio() -> ClaimedStdio:
 
 
 async def serve_stdio(
-    endpoint: Endpoint, claimed: ClaimedStdio | None, *, line_bytes: int, batch: int, grace: float
+    endpoint: Endpoint, claimed: ClaimedStdio | None, *, line_bytes: int, batch: int, grace: float, starting: float
 ) -> None:
     """Serve until the client closes our input.
 
@@ -86,17 +86,50 @@ async def serve_stdio(
         line_bytes: The longest line that is accepted.
         batch: How many messages may come at once.
         grace: Seconds for requests in flight to finish after the end of input.
+        starting: Seconds that they are kept before that while they wait for a server to start.
     """
-    streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, batch, grace, endpoint.catalog)
+    owed = _Owed(endpoint.catalog, grace, starting)
+    streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, batch, owed)
     async with streams as (incoming, outgoing):
         tolerant = DiscoverTolerantStream(endpoint.server, incoming, outgoing, endpoint.check, endpoint.cancellations)
         await serve_dual_era_loop(endpoint.server, tolerant, outgoing, lifespan_state={})
 
 
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """The answers that are owed to a client that has said everything."""
+
+    catalog: Catalog
+    grace: float
+    """Seconds for them to be given."""
+    starting: float
+    """Seconds that they are waited for beside that while a server starts for one of them."""
+
+    async def given(self, client: Conversation) -> None:
+        """Wait for them; no longer for a call that hangs because a server somewhere does."""
+        if client.is_waiting:
+            await self.catalog.settle()
+        until = anyio.current_time() + self.starting
+        await self._given_in_time(client)
+        while client.is_waiting and self.catalog.awaited and anyio.current_time() < until:
+            async with anyio.create_task_group() as tasks:
+                tasks.cancel_scope.deadline = until
+                tasks.start_soon(self._until_started, tasks.cancel_scope)
+                await client.none_left()
+                tasks.cancel_scope.cancel()
+            await self._given_in_time(client)
+
+    async def _until_started(self, scope: anyio.CancelScope) -> None:
+        await self.catalog.started()
+        scope.cancel()
+
+    async def _given_in_time(self, client: Conversation) -> None:
+        with anyio.move_on_after(self.grace):
+            await client.none_left()
+
+
 @asynccontextmanager
-async def _piped(
-    claimed: ClaimedStdio, line_bytes: int, batch: int, grace: float, catalog: Catalog
-) -> AsyncGenerator[_Streams]:
+async def _piped(claimed: ClaimedStdio, line_bytes: int, batch: int, owed: _Owed) -> AsyncGenerator[_Streams]:
     """The claimed descriptors as a pair of message streams. Everything sent before the end is written out."""
     to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
     outgoing, from_server = anyio.create_memory_object_stream[SessionMessage]()
@@ -124,11 +157,7 @@ async def _piped(
                 for line in framer.end():
                     await client.take(line)
                 # The SDK cancels what is in flight once the stream ends; `printf ... | gaia-bridge` deserves answers.
-                if client.is_waiting:
-                    await catalog.settle()
-                with anyio.move_on_after(grace):
-                    await client.none_left()
-                    await catalog.learn()  # so that the next run need not wait for it
+                await owed.given(client)
 
         async def pump_out() -> None:
             async with from_server:
@@ -145,7 +174,7 @@ async def _piped(
         yield incoming, outgoing
         incoming.close()
         await outgoing.aclose()
-        with anyio.move_on_after(grace):
+        with anyio.move_on_after(owed.grace):
             await written.wait()
         tasks.cancel_scope.cancel()
 

@@ -204,6 +204,16 @@ class Supervisor(Generic[C]):
             raise self._absence()
         return self._connection
 
+    @property
+    def awaited(self) -> bool:
+        """Whether requests wait for a connection."""
+        return self.requests > 0 and self.status.state in (SourceState.STARTING, SourceState.BACKOFF)
+
+    async def attempted(self) -> None:
+        """Wait until the attempt to connect is over, if requests wait for that."""
+        if self.awaited:
+            await self._attempt.settled.wait()
+
     def answered(self) -> None:
         """The server answered a request."""
         self._unanswered = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -219,7 +219,24 @@ class Upstream:
         Raises:
             UpstreamError: There is none; says why, and what to do.
         """
-        return (await self._supervisor.connection(self._limits.call_timeout)).greeting
+        with self._supervisor.using():
+            return (await self._supervisor.connection(self._limits.call_timeout)).greeting
+
+    @property
+    def awaited(self) -> bool:
+        """Whether it is starting, and a request waits for that."""
+        return self._supervisor.awaited or any(other.awaited for other in self._beside())
+
+    async def started(self) -> None:
+        """Wait until it has started, or failed to. Bounded by its own deadline for that."""
+        await self._supervisor.attempted()
+        for other in self._beside():
+            await other.started()
+
+    def _beside(self) -> Iterator[Upstream]:
+        """What serves clients over connections of their own."""
+        yield from (other for _, other in self._others)
+        yield from self._private or ()
 
     def retry(self) -> None:
         """Try again now what failed; nothing to do while it works."""
@@ -252,7 +269,8 @@ class Upstream:
     async def learn(self) -> None:
         """Wait until it is known what it offers, or that it fails."""
         if not self.offer.settled:
-            await self._supervisor.settled.wait()
+            with self._supervisor.using():
+                await self._supervisor.settled.wait()
 
     async def seek(self) -> None:
         """Wait as `settle` does, and for lists that it announces no changes of to be read again."""
