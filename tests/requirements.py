@@ -560,6 +560,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-227": covered("An empty HOME means the home folder of the password database."),
     # What users of GAIA and of agent frameworks see.
     "F-370": covered("AMD's own MCP servers are used like any other, also those that answer no revision of MCP."),
+    "F-372": covered(
+        "A tool whose schema names no properties is published with none, for who looks into them unasked."
+    ),
     "F-371": covered("What programs put in place of parts of the client is called as AMD's parts are."),
 }
 """Every row by id, in the order of its source."""

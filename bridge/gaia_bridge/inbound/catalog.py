@@ -21,6 +21,7 @@ from gaia_bridge.hops import unmarked
 from gaia_bridge.inbound.addresses import Addresses
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState
 from gaia_bridge.names import SourceName, assign_names, is_source_name
+from gaia_bridge.repairs import with_named_properties
 from gaia_bridge.wire import for_legacy, server_info
 
 __all__ = ["Catalog"]
@@ -57,6 +58,7 @@ class _View:
         known: What earlier views led to, by kind and public name; takes over what this one leads to. What did not
             change is not made again.
         warn: Told, of each part, what could not be published under its own name.
+        as_listed: Whether it is the endpoint of one server, whose definitions are shown as it lists them.
     """
 
     def __init__(
@@ -65,7 +67,10 @@ class _View:
         policy: NamingPolicy,
         known: dict[str, Mapping[str, _Target]],
         warn: Callable[[str, list[str]], None],
+        *,
+        as_listed: bool = False,
     ) -> None:
+        self._as_listed = as_listed
         self._sources = sources
         self._policy = policy
         self._known = known
@@ -138,7 +143,8 @@ class _View:
             source, definition = declared[item]
             target = known.get(public)
             if target is None or target.source is not source or target.declared is not definition:
-                target = _Target(source, item.name, definition, {**definition, "name": public}, kind)
+                shown = with_named_properties(definition) if kind == "tool" and not self._as_listed else definition
+                target = _Target(source, item.name, definition, {**shown, "name": public}, kind)
             found[public] = target
         self._known[kind] = found
         return found
@@ -393,7 +399,8 @@ class Catalog:
             listener(change)
 
     def _compiled(self) -> _View:
-        return _View(tuple(self.sources), self._policy, self._known, self._warn)
+        as_listed = self.server is not None
+        return _View(tuple(self.sources), self._policy, self._known, self._warn, as_listed=as_listed)
 
     def _warn(self, part: str, warnings: list[str]) -> None:
         """Log what was not logged when that part was compiled last."""
