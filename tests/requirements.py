@@ -538,6 +538,12 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-294": covered("A source that comes or goes announces what it has, and nothing else."),
     # Faults that others found: servers.
     "F-300": covered("Whatever text a server sends, in any message, clients are sent text that UTF-8 can carry."),
+    # Faults of the second round: what a call costs, and what is told of it.
+    "F-310": covered("A result is written once for all who want to know its size, and its line in a thread."),
+    "F-311": covered("Each turn over the OpenAI endpoint leaves one line, with the tools that were called."),
+    "F-312": covered("That there was no time left, and that a client cancelled, are told from failures of a tool."),
+    "F-313": covered("What a log leaves out is counted, and said in it."),
+    "F-316": covered("A cancellation reaches the requests of its own connection, whatever ids others give theirs."),
     # Faults of the second round: questions and endings.
     "F-220": covered("Questions that nobody answers take nothing from other calls; the oldest gives way."),
     "F-301": covered("A server that never stops sending is read slowly, or not at all if it says nothing."),

@@ -19,6 +19,7 @@ __all__ = [
     "STOP_DEADLINE",
     "STREAM_BYTES",
     "STREAM_FAREWELL",
+    "STREAM_INTERVAL",
     "AgentLimits",
     "ChatEndpointLimits",
     "HttpLimits",
@@ -61,6 +62,9 @@ LOOP_PATIENCE = 1.0
 STREAM_BYTES = MIB
 """What a server has written to standard output or error and nobody has read yet; of more, lines are dropped. Some
 thousand lines: a terminal that was held for a while shows them all when it goes on."""
+
+STREAM_INTERVAL = 0.02
+"""Seconds between two writes to them: long enough for many lines of a busy server, too short for people to notice."""
 
 STREAM_FAREWELL = 1.0
 """Seconds at the end of the process for that to be read."""

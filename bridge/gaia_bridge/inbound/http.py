@@ -68,6 +68,8 @@ _Find = Callable[[str, str], "HttpEndpoint | None"]
 _Report = Callable[[], JSON]
 
 
+_ERA_HEADER = MCP_PROTOCOL_VERSION_HEADER.lower().encode()
+
 _CHALLENGE = 128
 """Characters of a challenge; ours have 64."""
 
@@ -102,9 +104,10 @@ class HttpEndpoint:
 
     async def streamable(self, content: Any, scope: Scope, receive: Receive, send: Send) -> None:
         """Streamable HTTP: POST, GET and DELETE of both eras (P-9)."""
-        if problem := _era_problem(content, scope):
+        revision = _era_header(scope)
+        if problem := _era_problem(content, revision):
             await refused(problem, scope, receive, send)
-        elif _era_header(scope) in (None, *HANDSHAKE_PROTOCOL_VERSIONS):
+        elif revision is None or revision in HANDSHAKE_PROTOCOL_VERSIONS:
             for message in content if is_array(content) else [content]:
                 if is_object(message):
                     request = Request(scope)
@@ -117,7 +120,7 @@ class HttpEndpoint:
         """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge (S1-21)."""
         if is_array(content):
             await refused(unexpected_batch(), scope, receive, send)
-        elif problem := _era_problem(content, scope):
+        elif problem := _era_problem(content, _era_header(scope)):
             await refused(problem, scope, receive, send)
         else:
             await self._single_calls.handle_request(_accepting_json(scope), receive, send)
@@ -258,12 +261,13 @@ def _problem(content: Any) -> Refusal | None:
     return message_problem(content)
 
 
-def _era_problem(content: Any, scope: Scope) -> Refusal | None:
-    return era_problem(content, _era_header(scope)) if is_object(content) else None
+def _era_problem(content: Any, revision: str | None) -> Refusal | None:
+    return era_problem(content, revision) if is_object(content) else None
 
 
 def _era_header(scope: Scope) -> str | None:
-    return Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER)
+    value: bytes | None = next((value for name, value in scope["headers"] if name == _ERA_HEADER), None)
+    return None if value is None else value.decode("latin-1")
 
 
 def _accepting_json(scope: Scope) -> Scope:

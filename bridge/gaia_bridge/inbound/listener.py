@@ -346,8 +346,7 @@ def head_problem(data: bytes) -> str | None:
     Args:
         data: What came since the last request.
     """
-    end = _HEAD_END.search(data)
-    if end is None:
+    if not data or (end := _HEAD_END.search(data)) is None:
         return None
     head = data[: end.end()]
     if _BARE_LINE_END.search(head):

@@ -17,10 +17,9 @@ from mcp.server.context import CallNext, HandlerResult
 from gaia_bridge.inbound.client_request import Context
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.results import is_input_required
-from gaia_bridge.text import valid_json
 from gaia_bridge.wire import LIST_FIELDS, is_modern
 
-__all__ = ["PlainResults", "plainly", "validly"]
+__all__ = ["PlainResults", "plainly"]
 
 _P = ParamSpec("_P")
 
@@ -51,12 +50,6 @@ def plainly(method: str, handler: Callable[_P, Awaitable[JSON]]) -> Callable[_P,
         return {"resultType": "complete", **_EMPTY[method]}
 
     return answer
-
-
-async def validly(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Middleware: whatever wrote a result, JSON in UTF-8 can say it. A transport that cannot write one ends (F-300)."""
-    result = await call_next(ctx)
-    return valid_json(result) if is_object(result) else result
 
 
 class PlainResults:

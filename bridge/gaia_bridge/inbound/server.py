@@ -55,10 +55,10 @@ from gaia_bridge.inbound.client_request import Context, SdkClientRequest, client
 from gaia_bridge.inbound.error_codes import LEGACY_RESOURCE_NOT_FOUND, codes_of_the_era
 from gaia_bridge.inbound.forwarding import Forwarding, with_public_task
 from gaia_bridge.inbound.introducing import Introducing, capabilities_of
-from gaia_bridge.inbound.pacing import Pacing
+from gaia_bridge.inbound.outgoing import Outgoing
 from gaia_bridge.inbound.pages import Pager, page_of_server
 from gaia_bridge.inbound.parameters import named_parameters
-from gaia_bridge.inbound.plain import PlainResults, plainly, validly
+from gaia_bridge.inbound.plain import PlainResults, plainly
 from gaia_bridge.inbound.tool_search import PublishedSearch
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import Change
@@ -217,7 +217,6 @@ class Endpoint:
         self._settings = settings
         self._changes = ChangeFanout(catalog, settings.subscriptions)
         self.cancellations = Cancellations()
-        self._pacing = Pacing(settings.agent.large_result_bytes)
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self.server = self._make_server(audience)
         catalog.listen(self._on_change)
@@ -263,9 +262,7 @@ class Endpoint:
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
         server.middleware += [
             self.cancellations,
-            CallLog(self.catalog),
-            validly,
-            self._pacing,
+            Outgoing(CallLog(self.catalog), self._settings.agent.large_result_bytes),
             codes_of_the_era,
             named_parameters,
             _NoLoops(self.check),

@@ -84,7 +84,7 @@ class KnownEras:
 
     def prefer(self, era: Era) -> None:
         """Try this era first with the next connection, if the server has both."""
-        if self.both and self.only is None:
+        if self._first is not era and self.both and self.only is None:
             self._first = era
 
     def turn_to(self, era: Era) -> None:

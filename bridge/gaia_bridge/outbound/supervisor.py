@@ -196,12 +196,14 @@ class Supervisor(Generic[C]):
         if self.status.state is SourceState.STOPPED:
             self._wake.set()
         attempt = self._attempt
-        with anyio.move_on_after(patience):
+        with anyio.move_on_after(patience) as waiting:
             await attempt.settled.wait()
         if (problem := attempt.problem) is not None:
             raise UpstreamError(str(problem), problem.retry_after)  # one for each: exceptions keep who raised them
         if self._connection is None:
-            raise self._absence()
+            absence = self._absence()
+            absence.too_late = waiting.cancelled_caught
+            raise absence
         return self._connection
 
     @property

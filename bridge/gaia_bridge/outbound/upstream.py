@@ -17,6 +17,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from gaia_bridge.cancellation import note_too_late
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.conversing import Conversations, Waiting
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
@@ -381,6 +382,9 @@ class Upstream:
         await self._interests.discard(uri, self._connection)
 
     def _described(self, error: UpstreamError) -> str:
+        """How the client of a request is told of its failure; that its time was up, the log says too."""
+        if error.too_late:
+            note_too_late()
         return self._redacted.known(f"upstream {self.name!r} {error}")
 
     async def _ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
@@ -443,8 +447,7 @@ class Upstream:
         except UpstreamError as error:
             self._supervisor.unanswered(connection, unreachable=isinstance(error, UnreachableError))
             if self._transport.garbage[0] > garbage:  # the answer, perhaps, over several lines (F-010)
-                hint = "wrote lines to its standard output that are no MCP messages"
-                raise UpstreamError(f"{error}, and {hint}", error.retry_after) from None
+                raise error.adding("wrote lines to its standard output that are no MCP messages") from None
             raise
         except ProtocolError as error:
             self._supervisor.answered()

@@ -78,6 +78,8 @@ class RequestTimeoutError(UpstreamError):
         seconds: How long it was waited for.
     """
 
+    too_late = True
+
     def __init__(self, method: str, seconds: float) -> None:
         super().__init__(f"did not answer {method} within {seconds:g} s")
         self.method = method

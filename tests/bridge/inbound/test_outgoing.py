@@ -1,20 +1,25 @@
-"""Large results at once hold nobody else up: they are made and go out one after the other."""
+"""What goes out: large results at once hold nobody else up, and a result is written once to find out what it is."""
 
 from __future__ import annotations
 
+import logging
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import pydantic_core
 import pytest
 from anyio.lowlevel import checkpoint
 
-from gaia_bridge.inbound.pacing import Pacing
+from gaia_bridge import jsontypes, text
+from gaia_bridge.inbound import call_log, outgoing
+from gaia_bridge.inbound.outgoing import Outgoing
 from gaia_bridge.inbound.performing import Performer
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.runtime import AgentRunner
 from gaia_bridge.settings import AgentLimits
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, one_tool, running_bridge
 from tests.outbound_helpers import FakeRequest
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +30,8 @@ pytestmark = pytest.mark.anyio
 async def test_others_have_a_turn_between_two_large_results_and_small_ones_wait_for_nobody(
     size: int, at_once: int
 ) -> None:
-    pacing, turns, released = Pacing(1_000), 0, list[int]()
+    nobody_listens: Any = SimpleNamespace(begin=lambda _: None)
+    pacing, turns, released = Outgoing(nobody_listens, 1_000), 0, list[int]()
     everybody_is_there = anyio.Event()
 
     async def answer(_: Any) -> JSON:
@@ -49,6 +55,29 @@ async def test_others_have_a_turn_between_two_large_results_and_small_ones_wait_
     assert max(released.count(turn) for turn in released) == at_once
     if at_once == 1:
         assert all(later - earlier >= 10 for earlier, later in zip(released, released[1:], strict=False))
+
+
+@pytest.mark.requirement("F-310")
+@pytest.mark.parametrize("level", [logging.INFO, logging.WARNING])
+async def test_a_result_is_written_once_for_all_who_want_to_know_its_size(
+    level: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(level, "gaia_bridge.inbound.call_log")
+    written = list[Any]()
+
+    def to_json(value: Any) -> bytes:
+        written.append(value)
+        return pydantic_core.to_json(value)
+
+    async with running_bridge(one_tool(lambda _: "found")) as running, running.client("legacy") as client:
+        for module in (call_log, text, jsontypes, outgoing):
+            monkeypatch.setattr(module, "to_json", to_json, raising=False)
+        await client.call_tool("work", {})
+    results = [value for value in written if "content" in value]
+    assert len(results) == 1
+    size = len(pydantic_core.to_json(results[0]))
+    told = [record.getMessage() for record in caplog.records if record.name == call_log.__name__]
+    assert [line.endswith(f", {size} B out") for line in told] == [True] * (level == logging.INFO)
 
 
 @pytest.mark.requirement("F-253")
