@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import weakref
@@ -29,9 +28,9 @@ __all__ = ["MCPClientMixin"]
 
 logger = logging.getLogger(__name__)
 
-_FAILURES: Final = (Exception, asyncio.CancelledError, BaseExceptionGroup)
-"""What somebody else's code may fail with. Nobody can cancel a function that is not asynchronous, so a cancellation is
-that of a task behind it; only who ends the program is not kept from that."""
+_ENDS: Final = (KeyboardInterrupt, SystemExit)
+"""Who ends the program is not kept from it. Everything else is a failure, also a cancellation: nobody can cancel a
+function that is not asynchronous, so it is that of a task behind it."""
 
 
 class MCPClientMixin:
@@ -175,7 +174,9 @@ class MCPClientMixin:
         except ValueError as error:
             logger.warning("MCP server '%s' is not added: %s", name, error)
             return False
-        except _FAILURES:
+        except _ENDS:
+            raise
+        except BaseException:
             # The boundary to somebody else's server: whatever its transport or the configuration's file raises.
             logger.exception("MCP server '%s' is not added", name)
             return False
@@ -185,7 +186,9 @@ class MCPClientMixin:
         """Have the agent use a server that was just added; without it if that fails."""
         try:
             self._register_client(client)
-        except _FAILURES:
+        except _ENDS:
+            raise
+        except BaseException:
             # The boundary to somebody else's server, and to hooks of the agent's author.
             logger.exception("MCP server '%s' is not used: its tools cannot be registered", client.name)
             self._forget_server(client.name)
