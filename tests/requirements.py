@@ -507,6 +507,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-343": covered(
         "A client that asks and closes is answered although its server was just starting, and held up by no other."
     ),
+    "F-344": covered(
+        "A log message goes to the client whose call it belongs to, or to all if to none; never to another's."
+    ),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
     # Between client and server.
     "F-285": covered("The first list of a cold start waits for servers that are starting, and what is learnt is kept."),

@@ -248,6 +248,7 @@ class Relays:
         self._unclear: list[object] = []  # for each question of which it is not clear whom it is for, oldest first
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
+        self._says_when_it_logs = False
         self.asks = False
         """Whether the server has asked something without saying on behalf of which call."""
 
@@ -474,23 +475,31 @@ class Relays:
         except (ProtocolError, UpstreamError) as error:
             logger.debug("upstream %r: log level %s: %s", self._upstream, self._level, error)
 
-    def log(self, params: JSON) -> bool:
-        """Pass a log message on; whether there was a call in flight that it may belong to.
+    def log(self, params: JSON, during: int | None = None) -> bool:
+        """Pass a log message on to whom it is for; whether nobody else is to hear of it.
 
-        It names no request: only where the calls in flight are one client's is it clear whom it is for.
+        Where the wire says which call it belongs to, that is clear. Where a server has shown that it says so, a message
+        without belongs to none. Of any other it may belong to each call in flight: then it is passed on only if these
+        are one client's.
 
         Args:
             params: Of `notifications/message`, unchecked.
+            during: The call that it belongs to, where the wire tells.
         """
         level, data, name = params.get("level"), params.get("data"), params.get("logger")
         relays = list(self._in_flight.values())
-        if level not in LOG_LEVELS or not relays:
+        if level not in LOG_LEVELS:
             return False
-        if _are_of_one_client(relays):
-            relays[-1].log(level, data, name if isinstance(name, str) else None)
-        else:
+        if during is not None:
+            self._says_when_it_logs = True
+            relays = [relay for number, relay in self._in_flight.items() if number == during]
+        elif not relays or self._says_when_it_logs:
+            return False
+        if not _are_of_one_client(relays):
             ours = _OUR_LEVELS.get(level, logging.WARNING)
             logger.log(ours, "upstream %r: %s", self._upstream, self._shown(str(data)))
+        elif relays:
+            relays[-1].log(level, data, name if isinstance(name, str) else None)
         return True
 
 

@@ -532,12 +532,12 @@ class Upstream:
             raise ProtocolError(INVALID_PARAMS, f"{method} is nested deeper than {MAX_NESTING} levels")
         return await self._relays.answer(method, params, during)
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """A notification came."""
         if is_too_deep(params):
             logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
         elif method == LOG_MESSAGE:
-            if not self._relays.log(params):
+            if not self._relays.log(params, during):
                 self._tell_all(method, params)
         elif method == _ELICITATION_COMPLETE:
             self._tell_all(method, params)

@@ -62,7 +62,7 @@ class CallerRole(ClientRole):
         self._turn = anyio.Lock()
         self._typed = b""
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """Show a log message."""
         if method != LOG_MESSAGE:
             return

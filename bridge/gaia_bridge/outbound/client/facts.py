@@ -119,7 +119,7 @@ class ClientRole:
         """
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """A notification came: a changed list, an updated resource, a log message; not progress.
 
         Called on the event loop, in the order of arrival, perhaps before the connection is open; must not block.
@@ -128,6 +128,7 @@ class ClientRole:
         Args:
             method: Such as `notifications/message`.
             params: Its parameters, as they came.
+            during: The id of our request that it belongs to, where the wire tells.
         """
 
     def ended(self, reason: str) -> None:

@@ -125,7 +125,8 @@ class Subscriptions:
             if stream is None or not stream.acknowledged:
                 return
             params = {**params, "_meta": {key: meta[key] for key in meta if key != SUBSCRIPTION_ID_META_KEY}}
-        self._exchange.tell(method, params)
+        ours = during is not None and self._stream(during) is not None
+        self._exchange.tell(method, params, None if ours else during)  # which is no call of anybody
 
     async def _run(self) -> None:
         pause = self._limits.retry_floor
