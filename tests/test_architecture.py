@@ -121,6 +121,7 @@ OWNERS = {
         "gaia_bridge.results",
         "gaia_bridge.runtime",
         "gaia_bridge.inbound.agent_call",
+        "gaia_bridge.inbound.backlog",
         "gaia_bridge.inbound.listener",
         "gaia_bridge.inbound.openai.*",
         "gaia_bridge.inbound.stdio",

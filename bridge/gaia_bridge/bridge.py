@@ -27,6 +27,7 @@ from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.hops import new_id
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
+from gaia_bridge.inbound.backlog import Backlog
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.http import HttpEndpoint, make_app
 from gaia_bridge.inbound.openai.models import Models
@@ -97,6 +98,7 @@ class Bridge:
         self._names = names
         self._cache = cache or CatalogCache(default_cache_folder(), self.settings.upstream)
         self._on_error_line = on_error_line
+        self._backlog = Backlog(self.settings.backlog)
         self._launches = Pace(self.settings.upstream.launch_interval)
         self._stack: AsyncExitStack
         self._tasks: TaskGroup
@@ -360,8 +362,8 @@ class Bridge:
     ) -> None:
         """The task that an endpoint lives in."""
         prefix = f"/{group}/{name}" if group else ""
-        endpoint = HttpEndpoint(Endpoint(catalog, self.settings, prefix or "/", self._id), prefix, self.settings.http)
-        self._endpoints[group, name] = endpoint
+        published = Endpoint(catalog, self.settings, prefix or "/", self._id, self._backlog)
+        endpoint = self._endpoints[group, name] = HttpEndpoint(published, prefix, self.settings.http)
         await endpoint.run(task_status=task_status)
 
     def _readiness(self) -> JSON:

@@ -21,6 +21,7 @@ __all__ = [
     "STREAM_FAREWELL",
     "STREAM_INTERVAL",
     "AgentLimits",
+    "BacklogLimits",
     "ChatEndpointLimits",
     "HttpLimits",
     "PageLimits",
@@ -159,6 +160,35 @@ class HttpLimits:
     """Seconds for the same."""
     shutdown_grace: float = 3.0
     """Seconds for open requests to finish at shutdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogLimits:
+    """What may be on its way to clients: answers that are ready and wait to be written, on every transport.
+
+    What was written to a socket is `HttpLimits.unsent_bytes`.
+    """
+
+    client_bytes: int = 64 * MIB
+    """Of answers that wait for one client; with more, its next calls wait. Some of the largest results."""
+    total_bytes: int = 256 * MIB
+    """Of those for all clients together. With more, the stream is ended on which most is waiting."""
+    large: int = 256 * KIB
+    """From how many bytes on an answer is large. What answered less the last time is called at once."""
+    at_once: int = 32
+    """Calls of one client that may have large answers, or of which nothing is known, and were made just now: so much
+    can come beyond `client_bytes`. As many as a busy client makes of one tool at once."""
+    interval: float = 1.0
+    """Seconds after which such a call keeps no other waiting: most answer sooner, and those that take long come one by
+    one."""
+    large_interval: float = 10.0
+    """The same where the last answer was large."""
+    patience: float = 60.0
+    """Seconds that a call waits to be made. A client that has read nothing meanwhile is told so; over HTTP it has lost
+    its connection by then (`HttpLimits.body_timeout`)."""
+    targets: int = 10_000
+    """Tools, prompts and resources of which it is remembered how large their last answer was; as many as an agent may
+    have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,6 +410,7 @@ class Settings:
     http: HttpLimits = HttpLimits()
     upstream: UpstreamLimits = UpstreamLimits()
     subscriptions: SubscriptionLimits = SubscriptionLimits()
+    backlog: BacklogLimits = BacklogLimits()
     pages: PageLimits = PageLimits()
     tool_search: ToolSearchPolicy = ToolSearchPolicy.AUTO
     """Which clients are shown two tools, that find and call the others, instead of all."""

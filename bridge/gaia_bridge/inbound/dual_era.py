@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import anyio
+from mcp.shared._stream_protocols import WriteStream
 from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -32,12 +33,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.inbound.backlog import Outlet
 from gaia_bridge.inbound.cancellations import Cancellations
 from gaia_bridge.inbound.introducing import capabilities_of
 from gaia_bridge.inbound.server import EndpointServer
 from gaia_bridge.jsontypes import is_object
 
-__all__ = ["DiscoverTolerantStream", "Incoming", "Outgoing"]
+__all__ = ["CountedStream", "DiscoverTolerantStream", "Incoming", "Outgoing"]
 
 Message = SessionMessage | Exception
 
@@ -71,6 +73,7 @@ class DiscoverTolerantStream:
         outgoing: Where the answer goes.
         check: Raises `ProtocolError` for the `_meta` of a request that is refused.
         cancellations: Told of each notification, before anybody else.
+        outlet: Where the answers to what is asked here leave.
     """
 
     def __init__(
@@ -80,7 +83,9 @@ class DiscoverTolerantStream:
         outgoing: Outgoing,
         check: Callable[[Mapping[str, Any]], None] | None = None,
         cancellations: Cancellations | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
+        self._outlet = outlet
         self._check = check
         self._cancellations = cancellations
         self._server = server
@@ -91,7 +96,10 @@ class DiscoverTolerantStream:
     @property
     def last_context(self) -> Any:
         """The context in which the last message was sent, where the stream knows it."""
-        return getattr(self._incoming, "last_context", None)
+        context = getattr(self._incoming, "last_context", None)
+        if context is not None and self._outlet is not None:
+            self._outlet.enter(context)
+        return context
 
     async def receive(self) -> Message:
         """The next message that is not a look around."""
@@ -135,6 +143,8 @@ class DiscoverTolerantStream:
         if isinstance(item.message, JSONRPCNotification):
             request = getattr(item.metadata, "request_context", None)
             self._cancellations.heard(item.message.method, item.message.params, request)
+            if self._outlet is not None and item.message.method == "notifications/cancelled":
+                self._outlet.left((item.message.params or {}).get("requestId"))  # it is not answered any more
 
     def _passing(self, request: JSONRPCRequest) -> JSONRPCResponse | JSONRPCError | None:
         """The answer to a request that decides nothing; `None` if it does."""
@@ -166,6 +176,40 @@ class DiscoverTolerantStream:
         )
         told = capabilities_of(self._server.catalog, modern=True)  # the SDK's models drop what they do not know
         return {**result.model_dump(by_alias=True, mode="json", exclude_none=True), "capabilities": told}
+
+
+class CountedStream:
+    """A write stream that tells which answers have left.
+
+    Args:
+        outgoing: Where they go.
+        outlet: Is told.
+    """
+
+    def __init__(self, outgoing: WriteStream[SessionMessage], outlet: Outlet) -> None:
+        self._outgoing = outgoing
+        self._outlet = outlet
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send one message; returns when it was taken."""
+        try:
+            await self._outgoing.send(item)
+        finally:
+            if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+                self._outlet.left(item.message.id)
+
+    async def aclose(self) -> None:
+        """Close the stream underneath."""
+        await self._outgoing.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None:
+        await self.aclose()
+        return None
 
 
 def _names_revision(request: JSONRPCRequest) -> bool:

@@ -26,11 +26,12 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
+from gaia_bridge.inbound.backlog import Outlet
+from gaia_bridge.inbound.dual_era import CountedStream, DiscoverTolerantStream
 from gaia_bridge.inbound.guard import HEALTH_PATH, Guard, replaying
 from gaia_bridge.inbound.messages import (
     Refusal,
@@ -130,15 +131,17 @@ class HttpEndpoint:
         if len(self._sse_connections) >= self._limits.sessions:
             await refused(too_many_sessions(), scope, receive, send, 503, self._limits.retry_after)
             return
-        with anyio.CancelScope() as connection:
+        cut = anyio.Event()
+        with anyio.CancelScope() as connection, Outlet(is_stream=True, cut=cut.set).entered() as outlet:
             self._sse_connections.add(connection)
             try:
-                async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
+                async with self._sse.connect_sse(scope, _until(cut, receive), send) as (incoming, outgoing):
                     endpoint = self.endpoint
                     tolerant = DiscoverTolerantStream(
-                        endpoint.server, incoming, outgoing, endpoint.check, endpoint.cancellations
+                        endpoint.server, incoming, outgoing, endpoint.check, endpoint.cancellations, outlet
                     )
-                    await serve_dual_era_loop(endpoint.server, tolerant, outgoing, lifespan_state={})
+                    counted = CountedStream(outgoing, outlet)
+                    await serve_dual_era_loop(endpoint.server, tolerant, counted, lifespan_state={})
             finally:
                 self._sse_connections.discard(connection)
 
@@ -219,7 +222,37 @@ class _Routed:
             if problem := _problem(content):
                 await refused(problem, scope, receive, send)
             else:
-                await self._serve(endpoint, content, scope, replaying(body, receive), send)
+                with Outlet().entered() as outlet:
+                    await self._serve(endpoint, content, scope, replaying(body, receive), _counted(send, outlet))
+
+
+def _until(cut: anyio.Event, receive: Receive) -> Receive:
+    """A `receive` that says that the client has left when it is cut off."""
+
+    async def received() -> Message:
+        message: Message = {"type": "http.disconnect"}
+        async with anyio.create_task_group() as tasks:
+
+            async def wait() -> None:
+                await cut.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(wait)
+            message = await receive()
+            tasks.cancel_scope.cancel()
+        return message
+
+    return received
+
+
+def _counted(send: Send, outlet: Outlet) -> Send:
+    """A `send` that tells which answers have left: from here on they are the listener's."""
+
+    async def counted(message: Message) -> None:
+        outlet.left_in(len(message.get("body", b"")))
+        await send(message)
+
+    return counted
 
 
 def _is_person(scope: Scope) -> bool:

@@ -440,23 +440,20 @@ class _Protocol(H11Protocol):
         super().resume_writing()
         self._clear_reading_deadline()
         self._unsent.remove(self)
+        self._held = 0
 
     @property
     def unsent(self) -> int:
-        """Bytes that wait for the client: here, or with whoever answers it, who lets go of them when it has read."""
+        """Bytes that are kept for the client: a piece of an answer is kept whole until the last of it was sent."""
         return max(self.transport.get_write_buffer_size(), self._held)
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         async def counted(message: Any) -> None:
             size = len(message.get("body", b""))
-            self._held = max(self._held, size)
+            self._held = max(self._held, size) if self.flow.write_paused else size
             await send(message)
-            self._held = size
 
-        try:
-            await self._served(scope, receive, counted)
-        finally:
-            self._held = 0
+        await self._served(scope, receive, counted)
 
     def _expect_reading(self) -> None:
         unsent = self.transport.get_write_buffer_size()

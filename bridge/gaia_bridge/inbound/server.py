@@ -47,6 +47,7 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
 )
 from gaia_bridge.hops import HOPS_META_KEY, check_hops, marked, new_id
+from gaia_bridge.inbound.backlog import Backlog
 from gaia_bridge.inbound.call_log import CallLog
 from gaia_bridge.inbound.cancellations import Cancellations
 from gaia_bridge.inbound.catalog import Catalog
@@ -209,16 +210,19 @@ class Endpoint:
         settings: Limits.
         audience: Names this endpoint among all of this process, so that a state sealed for one is refused by another.
         own: The id of the bridge.
+        backlog: What is on its way to clients, of all endpoints of the process; of this one alone if `None`.
     """
 
-    def __init__(self, catalog: Catalog, settings: Settings, audience: str, own: str = "") -> None:
+    def __init__(
+        self, catalog: Catalog, settings: Settings, audience: str, own: str = "", backlog: Backlog | None = None
+    ) -> None:
         self._own = own or new_id()
         self.catalog = catalog
         self._settings = settings
         self._changes = ChangeFanout(catalog, settings.subscriptions)
         self.cancellations = Cancellations()
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
-        self.server = self._make_server(audience)
+        self.server = self._make_server(audience, backlog or Backlog(settings.backlog))
         catalog.listen(self._on_change)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -237,7 +241,7 @@ class Endpoint:
         """
         check_hops(meta, self._own, self._settings.max_hops)
 
-    def _make_server(self, audience: str) -> EndpointServer:
+    def _make_server(self, audience: str, backlog: Backlog) -> EndpointServer:
         server = EndpointServer(
             self.catalog,
             get_tool_input_schema=self.tool_search.schema,
@@ -262,7 +266,7 @@ class Endpoint:
         forwarding = Forwarding(self.catalog, server.serves, _request, _answering)
         server.middleware += [
             self.cancellations,
-            Outgoing(CallLog(self.catalog), self._settings.agent.large_result_bytes),
+            Outgoing(CallLog(self.catalog), self._settings.agent.large_result_bytes, backlog),
             codes_of_the_era,
             named_parameters,
             _NoLoops(self.check),

@@ -27,8 +27,9 @@ from mcp.shared.message import SessionMessage
 from gaia_bridge.descriptors import reserve_descriptors
 from gaia_bridge.forking import FORKS
 from gaia_bridge.framing import LineFramer
+from gaia_bridge.inbound.backlog import Outlet
 from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.dual_era import DiscoverTolerantStream
+from gaia_bridge.inbound.dual_era import CountedStream, DiscoverTolerantStream
 from gaia_bridge.inbound.lines import Conversation
 from gaia_bridge.inbound.server import Endpoint
 
@@ -91,8 +92,11 @@ async def serve_stdio(
     owed = _Owed(endpoint.catalog, grace, starting)
     streams = stdio_server() if claimed is None else _piped(claimed, line_bytes, batch, owed)
     async with streams as (incoming, outgoing):
-        tolerant = DiscoverTolerantStream(endpoint.server, incoming, outgoing, endpoint.check, endpoint.cancellations)
-        await serve_dual_era_loop(endpoint.server, tolerant, outgoing, lifespan_state={})
+        with Outlet(is_stream=True).entered() as outlet:
+            tolerant = DiscoverTolerantStream(
+                endpoint.server, incoming, outgoing, endpoint.check, endpoint.cancellations, outlet
+            )
+            await serve_dual_era_loop(endpoint.server, tolerant, CountedStream(outgoing, outlet), lifespan_state={})
 
 
 @dataclass(frozen=True, slots=True)

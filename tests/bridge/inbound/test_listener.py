@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -438,6 +438,21 @@ async def test_those_that_read_nothing_for_longest_are_cut_off_when_all_together
         complete = [await whole(stream, each) for stream in streams]
     assert not any(complete[:4])
     assert complete[-1]
+
+
+@pytest.mark.requirement("F-251")
+async def test_a_piece_of_an_answer_counts_whole_until_the_last_of_it_was_sent() -> None:
+    size = 16 * PIECE
+    limits = HttpLimits(unsent_bytes=2 * size, unsent_total_bytes=2 * size)
+    async with serving(generous, limits) as (server, port), connected(port) as stream:
+        await stream.send(request(port, f"GET /{size} HTTP/1.1"))
+        received = 0
+        while received < size // 2:
+            received += len(await stream.receive())
+        [connection] = server._server.server_state.connections  # pyright: ignore[reportPrivateUsage]
+        connection = cast("Any", connection)
+        assert 0 < connection.transport.get_write_buffer_size() < size // 2
+        assert connection.unsent >= size
 
 
 async def whole(stream: SocketStream, size: int) -> bool:

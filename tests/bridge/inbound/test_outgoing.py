@@ -14,11 +14,12 @@ from anyio.lowlevel import checkpoint
 
 from gaia_bridge import jsontypes, text
 from gaia_bridge.inbound import call_log, outgoing
+from gaia_bridge.inbound.backlog import Backlog
 from gaia_bridge.inbound.outgoing import Outgoing
 from gaia_bridge.inbound.performing import Performer
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.runtime import AgentRunner
-from gaia_bridge.settings import AgentLimits
+from gaia_bridge.settings import AgentLimits, BacklogLimits
 from tests.helpers import PATIENCE, one_tool, running_bridge
 from tests.outbound_helpers import FakeRequest
 
@@ -31,7 +32,7 @@ async def test_others_have_a_turn_between_two_large_results_and_small_ones_wait_
     size: int, at_once: int
 ) -> None:
     nobody_listens: Any = SimpleNamespace(begin=lambda _: None)
-    pacing, turns, released = Outgoing(nobody_listens, 1_000), 0, list[int]()
+    pacing, turns, released = Outgoing(nobody_listens, 1_000, Backlog(BacklogLimits())), 0, list[int]()
     everybody_is_there = anyio.Event()
 
     async def answer(_: Any) -> JSON:
@@ -39,7 +40,7 @@ async def test_others_have_a_turn_between_two_large_results_and_small_ones_wait_
         return {"content": "x" * size}
 
     async def call() -> None:
-        context: Any = None
+        context: Any = SimpleNamespace(method="tools/list", request_id=1)
         await pacing(context, answer)
         released.append(turns)
 
