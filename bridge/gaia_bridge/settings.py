@@ -218,6 +218,9 @@ class UpstreamLimits:
     not know, and each connection to them would cost this long."""
     list_timeout: float = 10.0
     """Seconds for one page of a list."""
+    list_cap: float = 60.0
+    """Seconds after which no further page of a list is asked for, and none again: a hundred slow ones would take as
+    many times `list_timeout`. What was read until then is the list (F-036)."""
     list_max_age: float = 5.0
     """Seconds that a list is trusted that a server announces no changes of, if the server does not say how long
     (`ttlMs`): as long as our own clients may keep it (`Settings.list_ttl`)."""

@@ -19,7 +19,7 @@ from gaia.mcp.client.transports import HTTPTransport, MCPTransport, StdioTranspo
 from gaia.mcp.client.validation import is_validation_error
 from gaia.mcp.responses import failure_text
 from gaia.mcp.toolset.mcp_config import MCPServerConfig
-from gaia_bridge.jsontypes import JSON, is_array
+from gaia_bridge.jsontypes import JSON, is_array, is_object
 
 __all__ = ["MCPClientManager"]
 
@@ -133,7 +133,7 @@ class MCPClientManager:
             raise RuntimeError(problem)
         content, structured = result.get("content"), result.get("structuredContent")
         if is_array(content) and (content or structured is None):
-            return content
+            return [block for block in content if is_object(block)]
         return [result] if structured is not None else []
 
     def get_discovered_tools(self, server_name: str) -> list[JSON]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from anyio import sleep
+from anyio import current_time, sleep
 from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
 
 from gaia_bridge.errors import ProtocolError
@@ -39,14 +39,14 @@ class ReadPage(NamedTuple):
 
 
 async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -> list[ReadPage]:
-    """Read a list (P-4). An endless one, or one that runs in a circle, is cut with a warning (F-036).
+    """Read a list (P-4). An endless one, or one that runs in a circle or takes too long, is cut with a warning (F-036).
 
     An empty cursor is one like any other; but some servers mean the end of the list by it, and refuse it or begin anew.
 
     Args:
         kind: A key of `LIST_FIELDS`.
         ask: Makes one request.
-        limits: How many pages and definitions, how many attempts.
+        limits: How many pages and definitions, how many attempts, for how long.
         server: What our log calls the server.
 
     Raises:
@@ -58,9 +58,10 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
     room = limits.tools
     cursor: str | None = None
     seen: set[str] = set()
+    until = current_time() + limits.list_cap
     for _ in range(limits.pages):
         try:
-            page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits)
+            page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits, until)
         except ProtocolError:
             if cursor == "":
                 return pages
@@ -74,7 +75,7 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
         cursor = _text(page.get("nextCursor"))
         if room >= 0 and cursor is None:
             return pages
-        if room < 0 or cursor is None or cursor in seen:
+        if room < 0 or cursor is None or cursor in seen or current_time() >= until:
             break
         seen.add(cursor)
     kept = sum(len(page.items) for page in pages)
@@ -82,7 +83,7 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
     return pages
 
 
-async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits) -> JSON:
+async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits, until: float) -> JSON:
     """One page. A list is data: asking again does no harm, as calling a tool again could (F-051, F-052)."""
     for attempt in range(limits.read_retries):
         try:
@@ -91,7 +92,7 @@ async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits) -> 
             raise
         except UpstreamError as error:
             pause = error.retry_after
-            if pause is not None and pause > limits.retry_after_cap:
+            if (pause is not None and pause > limits.retry_after_cap) or current_time() >= until:
                 raise
             logger.debug("%s is asked for again: the server %s", method, error)
         # Full jitter, so that many clients of a server that recovers do not come back at the same moment.
