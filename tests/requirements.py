@@ -568,6 +568,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-361": covered("Which files of the bridge's own process no shipped agent writes is documented with an example."),
     "F-362": covered("A server that is disabled is started by no command; the message says how to enable it."),
     "F-363": covered("What a tool that is called at a terminal asks is asked there; elsewhere that is said."),
+    "F-364": covered("Commands whose errors or output nobody takes end as they would otherwise, and soon."),
     "F-227": covered("An empty HOME means the home folder of the password database."),
     # What users of GAIA and of agent frameworks see.
     "F-370": covered("AMD's own MCP servers are used like any other, also those that answer no revision of MCP."),

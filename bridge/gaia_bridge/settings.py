@@ -20,6 +20,7 @@ __all__ = [
     "STREAM_BYTES",
     "STREAM_FAREWELL",
     "STREAM_INTERVAL",
+    "STREAM_PATIENCE",
     "AgentLimits",
     "BacklogLimits",
     "ChatEndpointLimits",
@@ -69,6 +70,9 @@ STREAM_INTERVAL = 0.02
 
 STREAM_FAREWELL = 1.0
 """Seconds at the end of the process for that to be read."""
+
+STREAM_PATIENCE = 1.0
+"""Seconds that a command waits once for its standard error to be read: a pager that is just starting takes less."""
 
 
 STOP_DEADLINE = 8.0

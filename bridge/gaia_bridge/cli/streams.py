@@ -1,8 +1,9 @@
-"""Standard output and error of a server: whoever reads them may be slow, or not there, and nobody waits for it (F-202).
+"""Standard output and error: whoever reads them may be slow, or not there, and no server waits for it (F-202).
 
 What is written is queued, and one thread for each writes it to the descriptor. A terminal that is held, a pipe that
 nobody reads and a disk that is full stop that thread, and nothing else. It writes at most so often: to wake it costs
-more than a line does.
+more than a line does. Other commands have such a standard error too where it is no terminal, and wait for it until that
+was in vain once, so that their output keeps its order (F-364).
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.settings import STREAM_BYTES, STREAM_FAREWELL, STREAM_INTERVAL
+from gaia_bridge.settings import STREAM_BYTES, STREAM_FAREWELL, STREAM_INTERVAL, STREAM_PATIENCE
 
-__all__ = ["QueuedBytes", "drain", "queue_standard_streams"]
+__all__ = ["QueuedBytes", "drain", "queue_standard_streams", "queue_stderr"]
 
 _WRITABLE: Final = 1.0
 """Seconds between two looks whether a descriptor that does not block can be written to."""
@@ -34,10 +35,12 @@ class QueuedBytes(io.BufferedIOBase):
     Args:
         descriptor: Where a thread of its own writes.
         limit: Bytes that wait to be written.
+        patience: Seconds that whoever writes waits for it to be written, until that was in vain once.
     """
 
-    def __init__(self, descriptor: int, limit: int = STREAM_BYTES) -> None:
+    def __init__(self, descriptor: int, limit: int = STREAM_BYTES, patience: float = 0) -> None:
         super().__init__()
+        self.patience = patience
         self._descriptor = descriptor
         self._limit = limit
         self._begin()
@@ -82,6 +85,8 @@ class QueuedBytes(io.BufferedIOBase):
                 self._drop(data.count(b"\n"))
             else:
                 self._queue(data, len(data))
+        if self.patience and not self.drain(self.patience):
+            self.patience = 0
         return len(data)
 
     def write_later(self, line: Callable[[], bytes], size: int) -> None:
@@ -176,23 +181,26 @@ def _made(line: Callable[[], bytes]) -> bytes:
         return f"gaia-bridge: a log line could not be made: {type(error).__name__}\n".encode()
 
 
-def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS) -> Callable[[], None]:
+def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS, patience: float = 0) -> Callable[[], None]:
     """Let nobody wait for whoever reads standard output and error, from now on.
 
     Streams that somebody has replaced, as tests do, are left alone.
 
     Args:
         descriptors: Where each stream writes.
+        patience: Seconds that whoever writes waits all the same, until that was in vain once.
 
     Returns:
         A function that waits for a bounded time until they are written, and puts the old streams back.
     """
     before = {name: getattr(sys, name) for name in descriptors}
     for name, descriptor in descriptors.items():
-        if before[name] is getattr(sys, f"__{name}__"):
+        if isinstance(queue := getattr(before[name], "buffer", None), QueuedBytes):
+            queue.patience = patience
+        elif before[name] is getattr(sys, f"__{name}__"):
             if before[name] is not None:
                 before[name].flush()
-            queued: Any = QueuedBytes(descriptor)
+            queued: Any = QueuedBytes(descriptor, patience=patience)
             setattr(sys, name, io.TextIOWrapper(queued, "utf-8", "backslashreplace", write_through=True))
 
     def put_back() -> None:
@@ -201,6 +209,17 @@ def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS) -> Cal
                 setattr(sys, name, stream)
 
     return put_back
+
+
+def queue_stderr() -> Callable[[], None]:
+    """Let a command wait for whoever reads its standard error, but not for ever; nothing changes on a terminal.
+
+    Returns:
+        A function that waits for a bounded time until it is written, and puts the old stream back.
+    """
+    if os.isatty(2):
+        return lambda: None
+    return queue_standard_streams({"stderr": 2}, STREAM_PATIENCE)
 
 
 def drain(seconds: float = STREAM_FAREWELL) -> bool:
