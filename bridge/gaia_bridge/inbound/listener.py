@@ -32,6 +32,7 @@ from anyio.abc import TaskStatus
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -358,6 +359,32 @@ def head_problem(data: bytes) -> str | None:
     return None
 
 
+class _Answers:
+    """The application as one connection calls it: knows how large the piece is that it has sent last.
+
+    It does not know the connection, which would make a circle of the two, that waits for the garbage collector.
+
+    Args:
+        app: The application.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self.held = 0
+        """Bytes of that piece; of the largest since the client has stopped to read."""
+        self.flow: FlowControl | None = None
+        """Whether it has."""
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def counted(message: Any) -> None:
+            size = len(message.get("body", b""))
+            is_paused = self.flow is not None and self.flow.write_paused
+            self.held = max(self.held, size) if is_paused else size
+            await send(message)
+
+        await self._app(scope, receive, counted)
+
+
 class _Protocol(H11Protocol):
     """One connection, with a deadline whenever the client is expected to act and nobody else is waiting for it.
 
@@ -376,14 +403,13 @@ class _Protocol(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         self._limits = config.limits
         self._unsent = config.unsent
-        self._held = 0
-        self._served = self.app
-        self.app = self._serve
+        self.app = self._answers = _Answers(self.app)
         self._deadline: asyncio.TimerHandle | None = None
         self._reading_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
+        self._answers.flow = self.flow
         FORKS.conceal(transport.get_extra_info("socket").fileno())
         self._set_deadline(self._limits.header_timeout)
 
@@ -392,6 +418,7 @@ class _Protocol(H11Protocol):
         self._clear_reading_deadline()
         self._unsent.remove(self)
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # which uvicorn leaves where the connection was reset
 
     def handle_events(self) -> None:
         if self.conn.their_state is h11.IDLE and (problem := head_problem(self.conn.trailing_data[0])):
@@ -440,20 +467,12 @@ class _Protocol(H11Protocol):
         super().resume_writing()
         self._clear_reading_deadline()
         self._unsent.remove(self)
-        self._held = 0
+        self._answers.held = 0
 
     @property
     def unsent(self) -> int:
         """Bytes that are kept for the client: a piece of an answer is kept whole until the last of it was sent."""
-        return max(self.transport.get_write_buffer_size(), self._held)
-
-    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        async def counted(message: Any) -> None:
-            size = len(message.get("body", b""))
-            self._held = max(self._held, size) if self.flow.write_paused else size
-            await send(message)
-
-        await self._served(scope, receive, counted)
+        return max(self.transport.get_write_buffer_size(), self._answers.held)
 
     def _expect_reading(self) -> None:
         unsent = self.transport.get_write_buffer_size()

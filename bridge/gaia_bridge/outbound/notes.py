@@ -71,13 +71,13 @@ class Notes:
 
         A server that never stops talking holds no answer up, and neither does a client that does not listen.
         """
-        if self._sending is None:
+        if not self._is_sending:
             return
         last, last_report = self._others.added, self._reports.added
         self._urgent = True
         self._rouse()
         with anyio.move_on_after(self._patience):
-            while self._sending is not None and (self._others.gone < last or self._reports.gone < last_report):
+            while self._is_sending and (self._others.gone < last or self._reports.gone < last_report):
                 self._told = anyio.Event()
                 await self._told.wait()
 
@@ -86,6 +86,10 @@ class Notes:
         self._over = True
         if self._sending is not None:
             self._sending.cancel()
+
+    @property
+    def _is_sending(self) -> bool:
+        return self._sending is not None
 
     def _rouse(self) -> None:
         if self._wake is not None:

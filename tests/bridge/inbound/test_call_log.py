@@ -209,7 +209,7 @@ async def test_that_a_client_cancelled_is_no_failure_of_a_tool(caplog: pytest.Lo
     agent = Everything()
     async with chatting(named={"told": agent}) as server, anyio.create_task_group() as tasks:
         headers = await session_of(server.client)
-        call = {**CALL, "params": {"name": "hangs", "arguments": {}}}
+        call: JSON = {**CALL, "params": {"name": "hangs", "arguments": {}}}
         tasks.start_soon(lambda: server.client.post("/mcp", json=call, headers=headers))
         await wait_in_thread(agent.held.wait)
         cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import logging
 import signal
 import socket
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, cast
 
 import anyio
@@ -20,12 +21,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.guard import Guard
 from gaia_bridge.inbound.listener import HttpServer, bind, head_problem
 from gaia_bridge.settings import HttpLimits
+from tests.outbound_helpers import until
 
 pytestmark = pytest.mark.anyio
 
@@ -408,6 +411,56 @@ async def test_a_client_that_reads_slowly_gets_its_answer() -> None:
 
 
 PIECE = 4 * 1024 * 1024
+
+
+@contextmanager
+def no_collection() -> Generator[Callable[[], int]]:
+    """Nothing is collected; counts the connections of servers that there are."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield lambda: sum(isinstance(item, H11Protocol) for item in gc.get_objects())
+    finally:
+        gc.enable()
+
+
+async def use_once(port: int, *sent: bytes, end: bytes) -> None:
+    async with connected(port) as stream:
+        for part in sent:
+            await stream.send(part)
+        if end:
+            await read_until(stream, end)
+
+
+@pytest.mark.requirement("F-315")
+@pytest.mark.parametrize(
+    ("sent", "end"),
+    [
+        ((), b""),
+        (("GET /x HTTP/1.1",), b"}"),
+        (("GET /x HTTP/1.1", "GET /y HTTP/1.1"), b"/y"),
+        (("GET /x HTTP/1.0",), b"}"),
+        (("POST /x HTTP/1.1", "content-length: 5"), b""),
+        (("GET /x HTTP/9.9",), b"}"),
+        (("GET /stream HTTP/1.1",), b"x"),
+    ],
+)
+async def test_the_memory_of_a_connection_returns_when_it_ends_without_a_collection(
+    sent: tuple[str, ...], end: bytes
+) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await (talkative if scope.get("path") == "/stream" else hello)(scope, receive, send)
+
+    async with serving(app) as (_, port):
+        lines = [line for line in sent if line.startswith(("GET", "POST"))]
+        headers = [line for line in sent if line not in lines]
+        requests = [request(port, line, *headers) for line in lines]
+        await use_once(port, *requests, end=end)
+        with no_collection() as connections:
+            before = connections()
+            for _ in range(5):
+                await use_once(port, *requests, end=end)
+            await until(lambda: connections() <= before)  # the server has seen that they are closed
 
 
 async def generous(scope: Scope, receive: Receive, send: Send) -> None:
