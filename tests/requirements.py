@@ -547,6 +547,8 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-311": covered("Each turn over the OpenAI endpoint leaves one line, with the tools that were called."),
     "F-312": covered("That there was no time left, and that a client cancelled, are told from failures of a tool."),
     "F-313": covered("What a log leaves out is counted, and said in it."),
+    "F-314": covered("An agent's own event loop that is held is named with its stack, at a bounded rate."),
+    "F-315": covered("The memory of a connection returns when it ends, whenever garbage is collected."),
     "F-316": covered("A cancellation reaches the requests of its own connection, whatever ids others give theirs."),
     # Faults of the second round: questions and endings.
     "F-220": covered("Questions that nobody answers take nothing from other calls; the oldest gives way."),

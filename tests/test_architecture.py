@@ -120,6 +120,7 @@ OWNERS = {
         "gaia_bridge.loops",
         "gaia_bridge.results",
         "gaia_bridge.runtime",
+        "gaia_bridge.watchdog",
         "gaia_bridge.inbound.agent_call",
         "gaia_bridge.inbound.backlog",
         "gaia_bridge.inbound.listener",

@@ -14,6 +14,7 @@ __all__ = [
     "JSON_LOG_FILES",
     "JSON_LOG_QUEUE",
     "LOOP_PATIENCE",
+    "LOOP_SILENCE",
     "MAX_HOPS",
     "SIGNAL_INTERVAL",
     "STOP_DEADLINE",
@@ -60,6 +61,9 @@ JSON_LOG_QUEUE = 10_000
 
 LOOP_PATIENCE = 1.0
 """Seconds that an event loop may be held before the log says by what. All that it does on purpose takes hundredths."""
+
+LOOP_SILENCE = 60.0
+"""Seconds from such a line to the next about the same loop: an agent that blocks in each call has others to read."""
 
 STREAM_BYTES = MIB
 """What a server has written to standard output or error and nobody has read yet; of more, lines are dropped. Some
