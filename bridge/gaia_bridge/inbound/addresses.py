@@ -26,6 +26,9 @@ _UI: Final = "ui://"
 _WITH_SOURCE: Final = re.compile(r"(?:mcp\d*|ui)://([^/]+)/", re.ASCII)
 """How a URI begins that names its source; see `_ways`."""
 
+_OURS: Final = re.compile(r"mcp\d*", re.ASCII)
+"""The schemes that we write URIs with."""
+
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 
 _WEB: Final = frozenset({"http", "https"})
@@ -111,7 +114,9 @@ class Addresses:
         The URI itself where nothing else leads there: the source reads no resources, or is no longer one of these; or
         where clients need nobody to read it, since it is of the web and no source has said that it reads it.
         """
-        if len(self._sources) < 2 or source not in self._readers or self._find(uri) == (source, uri):
+        if len(self._sources) < 2 or source not in self._readers:
+            return uri
+        if self._find(uri) == (source, uri) and not self._is_of_another(source, uri):
             return uri
         if _scheme(uri) in _WEB and self._find(uri) is None:
             return uri
@@ -151,17 +156,33 @@ class Addresses:
 
     def _add_resource(self, source: Source, definition: Mapping[str, Any]) -> None:
         uri: str = definition["uri"]
-        public = self._free(source, uri, self._resources)
+        public = self._free(source, uri, self._resources, taken=self._is_of_another(source, uri))
         self._resources[public] = _Listed(source, uri, {**definition, "uri": public})
 
     def _add_template(self, source: Source, definition: Mapping[str, Any]) -> None:
         uri: str = definition["uriTemplate"]
         sample = _sample(_parsed(uri))
-        taken = sample is not None and (self._find(sample) or (source, sample)) != (source, sample)
+        taken = self._captures(source, uri)
+        taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
         public = self._free(source, uri, self._templates, taken=taken)
         self._templates[public] = _Listed(
             source, uri, {**definition, "uriTemplate": public}, _parsed(public), public.partition("{")[0]
         )
+
+    def _is_of_another(self, source: Source, uri: str) -> bool:
+        """Whether a URI, or how a template begins, names another source than the one that lists it."""
+        named = _WITH_SOURCE.match(uri)
+        return named is not None and named[1] in self._sources and named[1] != source.name
+
+    def _captures(self, source: Source, template: str) -> bool:
+        """Whether a template describes what is for others to: URIs of any scheme, or with any source's name."""
+        if len(self._readers) < 2:
+            return False
+        beginning = template.partition("{")[0]
+        scheme = _scheme(beginning) if ":" in beginning else ""
+        if not scheme or self._is_of_another(source, beginning):
+            return True
+        return _OURS.fullmatch(scheme) is not None and _WITH_SOURCE.match(beginning) is None
 
     def _free(self, source: Source, uri: str, known: Mapping[str, _Listed], *, taken: bool = False) -> str:
         """A URI, or how it can be written otherwise if another source has it."""
@@ -178,10 +199,10 @@ class Addresses:
         for listed in self._templates.values():
             if listed.pattern is None or not uri.startswith(listed.beginning):
                 continue
-            if listed.pattern.match(uri) is not None:
+            if listed.pattern.match(uri) is not None and not self._is_of_another(listed.source, uri):
                 return listed.source, uri
         if len(self._readers) == 1:
-            return self._readers[0], uri
+            return None if self._is_of_another(self._readers[0], uri) else (self._readers[0], uri)
         owners = self._schemes.get(_scheme(uri), ())
         return (owners[0], uri) if len(owners) == 1 else None
 
@@ -191,7 +212,7 @@ class Addresses:
             owners = found.setdefault(_scheme(listed.uri), [])
             if listed.source not in owners:
                 owners.append(listed.source)
-        return {scheme: owners for scheme, owners in found.items() if scheme and scheme not in _WEB}
+        return {scheme: owners for scheme, owners in found.items() if scheme not in _WEB and _is_theirs(scheme)}
 
     def _named(self, uri: str) -> tuple[Source, str] | None:
         if len(self._sources) < 2 or (beginning := _WITH_SOURCE.match(uri)) is None:
@@ -214,6 +235,11 @@ def _scheme(uri: str) -> str:
     """The scheme of a URI or template (RFC 3986, section 3.1); empty where none is to be read."""
     scheme = uri.partition(":")[0].lower()
     return scheme if _SCHEME.fullmatch(scheme) else ""
+
+
+def _is_theirs(scheme: str) -> bool:
+    """Whether a scheme is one that sources have; what is written with ours says by itself whose it is."""
+    return scheme != "" and _OURS.fullmatch(scheme) is None
 
 
 def _parsed(template: str) -> UriTemplate | None:
