@@ -532,6 +532,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-253": covered("Large results at once hold nobody else up."),
     "F-320": covered("Calls of a client that does not read wait, so that what it has not read is bounded."),
     "F-321": covered("No source's template or URI leads to it what belongs to another source."),
+    "F-322": covered("A request that the end of the process cuts short is answered under its own id."),
     "F-254": covered("Who opens an address in a browser is told what it is."),
     "F-247": covered("The answer to a handshake holds no event that is no message."),
     # Seen by others: GAIA's own agents, clients of other makes.

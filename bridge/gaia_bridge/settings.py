@@ -144,9 +144,9 @@ class HttpLimits:
     one is answered 503."""
     retry_after: int = 5
     """Seconds after which a client that was answered 503 should come back: calls end and streams break all the time."""
-    handshake_bytes: int = 64 * KIB
-    """The params of one `initialize`: they are kept as long as the session, at twenty times their size. Real ones have
-    one kilobyte."""
+    handshake_bytes: int = 16 * KIB
+    """The params of one `initialize`: they are kept as long as the session, at twenty-five times their size. Real ones
+    have one kilobyte, and all sessions of an endpoint keep 100 MiB at worst."""
     batch: int = 100
     """Messages of one batch, on stdio as well: they are worked on at once."""
     session_idle: float = 1_800.0

@@ -32,13 +32,14 @@ from gaia_bridge.contract import JSON
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.backlog import Outlet
 from gaia_bridge.inbound.dual_era import CountedStream, DiscoverTolerantStream
-from gaia_bridge.inbound.guard import HEALTH_PATH, Guard, replaying
+from gaia_bridge.inbound.guard import HEALTH_PATH, REQUEST_ID, Guard, replaying
 from gaia_bridge.inbound.messages import (
     Refusal,
     batch_problem,
     batched_problem,
     decoded,
     era_problem,
+    identifier,
     message_problem,
     negotiated,
     too_many_sessions,
@@ -222,6 +223,7 @@ class _Routed:
             if problem := _problem(content):
                 await refused(problem, scope, receive, send)
             else:
+                scope[REQUEST_ID] = identifier(content)
                 with Outlet().entered() as outlet:
                     await self._serve(endpoint, content, scope, replaying(body, receive), _counted(send, outlet))
 

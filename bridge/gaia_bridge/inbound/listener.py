@@ -29,7 +29,7 @@ import anyio
 import h11
 import uvicorn
 from anyio.abc import TaskStatus
-from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
+from mcp_types import INTERNAL_ERROR
 from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -38,7 +38,7 @@ from uvicorn.server import ServerState
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.forking import FORKS
-from gaia_bridge.inbound.guard import body_for
+from gaia_bridge.inbound.guard import REQUEST_ID, body_for, error_body
 from gaia_bridge.inbound.openai.errors import NEVER_AGAIN
 from gaia_bridge.settings import HttpLimits
 
@@ -423,7 +423,7 @@ class _Protocol(H11Protocol):
     def handle_events(self) -> None:
         if self.conn.their_state is h11.IDLE and (problem := head_problem(self.conn.trailing_data[0])):
             # Whoever reads it otherwise, such as a proxy, sees another request in what follows: nothing of it is read.
-            self._answer(400, problem)
+            self._answer(400, error_body(problem))
             self.transport.close()
             return
         super().handle_events()
@@ -455,7 +455,8 @@ class _Protocol(H11Protocol):
         if self.transport.is_closing():
             return
         if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
-            self._answer(408, f"The headers did not arrive within {self._limits.header_timeout:g} seconds. Send again.")
+            seconds = self._limits.header_timeout
+            self._answer(408, error_body(f"The headers did not arrive within {seconds:g} seconds. Send again."))
         self.transport.close()
 
     def pause_writing(self) -> None:
@@ -497,7 +498,9 @@ class _Protocol(H11Protocol):
         if unanswered and not self.transport.is_closing():
             self.cycle.disconnected = True  # what the application may still send goes nowhere
             message = "The server is shutting down, and did not wait for the end of this request."
-            self._answer(503, message, INTERNAL_ERROR, self.cycle.scope["path"], NEVER_AGAIN)
+            scope: Any = self.cycle.scope
+            body = body_for(scope["path"], 503, message, INTERNAL_ERROR, scope.get(REQUEST_ID))
+            self._answer(503, body, NEVER_AGAIN)
             self.transport.close()
             # It has to be taken now: whoever does not is not waited for.
             self.loop.call_later(_LISTENING, self.transport.abort)
@@ -508,20 +511,12 @@ class _Protocol(H11Protocol):
         """Answer what h11 cannot read; it is called while h11's complaint is being handled."""
         error = sys.exception()
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
-            self._answer(431, f"The headers have more than {self._limits.header_bytes} bytes. Send fewer.")
+            self._answer(431, error_body(f"The headers have more than {self._limits.header_bytes} bytes. Send fewer."))
         else:
-            self._answer(400, f"{msg} Expected HTTP/1.1.")
+            self._answer(400, error_body(f"{msg} Expected HTTP/1.1."))
         self.transport.close()
 
-    def _answer(
-        self,
-        status: int,
-        message: str,
-        code: int = INVALID_REQUEST,
-        path: str = "",
-        also: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        body = body_for(path, status, message, code)
+    def _answer(self, status: int, body: bytes, also: Mapping[str, str] = MappingProxyType({})) -> None:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
