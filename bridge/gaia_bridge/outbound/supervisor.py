@@ -178,6 +178,11 @@ class Supervisor(Generic[C]):
                 self.drained.set()
             self._used_at = anyio.current_time()
 
+    @property
+    def ready(self) -> C | None:
+        """The connection, if there is one now."""
+        return self._connection
+
     async def connection(self, patience: float) -> C:
         """The connection; waits for it if it is on its way, or is only made when somebody wants it.
 

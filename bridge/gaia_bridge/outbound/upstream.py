@@ -220,6 +220,8 @@ class Upstream:
         Raises:
             UpstreamError: There is none; says why, and what to do.
         """
+        if (ready := self._supervisor.ready) is not None:
+            return ready.greeting
         with self._supervisor.using():
             return (await self._supervisor.connection(self._limits.call_timeout)).greeting
 
