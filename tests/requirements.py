@@ -573,6 +573,10 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-362": covered("A server that is disabled is started by no command; the message says how to enable it."),
     "F-363": covered("What a tool that is called at a terminal asks is asked there; elsewhere that is said."),
     "F-364": covered("Commands whose errors or output nobody takes end as they would otherwise, and soon."),
+    "F-365": covered("JSON that is pasted to add is shown, tried and kept."),
+    "F-366": covered("What no file lists and a running bridge publishes is asked there, wherever that listens."),
+    "F-367": covered("Help fits and is grouped; words of other programs are told what they are here."),
+    "F-368": covered("A file with an MCP server in it that is given to serve is told how it is published."),
     "F-227": covered("An empty HOME means the home folder of the password database."),
     # What users of GAIA and of agent frameworks see.
     "F-370": covered("AMD's own MCP servers are used like any other, also those that answer no revision of MCP."),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -64,6 +65,32 @@ class _Program(click.Group):
         except Exception as error:
             return _report(ctx, innermost(error))
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by what they are for."""
+        width = max(len(name) for name in self.commands)
+        limit = formatter.width - width - 6
+        for heading, commands in _GROUPS.items():
+            with formatter.section(heading):
+                rows = [(str(each.name).ljust(width), each.get_short_help_str(limit)) for each in commands]
+                formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say what was probably meant."""
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+            ctx.fail(f"No such command {printable(name)!r}.{self._meant(name)}")
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, name: str) -> str:
+        if name.endswith(".py") or "/" in name:
+            return f" Did you mean 'serve {printable(name)}'?"
+        close = difflib.get_close_matches(name, self.commands, 1)
+        if meant := _CALLED_ELSEWHERE.get(name.lower()) or next(iter(close), None):
+            return f" Did you mean {meant!r}?"
+        return ""
+
 
 _EPILOG = """\b
 Exit codes: 0 done, 1 tool failed, 64 wrong command line,
@@ -73,18 +100,34 @@ reached, 70 error of the bridge itself, 74 output cannot be written,
 130 ended by Ctrl-C, 143 by a second SIGTERM."""
 
 
-_COMMANDS = [
-    *(serve, agents, status),
-    *(add, list_servers, tools, call, test_client, remove, enable, disable, trust, login, logs),
-    completion,
-]
+_GROUPS: Mapping[str, Sequence[click.Command]] = {
+    "Run": (serve, agents, status),
+    "Servers": (add, list_servers, remove, enable, disable, trust, login),
+    "Try servers and agents": (tools, call, test_client, logs),
+    "Shell": (completion,),
+}
+
+_CALLED_ELSEWHERE = {
+    **dict.fromkeys(("dev", "run", "serve-http", "start", "up"), "serve"),
+    **dict.fromkeys(("add-json", "import", "init", "install", "new"), "add"),
+    **dict.fromkeys(("get", "ls", "servers"), "list"),
+    **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),
+    **dict.fromkeys(("check", "doctor", "inspect", "inspector", "ping", "probe", "test"), "test-client"),
+    **dict.fromkeys(("exec", "invoke", "call-tool"), "call"),
+    **dict.fromkeys(("health", "info", "ps"), "status"),
+    **dict.fromkeys(("auth", "signin"), "login"),
+    **dict.fromkeys(("approve",), "trust"),
+    **dict.fromkeys(("log", "tail"), "logs"),
+    "list-tools": "tools",
+}
+"""What people know from other programs, and what does it here."""
 
 
 @click.group(
     cls=_Program,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands=_COMMANDS,
+    commands=[command for group in _GROUPS.values() for command in group],
 )
 @click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
 def program() -> None:

@@ -14,6 +14,7 @@ import click
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.options import bridge_options, bridge_url
 from gaia_bridge.cli.servers.naming import (
     Activity,
     complete_server,
@@ -40,18 +41,19 @@ _NOBODY_TO_ASK = "the tool asks its user something; run it in a terminal, withou
 _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 
 
-@click.command()
+@click.command(short_help="Show the tools of a server or agent.")
 @click.argument("name", shell_complete=complete_server)
 @json_option
 @config_option
-def tools(name: str, as_json: bool, config: Path | None) -> int:
+@bridge_options
+def tools(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Show the tools of a server, also those that the configuration keeps from being published."""
     with imported_for_good():
         from gaia_bridge.cli.servers.parameters import parameter_lines
         from gaia_bridge.cli.servers.probing import shown_tools
         from gaia_bridge.outbound.listing import is_permitted
 
-    spec = _spec(name, config)
+    spec = _spec(name, config, bridge)
     found: Sequence[Mapping[str, Any]] = _probed(spec).definitions.get("tool", [])
     hidden = [tool.get("name") for tool in found if not is_permitted(str(tool.get("name")), spec.options)]
     if spec.options.tools:
@@ -81,7 +83,8 @@ def tools(name: str, as_json: bool, config: Path | None) -> int:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JSON | KEY=VALUE...]")
 @json_option
 @config_option
-def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config: Path | None) -> int:
+@bridge_options
+def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Call a tool of a server.
 
     Its arguments are one JSON object, or KEY=VALUE words, read as the tool's schema wants them; KEY:=JSON says it
@@ -105,7 +108,7 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
         )
 
     asks = can_ask() and not as_json
-    spec = _spec(name, config)
+    spec = _spec(name, config, bridge)
     try:
         tool_arguments(arguments, {})  # what no schema allows need not be asked about
         answer = reach(spec, ask)
@@ -132,13 +135,14 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
 @click.argument("name", shell_complete=complete_server)
 @json_option
 @config_option
-def test_client(name: str, as_json: bool, config: Path | None) -> int:
+@bridge_options
+def test_client(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Test a server: connect, list, ping; with timings."""
     with imported_for_good():
         from gaia_bridge.outbound.reaching import secrets_of
         from gaia_bridge.redact import Redactor
 
-    spec = _spec(name, config)
+    spec = _spec(name, config, bridge)
     found = _probed(spec, show_all=True)
     problems = list(map(Redactor(secrets_of(spec)), found.problems))
     found = replace(found, problems=problems)
@@ -185,8 +189,26 @@ def _print_test(name: str, found: Probe) -> None:
         click.echo(f"{name} works")
 
 
-def _spec(name: str, config: Path | None) -> ServerSpec:
-    return usable_spec(configured(config), name)
+def _spec(name: str, config: Path | None, bridge: dict[str, Any]) -> ServerSpec:
+    """How to reach a server that is configured, or else what a running bridge publishes under that name."""
+    from gaia_bridge.errors import ConfigError
+
+    servers = configured(config)
+    if name not in servers.entries and config is None:
+        with imported_for_good():
+            from gaia_bridge.cli.servers.running import published_at
+            from gaia_bridge.model import HttpServerSpec, ServerOptions
+
+        base = bridge_url(**bridge)
+        if (url := published_at(base, name)) is not None:
+            click.echo(printable(f"note: {name} is published by the bridge at {base}, which is asked"), err=True)
+            return HttpServerSpec(name, url, options=ServerOptions(), oauth=None)
+        try:
+            return usable_spec(servers, name)
+        except ConfigError as error:
+            hint = f"{error.hint}; no bridge at {base} publishes it either" if error.hint else ""
+            raise ConfigError(error.place, error.problem, hint) from None
+    return usable_spec(servers, name)
 
 
 def _probed(spec: ServerSpec, show_all: bool = False) -> Probe:

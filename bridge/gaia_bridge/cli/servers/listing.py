@@ -30,7 +30,7 @@ _FOLLOW_INTERVAL = 0.5
 """Seconds between two looks for new lines."""
 
 
-@click.command("list")
+@click.command("list", short_help="Show the configured servers.")
 @json_option
 @config_option
 def list_servers(as_json: bool, config: Path | None) -> int:
@@ -82,7 +82,7 @@ def list_servers(as_json: bool, config: Path | None) -> int:
     return ExitCode.CONFIG if errors else ExitCode.OK
 
 
-@click.command()
+@click.command(short_help="Show what a server wrote to its error output.")
 @click.argument("name", shell_complete=complete_server)
 @click.option("-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="How many lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as more lines come, until Ctrl-C.")

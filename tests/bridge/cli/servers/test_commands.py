@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
@@ -16,7 +17,7 @@ import pytest
 
 from gaia_bridge.cli import main
 from gaia_bridge.jsontypes import JSON
-from tests.bridge.cli.running import running
+from tests.bridge.cli.running import running, write_agent
 from tests.client_helpers import eventually
 
 SERVER = Path(__file__).parents[2] / "outbound" / "raw_server.py"
@@ -675,11 +676,72 @@ def test_a_variable_that_a_server_asks_for_and_that_was_withheld_is_named(
     assert "you have" not in err
 
 
+@pytest.mark.requirement("F-365")
+def test_what_is_pasted_is_shown_tried_and_kept_and_what_does_not_work_is_not(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = {"command": sys.executable, "args": ["-S", str(SERVER)], "env": {"API_KEY": "s3cr3t"}}
+    text = json.dumps({"mcpServers": {"raw": raw, "bad": {"command": "no-such-program"}, "late": raw}})
+    code, out, err = run("add", text, "--timeout", "50")
+    assert (code, "added raw to" in out, "added late to" in out) == (69, True, True)
+    assert f"raw: {sys.executable} -S {SERVER}\nvariable: API_KEY=***\n" in err
+    assert "error: server 'bad': it cannot be started" in err
+    assert entries() == {name: {**raw, "timeout": 50, "startup_timeout": 50} for name in ("raw", "late")}
+    assert run("add", text)[0] == 78  # they are there already
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"servers": {"in": {"type": "stdio", **raw}}})))
+    assert run("add", "-", "--no-connect")[0] == 0
+    assert run("add", "one", json.dumps(raw), "--no-connect", "--local")[0] == 0
+    assert (entries()["in"], entries("mcp_servers.json")) == (raw, {"one": raw})
+    assert run("trust", "--list")[1] == "one: approved\n"
+
+
+@pytest.mark.requirement("F-365")
+@pytest.mark.parametrize(
+    "arguments",
+    [["{}"], ['{"command": "x"}'], ["x", "{"], ['{"a": {"command": "x"}}', "uvx"], ["x", "{}", "--env", "A=b"], ["x"]],
+)
+def test_what_is_pasted_and_lists_nothing_is_a_wrong_command_line(run: Run, arguments: list[str]) -> None:
+    assert run("add", *arguments)[0] == 64
+    assert not Path(GLOBAL).exists()
+
+
+@pytest.mark.requirement("F-366")
+def test_what_a_running_bridge_publishes_is_asked_there(run: Run, tmp_path: Path) -> None:
+    write_agent(tmp_path)
+    with running("serve", "demo.py", "--port", "0", cwd=tmp_path) as bridge:
+        port = re.findall(r":(\d+)/mcp", bridge.until_error("/mcp"))[0]
+        code, out, err = run("tools", "demo", "--port", port)
+        assert (code, out.splitlines()[0]) == (0, "hello")
+        assert err == f"note: demo is published by the bridge at http://127.0.0.1:{port}, which is asked\n"
+        assert run("call", "demo", "hello", "--url", f"http://127.0.0.1:{port}/mcp")[1] == '{"text":"hello"}\n'
+        assert run("test-client", "demo", "--host", "127.0.0.1", "--port", port)[1].endswith("demo works\n")
+        assert "demo  agent  ready" in run("status", "--port", port)[1]
+        code, _, err = run("tools", "dem", "--port", port)
+        assert code == 78
+        assert f"no bridge at http://127.0.0.1:{port} publishes it either" in err
+
+
+@pytest.mark.requirement("F-366")
+@pytest.mark.parametrize("arguments", [["--url", "x:1", "--port", "1"], ["--port", "abc"], ["--port", "0"]])
+def test_an_address_of_a_bridge_that_is_none_is_refused(run: Run, arguments: list[str]) -> None:
+    for command in (["status"], ["tools", "x"]):
+        assert run(*command, *arguments)[0] == 64
+
+
+@pytest.mark.requirement("F-366")
+def test_a_bridge_that_wants_a_token_says_how_it_is_used(run: Run, tmp_path: Path) -> None:
+    write_agent(tmp_path)
+    with running("serve", "demo.py", "--port", "0", "--auth", cwd=tmp_path) as bridge:
+        port = re.findall(r":(\d+)/mcp", bridge.until_error("/mcp"))[0]
+        code, _, err = run("tools", "demo", "--port", port)
+    assert code == 69
+    assert f"gaia-bridge add NAME http://127.0.0.1:{port}/agents/demo/mcp --header 'Authorization:Bearer" in err
+
+
 @pytest.mark.requirement("F-276")
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["x", '{"command": "npx"}'], "that is JSON, and belongs into a configuration file"),
         (["x", "mcp.example.invalid/mcp"], "did you mean https://mcp.example.invalid/mcp?"),
         (["x", "localhost:8000/mcp"], "did you mean https://localhost:8000/mcp?"),
         (["--transport", "http", "x", "https://x.org"], "no such option: --transport; a URL is recognised by itself"),
