@@ -13,11 +13,14 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import anyio
 import pytest
 from mcp.client.streamable_http import streamable_http_client
 
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerSpec
-from tests.interaction.connecting import ERAS, serving
+from tests.bridge.inbound.test_cancellations import WaitingAgent
+from tests.helpers import wait_in_thread
+from tests.interaction.connecting import ERAS, client_of, serving
 from tests.outbound_helpers import until_ready
 from tests.translation.comparison import differences
 from tests.translation.legacy_only import forget_discovery
@@ -65,6 +68,24 @@ async def test_at_the_end_of_a_chain_of_bridges_everything_is_as_it_is_behind_on
     async with chain(bridges, merged, server_era) as spec:
         several = await recorded(spec, era)
     assert [found._asdict() for found in differences("chain", one, several)] == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.requirement("F-373")
+async def test_a_cancellation_goes_all_the_way(era: str) -> None:
+    agent = WaitingAgent()
+    async with AsyncExitStack() as stack:
+        url, _ = await stack.enter_async_context(serving({"agent": agent}))
+        spec = HttpServerSpec(NAME, f"{url}/mcp")
+        for _ in range(2):
+            spec = await _published(stack, spec, "modern", merged=True)
+        async with client_of(spec.url, era) as client:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "agent-wait")
+                await wait_in_thread(agent.started.wait)
+                tasks.cancel_scope.cancel()
+            await wait_in_thread(agent.ended.wait)
+    assert agent.reason
 
 
 @asynccontextmanager
