@@ -533,6 +533,8 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-320": covered("Calls of a client that does not read wait, so that what it has not read is bounded."),
     "F-321": covered("No source's template or URI leads to it what belongs to another source."),
     "F-322": covered("A request that the end of the process cuts short is answered under its own id."),
+    "F-323": covered("Thousands of calls at a merged endpoint are answered rightly, and nothing grows."),
+    "F-324": covered("A server over HTTP that is killed fails its calls with the reason, and the next one works."),
     "F-254": covered("Who opens an address in a browser is told what it is."),
     "F-247": covered("The answer to a handshake holds no event that is no message."),
     # Seen by others: GAIA's own agents, clients of other makes.
