@@ -582,6 +582,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-227": covered("An empty HOME means the home folder of the password database."),
     # What users of GAIA and of agent frameworks see.
     "F-370": covered("AMD's own MCP servers are used like any other, also those that answer no revision of MCP."),
+    "F-374": covered("A client without sessions, such as AMD's, may introduce itself by a single call."),
     "F-373": covered("At the end of a chain of bridges everything is as it is behind one."),
     "F-372": covered(
         "A tool whose schema names no properties is published with none, for who looks into them unasked."

@@ -181,9 +181,13 @@ class _SealedState:
 
 
 async def _one_handshake(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Refuse to change what a completed handshake settled (F-080); until then a client may repeat itself."""
+    """Refuse to change what a completed handshake settled (F-080); until then a client may repeat itself.
+
+    A single call without a session is ready from the start, and its connection knows no client: it may be a handshake.
+    """
     repeated = ctx.method == "initialize" and not is_modern(ctx.protocol_version)
-    if repeated and connection_of(ctx).initialized.is_set():
+    connection = connection_of(ctx)
+    if repeated and connection.client_params is not None and connection.initialized.is_set():
         raise MCPError(INVALID_REQUEST, "The handshake of this connection is complete; open another one for a new one")
     return await call_next(ctx)
 
