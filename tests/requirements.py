@@ -563,6 +563,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-303": covered("What passes the official suite at a server of other hands passes through the bridge."),
     "F-350": covered("A server whose TLS does not hold is told nothing, and the error says what is to be done."),
     "F-351": covered("Whatever a server does, the library answers in bounded time and leaves nothing behind."),
+    "F-352": covered("Only the authorization server that was asked decides on a login, whoever reaches its port."),
     "F-221": covered("Nothing that an agent leaves running keeps the process from ending in bounded time."),
     "F-222": covered("Processes that an agent has started end with the bridge, however that ends."),
     "F-223": covered("A forked process keeps neither addresses nor connections of the bridge, nor its signals."),

@@ -8,16 +8,16 @@ fixtures.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from gaia_bridge.jsontypes import JSON
 from tests.conformance.runner import HERE, HOST, free_port, running
 from tests.installing import MCP1, MCP2, python_with, source_of
-from tests.upstreams.servers import entry_of, everything_servers
+from tests.upstreams.servers import EVERYTHING_ON_PIPES, entry_of, everything_of, everything_servers
 
 __all__ = ["NAMES", "ForeignServer", "start_all"]
 
@@ -50,12 +50,7 @@ class _Program:
     http: Sequence[str]
     """Arguments, followed by a port."""
     stdio: Sequence[str] | None
-    path: Path | None = None
-    """What Python finds modules in."""
-
-    @property
-    def env(self) -> dict[str, str]:
-        return {} if self.path is None else {"PYTHONPATH": str(self.path)}
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def start_all(stack: ExitStack, folder: Path) -> list[ForeignServer]:
@@ -76,7 +71,7 @@ def start_all(stack: ExitStack, folder: Path) -> list[ForeignServer]:
         stack.enter_context(running(command, port, log, ROOT, env=program.env))
         launch: JSON | None = None
         if program.stdio is not None:
-            launch = {"command": program.python, "args": [*program.stdio], "env": program.env}
+            launch = {"command": program.python, "args": [*program.stdio], "env": dict(program.env)}
         found.append(ForeignServer(program.name, f"http://{HOST}:{port}/mcp", launch))
     everything = entry_of(stack.enter_context(everything_servers())["everything-http"])
     return [*found, ForeignServer("everything", str(everything["url"]), None, has_fixtures=False)]
@@ -84,7 +79,6 @@ def start_all(stack: ExitStack, folder: Path) -> list[ForeignServer]:
 
 def _programs() -> list[_Program]:
     fixture = (str(HERE / "foreign_fixture.py"), "--transport")
-    on_pipes = ("-c", "from mcp_everything_server.server import mcp; mcp.run('stdio')")
     return [
         _Program("foreign", sys.executable, (*fixture, "http", "--port"), (*fixture, "stdio")),
         *(
@@ -92,8 +86,8 @@ def _programs() -> list[_Program]:
                 name,
                 python_with(sdk),
                 ("-m", "mcp_everything_server", "--port"),
-                on_pipes,
-                source_of(sdk) / "examples" / "servers" / "everything-server",
+                EVERYTHING_ON_PIPES,
+                everything_of(sdk),
             )
             for name, sdk in (("mcp1", MCP1), ("mcp2", MCP2))
         ),
