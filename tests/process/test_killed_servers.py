@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import anyio
 import httpx2
@@ -74,7 +74,7 @@ async def between(spec: HttpServerSpec) -> AsyncGenerator[str]:
 @pytest.mark.parametrize("modern", [False, True], ids=["handshake client", "2026-07-28 client"])
 @pytest.mark.parametrize(("path", "era"), [("mcp/", "handshake"), ("mcp/", "2026-07-28"), ("sse", "handshake")])
 async def test_every_call_that_was_in_flight_is_told_what_happened_and_the_next_one_works(
-    path: str, era: str, modern: bool
+    path: str, era: Literal["handshake", "2026-07-28"], modern: bool
 ) -> None:
     answers: list[JSON] = []
     with mortal() as server:

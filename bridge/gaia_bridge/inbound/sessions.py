@@ -146,7 +146,7 @@ class Sessions:
         if problem := self._handshake_problem(content):
             await refused(problem, scope, receive, send)
             return
-        if self._held >= self._limits.sessions:
+        if len(self._known) + len(self._opening) >= self._limits.sessions <= self._held:
             await refused(too_many_sessions(content["id"]), scope, receive, send, 503, self._limits.retry_after)
             return
         opening = _Opening(_Session(negotiated(content["params"])), self._known, send)
@@ -176,7 +176,7 @@ class Sessions:
 
     @property
     def _held(self) -> int:
-        """The sessions that cannot give way, and those that are being opened."""
+        """The sessions that cannot give way, and those that are being opened. Looks at every session."""
         opening = sum(opening.identity is None for opening in self._opening)
         return opening + sum(session.in_use for session in self._known.values())
 
