@@ -580,6 +580,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-366": covered("What no file lists and a running bridge publishes is asked there, wherever that listens."),
     "F-367": covered("Help fits and is grouped; words of other programs are told what they are here."),
     "F-368": covered("A file with an MCP server in it that is given to serve is told how it is published."),
+    "F-369": covered("What is added in one folder is the same server in every other."),
     "F-227": covered("An empty HOME means the home folder of the password database."),
     # What users of GAIA and of agent frameworks see.
     "F-370": covered("AMD's own MCP servers are used like any other, also those that answer no revision of MCP."),

@@ -23,6 +23,7 @@ from gaia_bridge.cli.servers.naming import (
     print_json,
 )
 from gaia_bridge.cli.servers.pasting import PasteError, is_pasted, pasted_entries
+from gaia_bridge.cli.servers.portable import portable
 from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _add_pasted(
 
 def _keep(name: str, entry: JSON, place: _Place, as_json: bool) -> int:
     """Try a server, and keep its entry if it works."""
-    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore
+    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore, current_folder
     from gaia_bridge.errors import ConfigError
 
     config, local = place.config, place.local
@@ -171,6 +172,10 @@ def _keep(name: str, entry: JSON, place: _Place, as_json: bool) -> int:
     target = servers.target(name, to)
     if target.error is not None:
         raise target.error
+    if target.kind is not LayerKind.LOCAL:  # which counts in its own folder alone
+        entry, changed = portable(entry, current_folder())
+        for change in changed:
+            click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
     spec = _understood(name, entry, target.path.parent, later=place.untried)
     wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
     path = servers.add(name, entry, to=target.kind, replace=place.force)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,7 +132,8 @@ def _era(entry: object) -> str:
 
 def _with_era(row: JSON) -> str:
     era = row["era"]
-    return one_line(row["server"], 60) + ("" if era == "auto" else f" ({one_line(era, 20)} only)")
+    width = 60 if sys.stdout.isatty() else 1_000  # a program wants all of it
+    return one_line(row["server"], width) + ("" if era == "auto" else f" ({one_line(era, 20)} only)")
 
 
 def _target(entry: object) -> str:

@@ -67,6 +67,26 @@ def test_a_relative_file_is_looked_for_where_the_entry_is_kept(run: Run) -> None
     assert (code, f"{Path.cwd()}/key: cannot be read" in err) == (78, True)
 
 
+@pytest.mark.requirement("F-369")
+def test_who_lacks_a_program_that_servers_need_is_told_where_it_comes_from(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "uvx is a part of uv: https://docs.astral.sh/uv/" in run("add", "x", "uvx server")[2]
+
+
+@pytest.mark.requirement("F-369")
+def test_what_was_added_in_one_folder_works_in_every_other(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+    Path("server.py").write_text(SERVER.read_text(encoding="utf-8"), encoding="utf-8")
+    file = Path("server.py").absolute()
+    code, _, err = run("add", "raw", "--", sys.executable, "-S", "server.py")
+    assert (code, f"note: server.py is kept as {file}, to be found from every folder" in err) == (0, True)
+    assert run("add", "here", "--local", "--no-connect", "--", sys.executable, "server.py")[0] == 0
+    assert entries("mcp_servers.json")["here"]["args"] == ["server.py"]
+    monkeypatch.chdir(tmp_path)
+    assert run("tools", "raw")[0] == 0
+
+
 def test_a_command_can_be_typed_as_words(run: Run) -> None:
     assert run("add", "raw", "--", *shlex.split(COMMAND))[0] == 0
     assert entries()["raw"]["args"] == ["-S", str(SERVER)]
@@ -559,8 +579,8 @@ def test_a_file_that_is_not_there_is_told_apart_from_one_without_the_server(run:
             {"command": "docker", "args": ["run", "-e", "TOKEN=abc", "image"]},
         ),
         (
-            ("python", "-m", "thing", "--config", "x.json"),
-            {"command": "python", "args": ["-m", "thing", "--config", "x.json"]},
+            ("thing", "-m", "thing", "--config", "x.json"),
+            {"command": "thing", "args": ["-m", "thing", "--config", "x.json"]},
         ),
         (
             ("thing", "--env", "A=1", "--zone", "UTC"),
