@@ -510,6 +510,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-344": covered(
         "A log message goes to the client whose call it belongs to, or to all if to none; never to another's."
     ),
+    "F-345": covered(
+        "A server of both eras says to the clients of each what it says to them directly, where that is known."
+    ),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
     # Between client and server.
     "F-285": covered("The first list of a cold start waits for servers that are starting, and what is learnt is kept."),

@@ -22,6 +22,7 @@ __all__ = [
     "CompletesArguments",
     "FollowsRoots",
     "GivesPrompts",
+    "Introducible",
     "KnowsPublisher",
     "ListsResourceTemplates",
     "Publishable",
@@ -243,6 +244,15 @@ class FollowsRoots(Protocol):
         Args:
             request: Its notification, on behalf of which it can be asked what they are.
         """
+        ...
+
+
+@runtime_checkable
+class Introducible(Protocol):
+    """Optional for a source: it may say something else of itself to clients of each era."""
+
+    async def meet(self, request: ClientRequest) -> None:
+        """Find out what it says to the client of a request. Bounded; raises nothing."""
         ...
 
 

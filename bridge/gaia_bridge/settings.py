@@ -238,8 +238,10 @@ class UpstreamLimits:
     first_look: float = 2.0
     """Seconds that clients wait for a server that is starting and of which nothing is known: the first thing that they
     ask is what there is, many never ask again, and a server in Python or Node has answered by then. A server that
-    hangs costs this once in its life, however many wait. As long, beside what its first connection took, they wait for
-    a second one of their era; one that hangs costs that once, and they are served by the first."""
+    hangs costs this once in its life, however many wait."""
+    second_start: float = 2.0
+    """How many times as long as the first connection to a server took, and `first_look` beside, clients wait for a
+    second one of their era: the machine may be busier now. One that hangs costs that once, then the first serves."""
     call_timeout: float = 60.0
     """Seconds for one forwarded request without a sign of life; progress starts them anew (S-13). As long may take
     what was said before its answer to reach a client that reads slowly; then the rest of it is left out."""

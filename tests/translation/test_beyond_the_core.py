@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import httpx2
@@ -18,7 +18,7 @@ from mcp_types import (
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.model import ServerOptions, StdioServerSpec
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.conformance.raw_clients import connect_http, connect_sse
 from tests.interaction.connecting import DEADLINE, serving
@@ -63,13 +63,16 @@ async def say_everything(wire: Wire) -> None:
 
 
 @asynccontextmanager
-async def publishing(*scripts: Script) -> AsyncGenerator[tuple[str, Bridge, list[ScriptedTransport]]]:
+async def publishing(
+    *scripts: Script, era: Literal["auto", "2026-07-28"] = "auto"
+) -> AsyncGenerator[tuple[str, Bridge, list[ScriptedTransport]]]:
     """A bridge that publishes scripted servers, `up0`, `up1` and so on."""
     transports = [ScriptedTransport(script) for script in scripts]
     with anyio.fail_after(DEADLINE):
         async with serving({}) as (url, bridge):
             for number, transport in enumerate(transports):
-                await bridge.add_upstream(StdioServerSpec(f"up{number}", command="none"), transport)
+                spec = StdioServerSpec(f"up{number}", command="none", options=ServerOptions(era=era))
+                await bridge.add_upstream(spec, transport)
             await until_ready(*bridge.sources)
             yield url, bridge, transports
 
@@ -177,7 +180,7 @@ async def test_a_method_that_a_server_of_the_handshake_era_does_not_know_is_none
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_what_goes_beyond_the_core_is_declared_to_clients(era: str) -> None:
-    async with publishing(script(era)) as (url, _, [transport]):
+    async with publishing(script(era), era="2026-07-28" if era == "modern" else "auto") as (url, _, [transport]):
         url += "/servers/up0/mcp"
         discovered = (await modern_request(url, "server/discover", {}))["result"]["capabilities"]
         async with connect_http(url) as client:
@@ -196,7 +199,7 @@ async def test_what_goes_beyond_the_core_is_declared_to_clients(era: str) -> Non
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_a_client_that_looks_around_on_a_stream_is_told_the_same(era: str) -> None:
-    async with publishing(script(era)) as (url, _, _):
+    async with publishing(script(era), era="2026-07-28" if era == "modern" else "auto") as (url, _, _):
         async with connect_sse(f"{url}/servers/up0/sse") as client:
             meta: JSON = {PROTOCOL_VERSION_META_KEY: "2026-07-28", CLIENT_CAPABILITIES_META_KEY: {}}
             looked = (await client.request("server/discover", {"_meta": meta}))["result"]["capabilities"]

@@ -36,6 +36,9 @@ _WEB: Final = frozenset({"http", "https"})
 
 _SAMPLE: Final = "x"
 
+_Definitions = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""A definition as its source has it for clients of 2026-07-28, and for those of the handshake era."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
@@ -44,7 +47,8 @@ class _Listed:
     source: Source
     uri: str
     """What its source calls it."""
-    definition: JSON
+    definitions: tuple[JSON | None, JSON | None]
+    """The definition, as clients of 2026-07-28 are shown it, and those of the handshake era."""
     pattern: UriTemplate | None = None
     """Of a template that can be understood."""
     beginning: str = ""
@@ -68,22 +72,20 @@ class Addresses:
         self.rewritten: list[tuple[Source, str]] = []
         """What could not keep its URI."""
         for source in self._readers:
-            for definition in source.offer.resources:
-                self._add_resource(source, definition)
+            for listed in source.offer.listed("resources", "uri"):
+                self._add_resource(source, listed)
         for source in self._readers:
-            for definition in source.offer.templates:
-                self._add_template(source, definition)
+            for listed in source.offer.listed("templates", "uriTemplate"):
+                self._add_template(source, listed)
         self._schemes = self._sources_of_schemes()
 
-    @property
-    def resources(self) -> list[JSON]:
-        """The definitions of all resources, as clients are shown them."""
-        return [listed.definition for listed in self._resources.values()]
+    def resources(self, *, modern: bool) -> list[JSON]:
+        """The definitions of all resources, as clients of one era are shown them."""
+        return _of_era(self._resources, modern=modern)
 
-    @property
-    def templates(self) -> list[JSON]:
-        """The definitions of all templates, as clients are shown them."""
-        return [listed.definition for listed in self._templates.values()]
+    def templates(self, *, modern: bool) -> list[JSON]:
+        """The definitions of all templates, as clients of one era are shown them."""
+        return _of_era(self._templates, modern=modern)
 
     def find(self, uri: str) -> tuple[Source, str]:
         """The source that can read a URI, and what it calls it.
@@ -154,19 +156,19 @@ class Addresses:
 
         return _changed(definition, "_meta", meta)
 
-    def _add_resource(self, source: Source, definition: Mapping[str, Any]) -> None:
-        uri: str = definition["uri"]
+    def _add_resource(self, source: Source, listed: _Definitions) -> None:
+        uri = _key(listed, "uri")
         public = self._free(source, uri, self._resources, taken=self._is_of_another(source, uri))
-        self._resources[public] = _Listed(source, uri, {**definition, "uri": public})
+        self._resources[public] = _Listed(source, uri, _shown(listed, "uri", public))
 
-    def _add_template(self, source: Source, definition: Mapping[str, Any]) -> None:
-        uri: str = definition["uriTemplate"]
+    def _add_template(self, source: Source, listed: _Definitions) -> None:
+        uri = _key(listed, "uriTemplate")
         sample = _sample(_parsed(uri))
         taken = self._captures(source, uri)
         taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
         public = self._free(source, uri, self._templates, taken=taken)
         self._templates[public] = _Listed(
-            source, uri, {**definition, "uriTemplate": public}, _parsed(public), public.partition("{")[0]
+            source, uri, _shown(listed, "uriTemplate", public), _parsed(public), public.partition("{")[0]
         )
 
     def _is_of_another(self, source: Source, uri: str) -> bool:
@@ -221,6 +223,23 @@ class Addresses:
         if source is None or source not in self._readers:
             return None
         return source, _UI + rest if uri.startswith(_UI) else rest
+
+
+def _of_era(known: Mapping[str, _Listed], *, modern: bool) -> list[JSON]:
+    shown = (listed.definitions[0 if modern else 1] for listed in known.values())
+    return [definition for definition in shown if definition is not None]
+
+
+def _key(listed: _Definitions, key: str) -> str:
+    uri: str = (listed[0] or listed[1] or {})[key]
+    return uri
+
+
+def _shown(listed: _Definitions, key: str, public: str) -> tuple[JSON | None, JSON | None]:
+    """The definitions of one thing, under the URI that clients know."""
+    new, old = listed
+    shown = None if new is None else {**new, key: public}
+    return shown, shown if old is new else None if old is None else {**old, key: public}
 
 
 def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:

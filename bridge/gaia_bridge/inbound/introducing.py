@@ -12,9 +12,8 @@ from typing import Any, Final
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult
 
-from gaia_bridge.contract import Source
 from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.client_request import Context, connection_of
+from gaia_bridge.inbound.client_request import Context, SdkClientRequest, connection_of
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ChangeKind, Offer
 
@@ -42,8 +41,9 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     """
     server = catalog.server
     if server is not None and server.offer.settled:
-        return _for_era(server.offer.declared or {}, modern=modern)
-    declared = [_declared(source.offer) for source in catalog.sources]
+        return _for_era(server.offer.told(modern=modern).declared or {}, modern=modern)
+    offers = [source.offer.told(modern=modern) for source in catalog.sources]
+    declared = [_declared(offer) for offer in offers]
     merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
     if not catalog.settled:  # whatever comes is announced, but only to clients that were told that it may
         merged |= {name: {"listChanged": True} for name in _LISTS}
@@ -58,7 +58,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
             }
     return {
         **merged,
-        **{name: told for name, told in _for_era(_extras(catalog.sources), modern=modern).items() if told},
+        **{name: told for name, told in _for_era(_extras(offers), modern=modern).items() if told},
     }
 
 
@@ -69,13 +69,13 @@ def _declared(offer: Offer) -> Mapping[str, Any]:
     return {name: everything for name, everything in _EVERYTHING.items() if name in offer.capabilities}
 
 
-def _extras(sources: Iterable[Source]) -> JSON:
+def _extras(offers: Iterable[Offer]) -> JSON:
     """What the sources declare beyond the core, by kind: `tasks`, `extensions`, `experimental`; the first counts."""
     declared: JSON = {}
     many = False
-    for number, source in enumerate(sources):
+    for number, offer in enumerate(offers):
         many = number > 0
-        for name, told in source.offer.extras.items():
+        for name, told in offer.extras.items():
             declared[name] = {**told, **declared.get(name, {})}
     if many and "tasks" in declared:  # a list of tasks has nothing that leads to one of several
         declared["tasks"] = {name: told for name, told in declared["tasks"].items() if name != "list"}
@@ -111,17 +111,19 @@ class Introducing:
         if ctx.method not in ("initialize", "server/discover"):
             return await call_next(ctx)
         await self._catalog.settle()
+        await self._catalog.meet(SdkClientRequest(ctx, {}, None))
         result = await call_next(ctx)
         if not is_object(result):
             return result
         modern = ctx.method != "initialize"
         told = capabilities_of(self._catalog, modern=modern)
+        instructions = self._catalog.info(modern=modern).instructions
         if modern:
             return {**result, "capabilities": told}
         connection_of(ctx).state[_TOLD] = told
-        greeting = {**result, "capabilities": told, "serverInfo": self._catalog.implementation}
+        greeting = {**result, "capabilities": told, "serverInfo": self._catalog.implementation(modern=False)}
         # What the SDK says of itself is as old as the connection.
-        if (instructions := self._catalog.info.instructions) is None:
+        if instructions is None:
             greeting.pop("instructions", None)
         else:
             greeting["instructions"] = instructions

@@ -96,12 +96,12 @@ class EndpointServer(Server[Any]):
 
     def introduce(self) -> None:
         """Say from now on who the endpoint is now."""
-        info = self.catalog.info
+        info = self.catalog.info(modern=True)
         self.name = info.name
         self.instructions = info.instructions
         for field, value in implementation(info).items():
             setattr(self, field, value)
-        self._stamp: JSON = self.catalog.implementation
+        self._stamp: JSON = self.catalog.implementation(modern=True)
         self._is_flat = all(isinstance(value, str) for value in self._stamp.values())
 
     @property
@@ -379,7 +379,7 @@ class Endpoint:
 
     async def _set_level(self, ctx: Context, params: SetLevelRequestParams) -> JSON:
         server = self.catalog.server
-        if server is not None and "logging" not in server.offer.capabilities:
+        if server is not None and "logging" not in server.offer.told(modern=False).capabilities:
             return await server.forward("logging/setLevel", {"level": params.level}, _request(ctx))
         set_log_level(ctx, params.level)
         return {}
@@ -416,8 +416,8 @@ class Endpoint:
 
 
 def _declares(source: Source, capability: str, ability: str) -> bool:
-    """Whether a server can do something in particular."""
-    told = (source.offer.declared or {}).get(capability)
+    """Whether a server can do something in particular for clients of the handshake era."""
+    told = (source.offer.told(modern=False).declared or {}).get(capability)
     return is_object(told) and told.get(ability) is True
 
 

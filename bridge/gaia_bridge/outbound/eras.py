@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import anyio
@@ -16,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import ServerOptions, SourceState, SourceStatus
+from gaia_bridge.model import Change, ChangeKind, Offer, ServerOptions, SourceState, SourceStatus
 from gaia_bridge.outbound.client import Era, Greeting
 from gaia_bridge.outbound.isolation import Runs
 from gaia_bridge.outbound.transport import UpstreamError
@@ -139,6 +140,11 @@ class OneEra(Runs, Protocol):
         """Whether the server said that it does not speak this era."""
         ...
 
+    @property
+    def everything(self) -> Offer:
+        """What it offers, whatever the configuration permits."""
+        ...
+
     async def connected(self) -> Greeting:
         """Wait until there is a connection; raises `UpstreamError`."""
         ...
@@ -159,7 +165,7 @@ class OtherEras(Generic[S]):
         known: What is known of it.
         patience: Seconds that a client waits for another connection before it is served by the one that there is.
         make: Makes what serves the clients of one era, if there is to be any.
-        heard: Told of changes that the server announces there.
+        heard: Told of changes that the server announces there, and of what it offers there.
         learnt: Called when it turned out whether the server has both.
         yields: Ends the shared connection if nobody used it yet; whether it did. `None` where that would save nothing:
             over HTTP a second connection is no second process, and what a server declares in 2026-07-28 is more.
@@ -171,7 +177,7 @@ class OtherEras(Generic[S]):
         known: KnownEras,
         patience: Callable[[], float],
         make: Callable[[Era], S] | None,
-        heard: ChangeListener,
+        heard: Callable[[S, Change], None],
         learnt: Callable[[], None],
         yields: Callable[[], bool] | None,
     ) -> None:
@@ -299,7 +305,8 @@ class OtherEras(Generic[S]):
         self._failed.discard(era)
         if era not in self._proven:
             self._proven.add(era)
-            other.listen(self._heard)
+            other.listen(partial(self._heard, other))
+            self._heard(other, Change(ChangeKind.INTRODUCTION))
             self._known.note(era, had=True)
             self._learnt()
         return other

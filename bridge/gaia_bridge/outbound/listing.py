@@ -114,6 +114,7 @@ def introduced(name: str, greeting: Greeting) -> Offer:
         capabilities=frozenset(item for item in CAPABILITIES if item in declared),
         extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
         declared=declared,
+        modern=greeting.modern,
         implementation={**told, **server_info(info)} if info_problem(info, told) is None else None,
     )
 
@@ -273,15 +274,21 @@ def summary(offer: Offer) -> str:
 
 def changes(old: Offer, new: Offer) -> tuple[Change, ...]:
     """What listeners are told when one offer replaces another."""
+    kinds: dict[ChangeKind, None] = {}
+    for modern in (True, False):
+        kinds |= _changes(old.told(modern=modern), new.told(modern=modern))
+    return tuple(Change(kind) for kind in sorted(kinds, key=list(ChangeKind).index))
+
+
+def _changes(old: Offer, new: Offer) -> dict[ChangeKind, None]:
+    """What is new for clients of one era."""
     kinds = {
         listed.change: None
         for listed in LISTS
         if getattr(old, listed.field) != getattr(new, listed.field)
         or (listed.capability in old.capabilities) != (listed.capability in new.capabilities)
     }
-    if _introduction(old) != _introduction(new):
-        kinds[ChangeKind.INTRODUCTION] = None
-    return tuple(Change(kind) for kind in kinds)
+    return kinds if _introduction(old) == _introduction(new) else {**kinds, ChangeKind.INTRODUCTION: None}
 
 
 def _introduction(offer: Offer) -> object:

@@ -122,6 +122,15 @@ def tailored(offer: Offer, options: ServerOptions) -> Tailored:
         offer: Everything that the server offers.
         options: The server's own options.
     """
+    ours = _tailored(offer, options)
+    if offer.other is None:
+        return ours
+    other = _tailored(offer.other, options)
+    return Tailored(replace(ours.offer, other=other.offer), options, {**other._calls, **ours._calls})
+
+
+def _tailored(offer: Offer, options: ServerOptions) -> Tailored:
+    """What it makes of what is offered in one era."""
     allowed = permitted(offer, options)
     if not options.tools:
         return Tailored(allowed, options, {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -26,7 +26,6 @@ from gaia_bridge.model import (
     AgentServerSpec,
     Change,
     ChangeKind,
-    Notification,
     Offer,
     ServerSpec,
     SourceKind,
@@ -38,6 +37,7 @@ from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.client import Connection, Deadline, Era, EraRefusedError, Greeting, connect
 from gaia_bridge.outbound.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.outbound.error_lines import ErrorLines
+from gaia_bridge.outbound.first_look import FirstLook
 from gaia_bridge.outbound.interests import Interests
 from gaia_bridge.outbound.isolation import PrivateConnections
 from gaia_bridge.outbound.judging import Judge
@@ -64,7 +64,7 @@ from gaia_bridge.redact import Redactor
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
-from gaia_bridge.wire import LOG_MESSAGE, notification_problem
+from gaia_bridge.wire import LOG_MESSAGE
 
 __all__ = ["Upstream"]
 
@@ -130,8 +130,7 @@ class Upstream:
         self._connection: Connection | None = None
         self._used = False
         self._eras = KnownEras(spec.options, alone)
-        self._first_look = 0.0
-        self._began = self._took = 0.0
+        self._look = FirstLook(limits)
         self._interests = Interests(spec.name, self._supervisor, limits.call_timeout)
         self.refused = False
         """Whether the server said that it does not speak the one era that it is to be spoken to in."""
@@ -152,7 +151,7 @@ class Upstream:
         self._others = OtherEras(
             spec.name,
             self._eras,
-            self._patience,
+            self._look.second,
             of_era if has_others else None,
             self._overheard,
             self._note_eras,
@@ -176,6 +175,11 @@ class Upstream:
     def offer(self) -> Offer:
         """What it offers right now, or offered when it was last seen, unless it failed."""
         return self._offering.offer
+
+    @property
+    def everything(self) -> Offer:
+        """What it offers, whatever the configuration permits."""
+        return self._offering.everything
 
     @property
     def status(self) -> SourceStatus:
@@ -264,10 +268,18 @@ class Upstream:
     async def settle(self) -> None:
         """Wait until it is known what it offers, or that it fails, for `first_look` seconds over all who ever wait."""
         if not self.offer.settled and not self._supervisor.settled.is_set():
-            with anyio.CancelScope() as patience:
-                self._first_look = self._first_look or anyio.current_time() + self._limits.first_look
-                patience.deadline = self._first_look
-                await self.learn()
+            await self._look.within(self.learn)
+
+    async def meet(self, request: ClientRequest) -> None:
+        """Have it say what it is in the era of a client, if it never did; waited for once.
+
+        The client's first call would need a connection of that era as well.
+        """
+        if self._tasks is None or self._connection is None or not self._look.is_first_of(era_of(request)):
+            return
+        if self.offer.told(modern=request.modern).modern is not request.modern:
+            with anyio.move_on_after(self._look.second()), suppress(UpstreamError):
+                await self._others.of(request, self.connected, self._tasks)
 
     async def learn(self) -> None:
         """Wait until it is known what it offers, or that it fails."""
@@ -465,10 +477,10 @@ class Upstream:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Connection]:
         """Open a connection."""
-        era, self._began = self._eras.begin(), anyio.current_time()
-        limits = self._limits
+        era, limits = self._eras.begin(), self._limits
+        self._look.begins()
         if self._others.turning:
-            limits = replace(limits, connect_timeout=min(limits.connect_timeout, self._patience()))
+            limits = replace(limits, connect_timeout=min(limits.connect_timeout, self._look.second()))
         try:
             async with connect(self._transport, self._role, limits, era=era, only=self._eras.only) as connection:
                 self._connection, self._used = connection, False
@@ -493,7 +505,7 @@ class Upstream:
 
     async def attend(self, connection: Connection) -> None:
         """Follow what it offers."""
-        self._took = anyio.current_time() - self._began
+        self._look.succeeded()
         logger.info("%s is ready: %s", self.name, summary(self.offer))
         await self._offering.follow(connection)
 
@@ -540,26 +552,18 @@ class Upstream:
             logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
         elif method == LOG_MESSAGE:
             if not self._relays.log(params, during):
-                self._tell_all(method, params)
+                self._offering.tell_all(method, params)
         elif method == _ELICITATION_COMPLETE:
-            self._tell_all(method, params)
+            self._offering.tell_all(method, params)
         elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
             self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
         else:
             self._offering.notified(method)
 
-    def _patience(self) -> float:
-        """Seconds that clients wait for a connection of their era: what the last one took, and as much as for a first
-        look."""
-        return round(self._took + self._limits.first_look, 2)
-
-    def _overheard(self, change: Change) -> None:
-        """A change was announced on a connection of the other era; what is listed comes from this one."""
-        if not change.kind.is_list:
-            self._offering.announce(change)
-            return
-        self._offering.look_again(change.kind)
-        if self._connection is None:
+    def _overheard(self, other: Upstream, change: Change) -> None:
+        """Something is new on a connection of the other era, and so perhaps on this one."""
+        self._offering.overheard(change, other.everything)
+        if change.kind.is_list and self._connection is None:
             self._supervisor.retry()
 
     def _give_way(self) -> bool:
@@ -576,14 +580,6 @@ class Upstream:
         self._offering.both = self._eras.both
         if self._tasks is not None and self._connection is not None:
             self._tasks.start_soon(self._offering.remember, self._connection)
-
-    def _tell_all(self, method: str, params: JSON) -> None:
-        """Tell all clients something that names no request."""
-        notification = Notification(method, params)
-        if (problem := notification_problem(method, params)) is None:
-            self._offering.announce(Change(ChangeKind.NOTIFIED, notification=notification))
-        else:
-            logger.debug("upstream %r: %s is dropped: %s", self.name, method, problem)
 
     def ended(self, reason: str) -> None:
         """The connection is over."""

@@ -40,7 +40,7 @@ def test_what_a_client_is_shown_leads_back_to_its_source_under_its_own_name(
     sources: list[FixedSource], other: str
 ) -> None:
     addresses = Addresses(sources)
-    shown = [(definition["uri"], definition["name"]) for definition in addresses.resources]
+    shown = [(definition["uri"], definition["name"]) for definition in addresses.resources(modern=True)]
     assert len({uri for uri, _ in shown}) == len(shown) == sum(len(source.offer.resources) for source in sources)
     for uri, _ in shown:
         source, own = addresses.find(uri)
@@ -48,7 +48,7 @@ def test_what_a_client_is_shown_leads_back_to_its_source_under_its_own_name(
         assert addresses.public(source, own) == uri
     for source in sources:
         for definition in source.offer.templates:
-            listed = [item["uriTemplate"] for item in addresses.templates]
+            listed = [item["uriTemplate"] for item in addresses.templates(modern=True)]
             assert any(addresses.find_template(uri) == (source, definition["uriTemplate"]) for uri in listed)
         said = addresses.public(source, other)
         if "resources" in source.offer.capabilities and not other.startswith("http"):
@@ -109,7 +109,7 @@ def test_no_template_of_a_source_leads_to_it_what_belongs_to_another(template: s
             assert addresses.find(f"mcp://{source.name}/{uri}") == (source, uri)
     assert addresses.find("file:///unlisted") == (other, "file:///unlisted")
     assert addresses.find("notes:some") == (code, "notes:some")
-    [shown] = [item["uriTemplate"] for item in addresses.templates if item["name"] == template]
+    [shown] = [item["uriTemplate"] for item in addresses.templates(modern=True) if item["name"] == template]
     assert shown.startswith(("mcp://greedy/", "ui://greedy/"))
     assert addresses.find_template(shown) == (greedy, template)
     assert addresses.find("mcp://greedy/file:///x") == (greedy, "file:///x")
@@ -126,7 +126,7 @@ def test_no_resource_is_listed_under_an_address_of_another_source(uri: str, orde
     source, own = addresses.find(uri)
     assert source is code
     assert own == uri.partition("code/")[2] or (own, uri) == ("ui://form", "ui://code/form")
-    [shown] = [item["uri"] for item in addresses.resources if item["name"] == f"{uri} of greedy"]
+    [shown] = [item["uri"] for item in addresses.resources(modern=True) if item["name"] == f"{uri} of greedy"]
     assert addresses.find(shown) == (greedy, uri)
     assert addresses.public(greedy, uri) == shown
     with pytest.raises(ResourceNotFoundError):
@@ -137,7 +137,7 @@ def test_no_resource_is_listed_under_an_address_of_another_source(uri: str, orde
 def test_a_source_that_alone_reads_may_describe_what_it_likes() -> None:
     one = FixedSource("one", templates=("{+any}",))
     addresses = Addresses([one, FixedSource("two"), FixedSource("three", kind=SourceKind.SERVER)])
-    assert [item["uriTemplate"] for item in addresses.templates] == ["{+any}"]
+    assert [item["uriTemplate"] for item in addresses.templates(modern=True)] == ["{+any}"]
     assert addresses.find("x:y") == (one, "x:y")
     with pytest.raises(ResourceNotFoundError):
         addresses.find("mcp://two/x:y")
@@ -148,7 +148,7 @@ def test_a_uri_stays_as_it_is_while_it_is_unambiguous() -> None:
     one, two = FixedSource("one", resources=("u:a",)), FixedSource("two", resources=("u:a", "u:b", "ui://f", "ui://g"))
     three = FixedSource("three", resources=("ui://f",), templates=("t:{x}",))
     addresses = Addresses([one, two, three])
-    assert [item["uri"] for item in addresses.resources] == [
+    assert [item["uri"] for item in addresses.resources(modern=True)] == [
         "u:a",
         "mcp://two/u:a",
         "u:b",
@@ -200,7 +200,7 @@ def test_a_template_that_describes_what_another_source_has_is_written_otherwise(
         FixedSource("two", templates=("f:///{name}", "broken:{")),
     )
     addresses = Addresses([one, two])
-    assert [item["uriTemplate"] for item in addresses.templates] == [
+    assert [item["uriTemplate"] for item in addresses.templates(modern=True)] == [
         "f:///{+path}",
         "mcp://two/f:///{name}",
         "broken:{",

@@ -194,14 +194,15 @@ def test_a_resource_that_cannot_keep_its_uri_is_logged(caplog: pytest.LogCapture
 def test_one_source_alone_speaks_for_itself_and_several_as_the_bridge() -> None:
     one, two = FixedSource("one", "a", instructions="Ask one."), FixedSource("two", instructions="Ask two.")
     view = catalog(one)
-    assert view.info == one.offer.info
+    assert view.info(modern=True) == one.offer.info
     view.add(two)
-    assert (view.info.name, view.info.version, view.info.title) == ("bridge", "9", "Bridge")
-    assert view.info.instructions == "## one\n\nAsk one.\n\n## two\n\nAsk two."
+    merged = view.info(modern=True)
+    assert (merged.name, merged.version, merged.title) == ("bridge", "9", "Bridge")
+    assert merged.instructions == "## one\n\nAsk one.\n\n## two\n\nAsk two."
     view.remove("two")
-    assert view.info == one.offer.info
-    assert catalog().info.instructions is None
-    assert catalog(FixedSource("up", kind=SourceKind.SERVER)).info.name == "I am up"
+    assert view.info(modern=True) == one.offer.info
+    assert catalog().info(modern=True).instructions is None
+    assert catalog(FixedSource("up", kind=SourceKind.SERVER)).info(modern=True).name == "I am up"
 
 
 @pytest.mark.requirement("P-10")

@@ -99,7 +99,8 @@ async def test_what_is_said_about_a_call_is_for_its_caller_and_what_is_about_non
                 return len(people[name].told) >= len(everything[name])
 
             call = {"name": "wait" if path else "up0__wait", "arguments": {"who": name}}
-            asked = ("ping", {}) if name == "cleo" else ("tools/call", call)
+            nothing: JSON = {}
+            asked = ("ping", nothing) if name == "cleo" else ("tools/call", call)
             await people[name].until(101, *asked, more=heard)
             await people[name].until(102, "ping", {})
 
