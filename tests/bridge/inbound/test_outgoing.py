@@ -86,7 +86,8 @@ async def test_a_result_is_written_once_for_all_who_want_to_know_its_size(
 @pytest.mark.parametrize(("size", "alone"), [(2_000, True), (10, False)])
 async def test_large_results_of_an_agent_are_made_one_by_one(size: int, alone: bool) -> None:
     limits = AgentLimits(large_result_bytes=1_000)
-    performer = Performer(AgentRunner("test", limits.threads, limits.queue), limits)
+    runner = AgentRunner("test", limits.threads, limits.queue)
+    performer = Performer(runner, limits)
     together, met = threading.Barrier(4), list[bool]()
 
     def convert(value: str) -> JSON:
@@ -100,8 +101,11 @@ async def test_large_results_of_an_agent_are_made_one_by_one(size: int, alone: b
     async def call() -> None:
         await performer.perform(lambda: "x" * size, FakeRequest(), "tool", convert)
 
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            for _ in range(4):
-                tasks.start_soon(call)
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(4):
+                    tasks.start_soon(call)
+    finally:
+        runner.close()
     assert met == [not alone] * 4
