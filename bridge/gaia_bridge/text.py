@@ -42,7 +42,8 @@ def one_line(text: str, limit: int = 500) -> str:
         text: Text of any origin.
         limit: How many characters the line may have.
     """
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    plain = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+    line = " ".join(plain.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 

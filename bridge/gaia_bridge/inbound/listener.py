@@ -56,10 +56,8 @@ REASONS = {
     503: b"Service Unavailable",
 }
 
-_HEAD_END = re.compile(rb"\n\r?\n")
-_BARE_LINE_END = re.compile(rb"(?<!\r)\n")
-_FOLDED = re.compile(rb"\r\n[ \t]")
-_BODY_HEADER = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:", re.IGNORECASE)
+_SHORT_END = re.compile(rb"\n\r?\n")
+_BODY_HEADER = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:")
 
 _LISTENING = 0.5
 """Seconds for an application to end by itself once it has heard of a disconnect. uvicorn's own deadline is later."""
@@ -258,28 +256,35 @@ class _Unsent:
 class _Requests:
     """ASGI middleware that can end the requests that are open, as if the application had returned by itself.
 
-    uvicorn would cancel their tasks, and log that as an error of the application.
+    uvicorn would cancel their tasks, and log that as an error of the application. Each request has a task of its own.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._open: set[anyio.CancelScope] = set()
+        self._open: set[asyncio.Task[Any]] = set()
+        self._ended: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        task = asyncio.current_task()
+        if scope["type"] != "http" or task is None:
             await self._app(scope, receive, send)
             return
-        with anyio.CancelScope() as request:
-            self._open.add(request)
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                self._open.discard(request)
+        self._open.add(task)
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if task not in self._ended:
+                raise
+            task.uncancel()
+        finally:
+            self._open.discard(task)
+            self._ended.discard(task)
 
     def cancel(self) -> None:
         """End them all."""
-        for request in list(self._open):
-            request.cancel()
+        self._ended |= self._open
+        for task in list(self._open):
+            task.cancel()
 
 
 class _Server(uvicorn.Server):
@@ -347,14 +352,19 @@ def head_problem(data: bytes) -> str | None:
     Args:
         data: What came since the last request.
     """
-    if not data or (end := _HEAD_END.search(data)) is None:
+    end = data.find(b"\r\n\r\n")
+    if end >= 0:
+        head = data[: end + 4]
+    elif data and (short := _SHORT_END.search(data)) is not None:
+        head = data[: short.end()]
+    else:
         return None
-    head = data[: end.end()]
-    if _BARE_LINE_END.search(head):
+    if head.count(b"\n") != head.count(b"\r\n"):
         return "A line of the head ends with a line feed alone; expected a carriage return before it."
-    if _FOLDED.search(head):
+    if b"\r\n " in head or b"\r\n\t" in head:
         return "A line of the head begins with a blank; expected each header on one line."
-    if len({name.lower() for name in _BODY_HEADER.findall(head)}) > 1:
+    lower = head.lower()
+    if b"\r\ntransfer-encoding" in lower and len(set(_BODY_HEADER.findall(lower))) > 1:
         return "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
     return None
 
