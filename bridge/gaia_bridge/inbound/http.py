@@ -9,6 +9,7 @@ in front of all of them.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -69,6 +70,9 @@ _Serve = Callable[["HttpEndpoint", Any, Scope, Receive, Send], Awaitable[None]]
 _Find = Callable[[str, str], "HttpEndpoint | None"]
 _Report = Callable[[], JSON]
 
+
+_GROUPS = ("", "agents", "servers")
+_STREAMABLE = re.compile(r"(?:/(?P<group>agents|servers)/(?P<name>[^/]+))?/mcp")
 
 _ERA_HEADER = MCP_PROTOCOL_VERSION_HEADER.lower().encode()
 
@@ -184,10 +188,11 @@ def make_app(
     """
 
     routes: list[BaseRoute] = []
-    for prefix in ("", "/agents/{name}", "/servers/{name}"):
-        group = prefix.strip("/").partition("/")[0]
+    streamable = {group: _Routed(find, group, HttpEndpoint.streamable) for group in _GROUPS}
+    for group, routed in streamable.items():
+        prefix = f"/{group}/{{name}}" if group else ""
         routes += [
-            Route(f"{prefix}/mcp", _Routed(find, group, HttpEndpoint.streamable)),
+            Route(f"{prefix}/mcp", routed),
             Route(f"{prefix}/sse", _Routed(find, group, HttpEndpoint.sse), methods=["GET"]),
             Route(f"{prefix}/messages/", _Routed(find, group, HttpEndpoint.messages), methods=["POST"]),
         ]
@@ -195,7 +200,28 @@ def make_app(
     routes.append(Route("/", _tell_people, methods=["GET"]))
     routes += [Route(path, _reporting(answer), methods=["GET"]) for path, answer in report.items()]
     routes.append(Route(HEALTH_PATH, _healthy(policy.token), methods=["GET"]))
-    return Guard(Starlette(routes=[*routes, *further]), policy)
+    return Guard(_Direct(streamable, Starlette(routes=[*routes, *further])), policy)
+
+
+class _Direct:
+    """Leads to Streamable HTTP, which nearly all requests are for, without looking at every route.
+
+    Args:
+        routed: What serves it, by group.
+        others: All routes.
+    """
+
+    def __init__(self, routed: Mapping[str, _Routed], others: ASGIApp) -> None:
+        self._routed = routed
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = _STREAMABLE.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if found is None:
+            await self._others(scope, receive, send)
+            return
+        scope["path_params"] = {"name": found["name"] or ""}
+        await self._routed[found["group"] or ""](scope, receive, send)
 
 
 class _Routed:

@@ -369,3 +369,9 @@ async def test_a_second_stream_does_not_take_over_the_first() -> None:
                     if "notifications/tools/list_changed" in line:
                         break
         server.stop()
+
+
+@pytest.mark.parametrize("path", ["/agents/mcp", "/agents//mcp", "/other/agent-0/mcp", "/agents/a/b/mcp", "/MCP"])
+async def test_what_only_looks_like_the_address_of_an_endpoint_is_none(path: str) -> None:
+    async with calling() as caller:
+        assert (await caller.modern("tools/list", path=path)).status_code == 404
