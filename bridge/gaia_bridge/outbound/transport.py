@@ -24,6 +24,7 @@ __all__ = [
     "LaunchError",
     "Link",
     "MisconfiguredError",
+    "NotApprovedError",
     "PendingRequests",
     "Receiver",
     "SessionExpiredError",

@@ -97,45 +97,49 @@ class FakeCatalog:
         await self.up.wait()
 
 
-class TestOwed:
-    """How long it takes. In virtual time."""
+in_virtual_time = pytest.mark.parametrize("anyio_backend", [VIRTUAL_TIME], ids=["virtual time"])
 
-    @pytest.fixture
-    def anyio_backend(self) -> tuple[str, dict[str, Any]]:
-        return VIRTUAL_TIME
 
-    async def seconds(self, client: FakeClient, catalog: FakeCatalog, at: float = 0, then: float = 0) -> float:
-        """How long a client is kept whose server is up at a time, and answers a while later."""
-        owed = _Owed(cast(Catalog, catalog), grace=1, starting=30)
-        began = anyio.current_time()
-        async with anyio.create_task_group() as tasks:
+async def seconds_kept(client: FakeClient, catalog: FakeCatalog, at: float = 0, then: float = 0) -> float:
+    """How long a client is kept whose server is up at a time, and answers a while later."""
+    owed = _Owed(cast(Catalog, catalog), grace=1, starting=30)
+    began = anyio.current_time()
+    async with anyio.create_task_group() as tasks:
 
-            async def happen() -> None:
-                await anyio.sleep(at)
-                catalog.awaited = False
-                catalog.up.set()
-                await anyio.sleep(then)
-                client.answer()
+        async def happen() -> None:
+            await anyio.sleep(at)
+            catalog.awaited = False
+            catalog.up.set()
+            await anyio.sleep(then)
+            client.answer()
 
-            if at:
-                tasks.start_soon(happen)
-            await owed.given(cast(Conversation, client))
-            tasks.cancel_scope.cancel()
-        return round(anyio.current_time() - began, 3)
+        if at:
+            tasks.start_soon(happen)
+        await owed.given(cast(Conversation, client))
+        tasks.cancel_scope.cancel()
+    return round(anyio.current_time() - began, 3)
 
-    @pytest.mark.requirement("F-343")
-    async def test_who_waits_for_a_server_to_start_is_kept_until_it_has_answered(self) -> None:
-        assert await self.seconds(FakeClient(), FakeCatalog(awaited=True), at=20, then=0.5) == 20.5
 
-    @pytest.mark.requirement("F-343")
-    async def test_a_server_that_does_not_start_is_not_waited_for_without_end(self) -> None:
-        assert await self.seconds(FakeClient(), FakeCatalog(awaited=True)) == 31
-        assert await self.seconds(FakeClient(), FakeCatalog(awaited=True), at=5, then=50) == 6
+@in_virtual_time
+@pytest.mark.requirement("F-343")
+async def test_who_waits_for_a_server_to_start_is_kept_until_it_has_answered() -> None:
+    assert await seconds_kept(FakeClient(), FakeCatalog(awaited=True), at=20, then=0.5) == 20.5
 
-    @pytest.mark.requirement("F-343", "F-118")
-    async def test_what_waits_for_no_server_is_given_its_grace_alone(self) -> None:
-        assert await self.seconds(FakeClient(), FakeCatalog(awaited=False)) == 1
 
-    @pytest.mark.requirement("F-343")
-    async def test_who_is_owed_nothing_is_not_kept_by_a_server_that_hangs(self) -> None:
-        assert await self.seconds(FakeClient(waiting=False), FakeCatalog(awaited=True)) == 0
+@in_virtual_time
+@pytest.mark.requirement("F-343")
+async def test_a_server_that_does_not_start_is_not_waited_for_without_end() -> None:
+    assert await seconds_kept(FakeClient(), FakeCatalog(awaited=True)) == 31
+    assert await seconds_kept(FakeClient(), FakeCatalog(awaited=True), at=5, then=50) == 6
+
+
+@in_virtual_time
+@pytest.mark.requirement("F-343", "F-118")
+async def test_what_waits_for_no_server_is_given_its_grace_alone() -> None:
+    assert await seconds_kept(FakeClient(), FakeCatalog(awaited=False)) == 1
+
+
+@in_virtual_time
+@pytest.mark.requirement("F-343")
+async def test_who_is_owed_nothing_is_not_kept_by_a_server_that_hangs() -> None:
+    assert await seconds_kept(FakeClient(waiting=False), FakeCatalog(awaited=True)) == 0
