@@ -433,6 +433,12 @@ def test_a_file_with_an_mcp_server_in_it_is_told_how_it_is_published(folder: Pat
     assert problem.endswith(f"publish it with gaia-bridge add my_tools -- {shlex.join((sys.executable, str(file)))})")
 
 
+@pytest.mark.requirement("F-368")
+def test_a_file_that_needs_fastmcp_may_be_a_server(folder: Path) -> None:
+    write(folder / "server.py", "import fastmcp.nothing_like_this")
+    assert "if this is an MCP server, publish it as a program: gaia-bridge add NAME" in problem_of("server.py")
+
+
 def test_a_protocol_that_describes_agents_is_no_agent(folder: Path) -> None:
     write(folder / "shape.py", f"from typing import Protocol\n{agent_source('Shape', bases='(Protocol)')}")
     assert "defines no agent class" in problem_of("shape.py")

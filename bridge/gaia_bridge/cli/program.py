@@ -119,6 +119,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("approve",), "trust"),
     **dict.fromkeys(("log", "tail"), "logs"),
     "list-tools": "tools",
+    "help": "--help",
 }
 """What people know from other programs, and what does it here."""
 

@@ -111,7 +111,12 @@ def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.Ca
     [
         *[(word, "serve") for word in ("run", "start", "dev")],
         *[("install", "add"), ("ls", "list"), ("rm", "remove"), ("inspect", "test-client"), ("statsu", "status")],
-        *[("agent.py", "serve agent.py"), ("./agents", "serve ./agents"), ("doctor", "test-client")],
+        *[
+            ("agent.py", "serve agent.py"),
+            ("./agents", "serve ./agents"),
+            ("doctor", "test-client"),
+            ("help", "--help"),
+        ],
     ],
 )
 def test_a_command_of_another_program_is_told_what_it_is_here(

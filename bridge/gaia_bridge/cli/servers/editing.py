@@ -24,6 +24,7 @@ from gaia_bridge.cli.servers.naming import (
 )
 from gaia_bridge.cli.servers.pasting import PasteError, is_pasted, pasted_entries
 from gaia_bridge.cli.servers.portable import portable
+from gaia_bridge.names import is_source_name
 from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ def add(
         if any(typed) or sse or cwd or (is_pasted(name) and command):
             raise click.UsageError("what is pasted says all of that itself: leave out what comes beside it")
         return _add_pasted(name, *command, place=place, further=(inherit_env, timeout), as_json=as_json)
+    if not command and not is_source_name(name):
+        raise click.UsageError(f"NAME is missing: gaia-bridge add NAME {shlex.quote(name)}")
     if not command:
         raise click.UsageError("Missing argument 'COMMAND...|URL|JSON'.")
     entry = _entry(command, *typed, sse, cwd)

@@ -766,6 +766,8 @@ def test_a_bridge_that_wants_a_token_says_how_it_is_used(run: Run, tmp_path: Pat
         (["x", "localhost:8000/mcp"], "did you mean https://localhost:8000/mcp?"),
         (["--transport", "http", "x", "https://x.org"], "no such option: --transport; a URL is recognised by itself"),
         (["x", "FOO=bar npx server"], "FOO goes with --env FOO=VALUE"),
+        (["https://x.org/mcp"], "NAME is missing: gaia-bridge add NAME https://x.org/mcp"),
+        (["uvx server"], "NAME is missing: gaia-bridge add NAME 'uvx server'"),
     ],
 )
 def test_what_people_type_elsewhere_is_told_what_it_is_here(run: Run, arguments: list[str], hint: str) -> None:
