@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import anyio
@@ -31,7 +32,8 @@ async def test_a_stream_that_was_opened_in_one_era_is_refused_in_the_other(name:
         assert isinstance(spec, StdioServerSpec)
         for first, second in (("initialize", "server/discover"), ("server/discover", "initialize")):
             with anyio.fail_after(DEADLINE):
-                async with await anyio.open_process([spec.command, *spec.args], stderr=None) as process:
+                command, env = [spec.command, *spec.args], {**os.environ, **spec.env}
+                async with await anyio.open_process(command, stderr=None, env=env) as process:
                     client = StdioClient(process)
                     assert "result" in await client.request(first, OPENINGS[first])
                     assert "error" in await client.request(second, OPENINGS[second])
