@@ -11,10 +11,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
+from typing import Any
 
 from gaia_bridge.cli.logs import LineFormatter
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.settings import JSON_LOG_BYTES, JSON_LOG_FILES, JSON_LOG_QUEUE
+from gaia_bridge.settings import JSON_LOG_BYTES, JSON_LOG_FILES, JSON_LOG_QUEUE, STREAM_FAREWELL
 
 __all__ = ["log_to_json"]
 
@@ -114,6 +115,11 @@ class _Listener(QueueListener):
         super().handle(record)
         if self._waiting.qsize() <= self._waiting.maxsize // 2:
             self.say_lost()
+
+    def enqueue_sentinel(self) -> None:
+        """Have the thread end, once there is room to tell it so."""
+        queued: queue.Queue[Any] = self._waiting
+        queued.put(None, timeout=STREAM_FAREWELL)
 
     def say_lost(self) -> None:
         """Say what could not be written, if anything."""
