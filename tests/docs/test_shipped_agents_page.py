@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_the_example_of_the_page_is_what_happens(tmp_path: Path, monkeypatch: py
         {"agents/hello_agent.py": AGENT, "agents/shop/__init__.py": "", "agents/data/list.txt": "", "src/a": ""},
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path / "elsewhere")  # puts everything back in the end
+    monkeypatch.setattr(sys, "path", [*sys.path])  # puts everything back in the end
     [found] = find_agents(["agents/hello_agent.py"])
     assert found.agents
     said = {

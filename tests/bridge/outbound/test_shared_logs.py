@@ -100,8 +100,8 @@ async def test_what_is_said_about_a_call_is_for_its_caller_and_what_is_about_non
 
             call = {"name": "wait" if path else "up0__wait", "arguments": {"who": name}}
             nothing: JSON = {}
-            asked = ("ping", nothing) if name == "cleo" else ("tools/call", call)
-            await people[name].until(101, *asked, more=heard)
+            method, params = ("ping", nothing) if name == "cleo" else ("tools/call", call)
+            await people[name].until(101, method, params, more=heard)
             await people[name].until(102, "ping", {})
 
         async with anyio.create_task_group() as tasks:
