@@ -223,8 +223,8 @@ class MCPClient:
 
         Returns:
             The MCP result as it came, `{"content": [...], ...}`, also if it says `isError`; or `{"error": "..."}` if
-            the server answered with an error, a result that is no object, or structured content that breaks what a
-            listed tool promises. If it refused the arguments, that text has the tool's schema in it.
+            the server answered with an error, or with structured content that breaks what a listed tool promises. If
+            it refused the arguments, that text has the tool's schema in it.
 
         Raises:
             RuntimeError: The client is not connected, or the connection ended during the call.
@@ -236,11 +236,8 @@ class MCPClient:
         response = self.transport.send_request("tools/call", {"name": tool_name, "arguments": arguments})
         error = response.get("error")
         if error is None:
-            result: object = response.get("result", {})
-            if not is_object(result):
-                kind = type(result).__name__
-                return {"error": f"MCP tool '{tool_name}' answered with a result that is a {kind}; expected an object"}
-            problem = self._outputs.problem(tool_name, result)
+            result: dict[str, Any] = response.get("result", {})
+            problem = self._outputs.problem(tool_name, result) if is_object(result) else None
             if problem is None:
                 return result
             against = f"MCP tool '{tool_name}' answered with structured content against its output schema"

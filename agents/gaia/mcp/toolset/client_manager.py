@@ -124,6 +124,9 @@ class MCPClientManager:
                 raise
             client = self._running(server_name, instead_of=client)
             result = client.call_tool(tool_name, given)
+        if not is_object(result):  # over a transport of one's own
+            kind = type(result).__name__
+            raise RuntimeError(f"MCP tool '{tool_name}' answered with a result that is a {kind}; expected an object")
         if "error" in result and "content" not in result:
             raise RuntimeError(str(result["error"]))
         problem = failure_text(result)
