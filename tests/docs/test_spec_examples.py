@@ -260,6 +260,7 @@ def test_a_chat_agent_has_tools_of_its_own_and_of_servers(reader: Reader, model:
     assert birthday == "1815-12-10" and json.loads(now)["timezone"] == "UTC"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S2-18", "S2-21", "S2-22")
 def test_many_tools_are_searched_for_and_used_in_the_same_turn(reader: Reader, model: ModelHandle) -> None:
     milk = reader.files / "milk.txt"
@@ -317,6 +318,7 @@ def test_a_local_file_lies_over_the_global_one(reader: Reader) -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S3-10", "S3-11", "S3-14", "S3-18")
 def test_people_are_shown_the_own_names_of_tools(reader: Reader, model: ModelHandle) -> None:
     model.play(script(call("mcp_time_get_current_time", timezone="Europe/Lisbon"), say("It is late.")))
@@ -354,6 +356,7 @@ def web_page() -> Generator[str]:
         thread.join()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S4-26")
 def test_a_search_agent_reads_a_page_of_the_web(reader: Reader, model: ModelHandle, web_page: str) -> None:
     """With the `.env` of the document's quick start."""

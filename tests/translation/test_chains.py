@@ -49,7 +49,6 @@ _AGAIN = re.compile(rf"(## {NAME}\\n\\n|(?<=ui://){NAME}/)\1+")
     ("bridges", "era", "merged", "server_era"),
     [
         (["modern", "modern"], "modern", True, "legacy"),
-        (["modern", "legacy", "modern"], "legacy", True, "modern"),
         *(
             pytest.param(*chain, merged, server_era, marks=pytest.mark.thorough)
             for chain, merged, server_era in product(CHAINS, [False, True], ERAS)

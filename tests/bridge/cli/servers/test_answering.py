@@ -16,7 +16,12 @@ SERVER = Path(__file__).parents[3] / "servers" / "asking_server.py"
 DEFAULTS = {"count": 2, "day": "sat"}
 
 
-@pytest.fixture(params=["", "modern-only"], ids=["by requests", "by results"])
+@pytest.fixture(
+    params=[
+        pytest.param("", id="by requests"),
+        pytest.param("modern-only", id="by results", marks=pytest.mark.thorough),
+    ]
+)
 def mode(request: pytest.FixtureRequest) -> str:
     """How the server `asker` asks."""
     mode: str = request.param
