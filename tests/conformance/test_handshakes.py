@@ -27,7 +27,10 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 
-every_transport = pytest.mark.parametrize("transport", TRANSPORTS)
+every_transport = pytest.mark.parametrize(
+    "transport", ["http", "sse", pytest.param("stdio", marks=pytest.mark.thorough)]
+)
+"""On stdio, each test has a process of its own."""
 every_version = pytest.mark.parametrize("version", VERSIONS)
 
 

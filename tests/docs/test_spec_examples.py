@@ -60,6 +60,7 @@ def results(model: ModelHandle, request: int) -> list[Any]:
 # Document 000
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S0-64")
 def test_an_agent_uses_one_server(reader: Reader, model: ModelHandle) -> None:
     (reader.files / "milk.txt").touch()
@@ -248,6 +249,7 @@ def test_the_asynchronous_manager_is_used_with_a_file_and_without(reader: Reader
     assert re.findall(r'"timezone": "(.*?)"', inline) == ["Europe/Lisbon", "Asia/Tokyo"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S2-16", "S2-17", "S2-24")
 def test_a_chat_agent_has_tools_of_its_own_and_of_servers(reader: Reader, model: ModelHandle) -> None:
     asked = calls(("birthday_of", {"name": "Ada"}), ("get_current_time", {"timezone": "UTC"}))

@@ -30,8 +30,8 @@ the handshake, and what happens before is not told."""
         pytest.param(
             (transport, era),
             id=f"{transport}-{era.value}",
-            # Each of these is a process of its own; that of the other era says as much of pipes.
-            marks=[pytest.mark.thorough] if (transport, era) == ("stdio", Era.MODERN) else [],
+            # Each of these is a process of its own; tests of real servers use pipes, too.
+            marks=[pytest.mark.thorough] if transport == "stdio" else [],
         )
         for transport, era in product(TRANSPORTS, Era)
     ]
