@@ -60,12 +60,10 @@ both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 def tool(name: str, **properties: Any) -> JSON:
     """A tool definition whose arguments are all required; with none, it takes any object."""
-    if not properties:
-        return {"name": name, "inputSchema": {"type": "object"}}
-    return {
-        "name": name,
-        "inputSchema": {"type": "object", "properties": properties, "required": list(properties)},
-    }
+    schema: JSON = {"type": "object", "properties": properties}
+    if properties:
+        schema["required"] = list(properties)
+    return {"name": name, "inputSchema": schema}
 
 
 class ScriptedAgent:

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,12 +23,14 @@ from filelock import FileLock
 
 from tests.conformance.runner import CannotRunError, install_packages
 
-__all__ = ["MCP1", "node_modules", "python_with", "required"]
+__all__ = ["MCP1", "MCP2", "node_modules", "python_with", "required", "source_of"]
 
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "gaia-mcp-bridge-tests"
 """Found out when this module is imported: tests have homes of their own."""
 MCP1: Final = "mcp==1.30.0"
 """The first generation of the Python SDK: its last release."""
+MCP2: Final = "mcp==2.3.0"
+"""The second."""
 INSTALL_SECONDS = 300
 
 
@@ -55,6 +58,41 @@ def python_with(*requirements: str) -> str:
                 raise CannotRunError(f"pip could not install {' '.join(requirements)}:\n{done.stderr}")
             stamp.touch()
     return str(interpreter)
+
+
+def source_of(requirement: str) -> Path:
+    """The unpacked source distribution of a package: it has what wheels leave out, such as examples and tests.
+
+    Args:
+        requirement: Its name and version, as in `mcp==2.3.0`.
+
+    Raises:
+        CannotRunError: pip could not fetch it.
+    """
+    place = CACHE / f"source-{_digest(requirement)}"
+    stamp = place / "unpacked"
+    with _locked(place):
+        if not stamp.exists():
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            name = requirement.partition("==")[0]
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--retries", "1", "--no-deps"]
+            done = subprocess.run(
+                [*pip, "--no-binary", name, "--dest", str(place), requirement],
+                capture_output=True,
+                encoding="utf-8",
+                timeout=INSTALL_SECONDS,
+                check=False,
+            )
+            if done.returncode != 0:
+                raise CannotRunError(f"pip could not fetch the source of {requirement}:\n{done.stderr}")
+            [archive] = place.glob("*.tar.gz")
+            with tarfile.open(archive) as packed:
+                packed.extractall(place, filter="data")
+            archive.unlink()
+            stamp.touch()
+    [folder] = (path for path in place.iterdir() if path.is_dir())
+    return folder
 
 
 def node_modules(folder: Path) -> Path:

@@ -497,6 +497,22 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-124": covered("A cancelled connect leaks no process."),
     "F-280": covered("A server of both eras that asks by requests can do so through the bridge."),
     "F-281": covered("A connection of a second era that fails takes nothing with it."),
+    "F-340": covered(
+        "Questions of several clients that a server cannot tell apart stand for no minute, and reach no wrong one."
+    ),
+    "F-341": covered("A connection of a second era that hangs at its start holds its clients up for a moment, once."),
+    "F-342": covered(
+        "A method that an older server does not know is none for a client of 2026-07-28, whatever it says."
+    ),
+    "F-343": covered(
+        "A client that asks and closes is answered although its server was just starting, and held up by no other."
+    ),
+    "F-344": covered(
+        "A log message goes to the client whose call it belongs to, or to all if to none; never to another's."
+    ),
+    "F-345": covered(
+        "A server of both eras says to the clients of each what it says to them directly, where that is known."
+    ),
     "F-125": planned(HARDENING, "A day of random faults breaks no promise."),
     # Between client and server.
     "F-285": covered("The first list of a cold start waits for servers that are starting, and what is learnt is kept."),
@@ -517,6 +533,11 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-251": covered("What waits for clients that do not read is bounded, and those that read are served."),
     "F-252": covered("A result that is too large is refused before it is serialised."),
     "F-253": covered("Large results at once hold nobody else up."),
+    "F-320": covered("Calls of a client that does not read wait, so that what it has not read is bounded."),
+    "F-321": covered("No source's template or URI leads to it what belongs to another source."),
+    "F-322": covered("A request that the end of the process cuts short is answered under its own id."),
+    "F-323": covered("Thousands of calls at a merged endpoint are answered rightly, and nothing grows."),
+    "F-324": covered("A server over HTTP that is killed fails its calls with the reason, and the next one works."),
     "F-254": covered("Who opens an address in a browser is told what it is."),
     "F-247": covered("The answer to a handshake holds no event that is no message."),
     # Seen by others: GAIA's own agents, clients of other makes.
@@ -528,6 +549,14 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-294": covered("A source that comes or goes announces what it has, and nothing else."),
     # Faults that others found: servers.
     "F-300": covered("Whatever text a server sends, in any message, clients are sent text that UTF-8 can carry."),
+    # Faults of the second round: what a call costs, and what is told of it.
+    "F-310": covered("A result is written once for all who want to know its size, and its line in a thread."),
+    "F-311": covered("Each turn over the OpenAI endpoint leaves one line, with the tools that were called."),
+    "F-312": covered("That there was no time left, and that a client cancelled, are told from failures of a tool."),
+    "F-313": covered("What a log leaves out is counted, and said in it."),
+    "F-314": covered("An agent's own event loop that is held is named with its stack, at a bounded rate."),
+    "F-315": covered("The memory of a connection returns when it ends, whenever garbage is collected."),
+    "F-316": covered("A cancellation reaches the requests of its own connection, whatever ids others give theirs."),
     # Faults of the second round: questions and endings.
     "F-220": covered("Questions that nobody answers take nothing from other calls; the oldest gives way."),
     "F-301": covered("A server that never stops sending is read slowly, or not at all if it says nothing."),
@@ -535,12 +564,34 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-305": covered("Neither names nor descriptions of servers hide from people what models read."),
     "F-304": covered("A large result of a server keeps no other client and no other server waiting."),
     "F-303": covered("What passes the official suite at a server of other hands passes through the bridge."),
+    "F-350": covered("A server whose TLS does not hold is told nothing, and the error says what is to be done."),
+    "F-351": covered("Whatever a server does, the library answers in bounded time and leaves nothing behind."),
+    "F-352": covered("Only the authorization server that was asked decides on a login, whoever reaches its port."),
     "F-221": covered("Nothing that an agent leaves running keeps the process from ending in bounded time."),
     "F-222": covered("Processes that an agent has started end with the bridge, however that ends."),
     "F-223": covered("A forked process keeps neither addresses nor connections of the bridge, nor its signals."),
     "F-225": covered("The whole end fits in eight seconds, whatever hangs; a guardian that was killed is replaced."),
     "F-226": covered("A module that takes long to import is named."),
     "F-224": covered("What an agent yields without end is refused with the bound, and the rest published."),
+    # The command line, and trust while running.
+    "F-360": covered("A program or launch line that changes goes on as it was approved, and starts only as approved."),
+    "F-361": covered("Which files of the bridge's own process no shipped agent writes is documented with an example."),
+    "F-362": covered("A server that is disabled is started by no command; the message says how to enable it."),
+    "F-363": covered("What a tool that is called at a terminal asks is asked there; elsewhere that is said."),
+    "F-364": covered("Commands whose errors or output nobody takes end as they would otherwise, and soon."),
+    "F-365": covered("JSON that is pasted to add is shown, tried and kept."),
+    "F-366": covered("What no file lists and a running bridge publishes is asked there, wherever that listens."),
+    "F-367": covered("Help fits and is grouped; words of other programs are told what they are here."),
+    "F-368": covered("A file with an MCP server in it that is given to serve is told how it is published."),
+    "F-369": covered("What is added in one folder is the same server in every other."),
     "F-227": covered("An empty HOME means the home folder of the password database."),
+    # What users of GAIA and of agent frameworks see.
+    "F-370": covered("AMD's own MCP servers are used like any other, also those that answer no revision of MCP."),
+    "F-374": covered("A client without sessions, such as AMD's, may introduce itself by a single call."),
+    "F-373": covered("At the end of a chain of bridges everything is as it is behind one."),
+    "F-372": covered(
+        "A tool whose schema names no properties is published with none, for who looks into them unasked."
+    ),
+    "F-371": covered("What programs put in place of parts of the client is called as AMD's parts are."),
 }
 """Every row by id, in the order of its source."""

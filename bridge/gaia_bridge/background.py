@@ -29,6 +29,7 @@ import anyio
 
 from gaia_bridge.loops import say_asyncio, wait_across
 from gaia_bridge.settings import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
+from gaia_bridge.watchdog import watching
 
 __all__ = ["BACKGROUND", "BackgroundLoop", "Lease"]
 
@@ -248,8 +249,9 @@ class _LoopThread:
     async def _serve(self) -> None:
         ending = asyncio.Event()
         say_asyncio()
-        self._running.set_result((asyncio.get_running_loop(), ending))
-        await ending.wait()
+        with watching(name=f"the {_NAME}"):
+            self._running.set_result((asyncio.get_running_loop(), ending))
+            await ending.wait()
 
     def _resolve_all(self) -> None:
         """The loop is closed: what it was given too late to begin will never be done."""

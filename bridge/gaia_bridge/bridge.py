@@ -27,6 +27,7 @@ from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.hops import new_id
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
+from gaia_bridge.inbound.backlog import Backlog
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.openai.models import Models
 from gaia_bridge.local_agents import LOCAL_AGENTS
@@ -77,6 +78,8 @@ class Bridge:
     Attributes:
         left_out: Tells what is configured and not published; set by whoever reads a configuration, for the status.
         own_files: Tells the files that decide what this process starts; set by whoever reads them, for its agents.
+        refusal: Tells why a server that needs an approval must not be started as it is now, if so; set by whoever reads
+            a configuration. It is called in threads.
     """
 
     def __init__(
@@ -90,10 +93,12 @@ class Bridge:
         self.settings = settings or Settings()
         self.left_out: Callable[[], Iterable[LeftOut]] = tuple
         self.own_files: Callable[[], Iterable[Path]] = tuple
+        self.refusal: Callable[[ServerSpec], str | None] = lambda spec: None
         self._id = new_id()
         self._names = names
         self._cache = cache or CatalogCache(default_cache_folder(), self.settings.upstream)
         self._on_error_line = on_error_line
+        self._backlog = Backlog(self.settings.backlog)
         self._launches = Pace(self.settings.upstream.launch_interval)
         self._stack: AsyncExitStack
         self._tasks: TaskGroup
@@ -195,6 +200,7 @@ class Bridge:
                 on_error_line=heard,
                 launches=self._launches,
                 own=self._id,
+                refusal=partial(self.refusal, spec) if spec.options.approval else None,
             )
         )
         return spec.name
@@ -248,6 +254,7 @@ class Bridge:
             line_bytes=self.settings.line_bytes,
             batch=self.settings.http.batch,
             grace=self.settings.stdio_grace,
+            starting=self.settings.stdio_starting,
         )
 
     def asgi(self, policy: AccessPolicy) -> ASGIApp:
@@ -355,7 +362,7 @@ class Bridge:
     ) -> None:
         """The task that an endpoint lives in."""
         prefix = f"/{group}/{name}" if group else ""
-        dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id)
+        dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id, self._backlog)
         endpoint = HttpBinding(dispatcher, prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)

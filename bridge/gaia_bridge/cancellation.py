@@ -1,4 +1,7 @@
-"""Why the request that code works for was cancelled: what the client said reaches whoever works for it, as it is."""
+"""Why the request that code works for was cancelled: what the client said reaches whoever works for it, as it is.
+
+And the other way round: that its time was up, which its result does not tell from any other failure.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Cancellation", "cancel_reason"]
+__all__ = ["Cancellation", "cancel_reason", "note_too_late", "was_too_late"]
 
 
 class Cancellation:
@@ -15,6 +18,8 @@ class Cancellation:
     def __init__(self) -> None:
         self.reason: str | None = None
         """What the client gave, if anything."""
+        self.too_late = False
+        """Whether it was not done in time."""
 
     def enter(self) -> None:
         """From here on, the calling task works for the request, and so do those that it starts."""
@@ -41,3 +46,15 @@ def cancel_reason(otherwise: str) -> str:
     """
     current = _current.get()
     return otherwise if current is None or current.reason is None else current.reason
+
+
+def note_too_late() -> None:
+    """The request that the calling task works for was not done in time."""
+    if (current := _current.get()) is not None:
+        current.too_late = True
+
+
+def was_too_late() -> bool:
+    """Whether that was said of the request that the calling task works for."""
+    current = _current.get()
+    return current is not None and current.too_late

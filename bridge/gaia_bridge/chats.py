@@ -48,6 +48,8 @@ class Reply:
     finish_reason: str = "stop"
     """OpenAI's word: `stop`, `length`, `tool_calls` or `content_filter`."""
     usage: Usage = Usage()
+    tools_run: tuple[str, ...] = ()
+    """The names of the tools that were run on the way to it, for the log; one that was run twice, twice."""
 
 
 @dataclass(frozen=True, slots=True)

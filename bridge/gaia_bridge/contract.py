@@ -22,6 +22,7 @@ __all__ = [
     "CompletesArguments",
     "FollowsRoots",
     "GivesPrompts",
+    "Introducible",
     "KnowsPublisher",
     "ListsResourceTemplates",
     "Publishable",
@@ -29,6 +30,7 @@ __all__ = [
     "ReadsResources",
     "Republishes",
     "Source",
+    "Starts",
 ]
 
 ChangeListener = Callable[[Change], None]
@@ -242,6 +244,29 @@ class FollowsRoots(Protocol):
         Args:
             request: Its notification, on behalf of which it can be asked what they are.
         """
+        ...
+
+
+@runtime_checkable
+class Introducible(Protocol):
+    """Optional for a source: it may say something else of itself to clients of each era."""
+
+    async def meet(self, request: ClientRequest) -> None:
+        """Find out what it says to the client of a request. Bounded; raises nothing."""
+        ...
+
+
+@runtime_checkable
+class Starts(Protocol):
+    """Optional for a source: what is behind it may not run yet."""
+
+    @property
+    def awaited(self) -> bool:
+        """Whether it is starting, and a request waits for that."""
+        ...
+
+    async def started(self) -> None:
+        """Wait until it has started, or failed to. Bounded by its own deadline for that."""
         ...
 
 

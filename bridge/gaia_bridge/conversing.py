@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
 
-from gaia_bridge.cancellation import cancel_reason
+from gaia_bridge.cancellation import cancel_reason, note_too_late
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import (
     INVALID_PARAMS,
@@ -174,6 +174,7 @@ class Conversations(Generic[W]):
                     late = deadline.cancel_called
                     work.cancel(f"{what} took too long" if late else cancel_reason("the client cancelled the request"))
                     raise
+            note_too_late()
             return None
         finally:
             self._running.discard(work)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
-__all__ = ["reserve_descriptors"]
+__all__ = ["reserve_descriptors", "reserve_streams"]
 
 
 def reserve_descriptors() -> None:
@@ -17,3 +18,10 @@ def reserve_descriptors() -> None:
             os.fstat(descriptor)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free one: those below are open
+
+
+def reserve_streams() -> None:
+    """Make standard streams where Python made none, because their descriptors were closed: everybody expects some."""
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))

@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 from urllib.parse import unquote
 
-__all__ = ["JSON", "MAX_NESTING", "at_pointer", "is_array", "is_larger", "is_object", "is_too_deep", "json_pointer"]
+__all__ = [
+    "JSON",
+    "MAX_NESTING",
+    "RepeatedKeyError",
+    "at_pointer",
+    "is_array",
+    "is_larger",
+    "is_object",
+    "is_too_deep",
+    "json_pointer",
+    "unique_keys",
+]
 
 JSON = dict[str, Any]
 """A JSON object as plain Python: what crosses the core between the guard and the far side."""
@@ -23,6 +34,24 @@ def is_object(value: object) -> TypeGuard[JSON]:
 def is_array(value: object) -> TypeGuard[list[Any]]:
     """Whether a decoded JSON value is an array."""
     return isinstance(value, list)
+
+
+class RepeatedKeyError(ValueError):
+    """An object with one key twice: readers do not agree which of the values counts."""
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> JSON:
+    """An object of its members, for `json.loads(object_pairs_hook=...)`.
+
+    Raises:
+        RepeatedKeyError: A key is there twice; says which.
+    """
+    found: JSON = {}
+    for key, value in pairs:
+        if key in found:
+            raise RepeatedKeyError(f"the key {key!r} appears twice in one object")
+        found[key] = value
+    return found
 
 
 def is_too_deep(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal
@@ -138,7 +138,8 @@ class LeftOut:
     """What is not published, and why."""
 
     kind: str
-    """`tool`, `prompt`, `resource` or `resource template`; a whole `server`, or all that a `file` lists."""
+    """`tool`, `prompt`, `resource` or `resource template`; a whole `server`, a `change` of one, or all that a `file`
+    lists."""
     name: str
     reason: str
 
@@ -193,6 +194,36 @@ class Offer:
     left_out: tuple[LeftOut, ...] = ()
     settled: bool = True
     """Whether this is what it offers. If not, that is not known yet: it is starting for the first time."""
+    modern: bool | None = None
+    """Whether a server said this in 2026-07-28 or later, or in the handshake era; `None` where both are the same."""
+    other: Offer | None = None
+    """What it said in the other era, where it was asked in both."""
+
+    def told(self, *, modern: bool) -> Offer:
+        """What it offers to clients of one era, as far as that is known.
+
+        Args:
+            modern: Whether they speak 2026-07-28 or later.
+        """
+        return self.other if self.other is not None and self.other.modern is modern else self
+
+    def listed(self, field: str, key: str) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]]:
+        """The definitions of a list as clients of 2026-07-28 are shown them, and those of the handshake era; `None` for
+        those who are not shown one.
+
+        Args:
+            field: The list, as it is called here.
+            key: What tells two of its definitions apart.
+        """
+        new, old = (getattr(self.told(modern=modern), field) for modern in (True, False))
+        if new is old:
+            yield from zip(new, old, strict=True)
+            return
+        of_old = {definition[key]: definition for definition in old}
+        for definition in new:
+            yield definition, of_old.pop(definition[key], None)
+        for definition in of_old.values():
+            yield None, definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +279,8 @@ class ServerOptions:
     """What the references in `tools` led to, for redaction."""
     era: Literal["auto", "handshake", "2026-07-28"] = "auto"
     """Which family of revisions it is spoken to in: that of the client, where it has it, or always the same."""
+    approval: str = ""
+    """What names the approval that it needs, and has: of its launch line and of the programs that this runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 
-__all__ = ["repaired", "with_object_properties"]
+__all__ = ["repaired", "with_named_properties", "with_object_properties"]
 
 _OPTIONAL: Final = frozenset(
     {
@@ -41,6 +41,13 @@ def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
     elif kind == "prompt" and is_array(arguments := definition.get("arguments")):
         definition["arguments"] = [_without_nulls(item) if is_object(item) else item for item in arguments]
     return definition
+
+
+def with_named_properties(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The tool with `properties` in its input schema, which MCP does not ask for: frameworks (mcpadapt, and with it
+    smolagents) look into it unasked, and lose the whole list with one tool that has none."""
+    schema: JSON = tool["inputSchema"]
+    return tool if "properties" in schema else {**tool, "inputSchema": {**schema, "properties": {}}}
 
 
 def with_object_properties(schema: object) -> Any:

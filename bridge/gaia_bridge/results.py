@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
-from gaia_bridge.jsontypes import JSON, is_array, is_larger, is_object
+from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_array, is_object
 from gaia_bridge.text import valid_text
 from gaia_bridge.wire import CONTENT_TYPES, result_problem
 
@@ -39,8 +39,10 @@ _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "struct
 _COMPLETE: JSON = {"resultType": "complete"}
 _MAX_FAILURE = 65_536
 """Characters of an error text: a model that reads more than that learns nothing from it (F-106)."""
+_MAX_DIGITS = 4_300
+"""Digits of a number: Python's own JSON reads and writes no more."""
 _MAX_BITS = 14_280
-"""Bits of a number that has 4,300 digits: Python's own JSON reads and writes no more."""
+"""Bits of a number that has so many."""
 _MAX_COMPLETIONS = 100
 """MCP server/utilities/completion: at most 100 values in one answer."""
 
@@ -250,12 +252,13 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         ToolError: It has no JSON form, or more than `limit` bytes.
         Exception: Whatever the value's own code raises while it is read, as a generator can.
     """
-    if is_larger(value, limit):
+    too_large, has_generator = _surveyed(value, limit)
+    if too_large:
         # To write it holds up everybody: the interpreter does nothing else meanwhile, in whatever thread that is.
         raise ToolError(
             f"the result has too many bytes; at most {limit:,} can be sent. Return less, or a link to the data."
         )
-    if _has_generator(value):
+    if has_generator:
         value = _Drawing(limit).drawn(value)
     try:
         try:
@@ -267,7 +270,7 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         except PydanticSerializationError:
             plain = _without_surrogates(plain)
             encoded = to_json(plain)
-        if _has_long_number(plain):
+        if len(encoded) >= _MAX_DIGITS and _has_long_number(plain):
             json.dumps(plain)  # raises if it is too long
     except ValueError as error:
         raise ToolError(
@@ -288,6 +291,37 @@ def _has_long_number(plain: Any) -> bool:
         elif isinstance(item, int) and item.bit_length() >= _MAX_BITS:
             return True
     return False
+
+
+def _surveyed(value: Any, limit: int) -> tuple[bool, bool]:
+    """Whether a value has more than `limit` bytes as JSON, and whether something in it may go on for ever; one look.
+
+    As `is_larger` finds it out: nothing is looked at beyond its first `limit` bytes.
+    """
+    waiting = [iter((value,))]
+    left, has_generator = limit + 1, False
+    while waiting:
+        item = next(waiting[-1], _END)
+        if item is _END:
+            waiting.pop()
+            continue
+        left -= 1
+        if isinstance(item, str | bytes | bytearray):
+            left -= len(item) + 2
+        elif is_object(item):
+            waiting += [iter(item.values()), iter(item)]
+        elif isinstance(item, list | tuple):
+            waiting.append(iter(cast("Sequence[Any]", item)))
+        elif isinstance(item, GeneratorType):
+            has_generator = True
+        if left < 0:
+            return True, has_generator
+        if len(waiting) > MAX_NESTING:  # a circle, perhaps
+            return False, _has_generator(value)
+    return False, has_generator
+
+
+_END = object()
 
 
 def _has_generator(value: Any) -> bool:

@@ -26,6 +26,7 @@ import anyio.to_thread
 
 from gaia_bridge.errors import BusyError
 from gaia_bridge.loops import wait_across
+from gaia_bridge.watchdog import watching
 
 __all__ = ["AgentRunner", "Job", "LoopHandle", "Outcome", "resting"]
 
@@ -378,9 +379,14 @@ class _AgentLoop:
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
         loop = self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, args=(loop,), name=f"agent {self._name} loop", daemon=True)
+        name = f"agent {self._name} loop"
+        self._thread = threading.Thread(target=self._watched, args=(loop,), name=name, daemon=True)
         self._thread.start()
         return loop
+
+    def _watched(self, loop: asyncio.AbstractEventLoop) -> None:
+        with watching(loop=loop, name=f"the event loop of the coroutines of agent {self._name}"):
+            self._run(loop)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._closed:

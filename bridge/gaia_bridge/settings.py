@@ -14,12 +14,17 @@ __all__ = [
     "JSON_LOG_FILES",
     "JSON_LOG_QUEUE",
     "LOOP_PATIENCE",
+    "LOOP_SILENCE",
     "MAX_HOPS",
     "SIGNAL_INTERVAL",
     "STOP_DEADLINE",
     "STREAM_BYTES",
     "STREAM_FAREWELL",
+    "STREAM_INTERVAL",
+    "STREAM_PATIENCE",
+    "YOUNG_OBJECTS",
     "AgentLimits",
+    "BacklogLimits",
     "ChatEndpointLimits",
     "HttpLimits",
     "PageLimits",
@@ -58,12 +63,25 @@ JSON_LOG_QUEUE = 10_000
 LOOP_PATIENCE = 1.0
 """Seconds that an event loop may be held before the log says by what. All that it does on purpose takes hundredths."""
 
+YOUNG_OBJECTS = 3_000
+"""New objects of a server after which the garbage collector looks at them: those of a dozen calls, most of them gone by
+then. With 700, a call costs 2 % more."""
+
+LOOP_SILENCE = 60.0
+"""Seconds from such a line to the next about the same loop: an agent that blocks in each call has others to read."""
+
 STREAM_BYTES = MIB
 """What a server has written to standard output or error and nobody has read yet; of more, lines are dropped. Some
 thousand lines: a terminal that was held for a while shows them all when it goes on."""
 
+STREAM_INTERVAL = 0.02
+"""Seconds between two writes to them: long enough for many lines of a busy server, too short for people to notice."""
+
 STREAM_FAREWELL = 1.0
 """Seconds at the end of the process for that to be read."""
+
+STREAM_PATIENCE = 1.0
+"""Seconds that a command waits once for its standard error to be read: a pager that is just starting takes less."""
 
 
 STOP_DEADLINE = 8.0
@@ -140,9 +158,9 @@ class HttpLimits:
     one is answered 503."""
     retry_after: int = 5
     """Seconds after which a client that was answered 503 should come back: calls end and streams break all the time."""
-    handshake_bytes: int = 64 * KIB
-    """The params of one `initialize`: they are kept as long as the session, at twenty times their size. Real ones have
-    one kilobyte."""
+    handshake_bytes: int = 16 * KIB
+    """The params of one `initialize`: they are kept as long as the session, at twenty-five times their size. Real ones
+    have one kilobyte, and all sessions of an endpoint keep 100 MiB at worst."""
     batch: int = 100
     """Messages of one batch, on stdio as well: they are worked on at once."""
     session_idle: float = 1_800.0
@@ -164,6 +182,35 @@ class HttpLimits:
     """Seconds for the same."""
     shutdown_grace: float = 3.0
     """Seconds for open requests to finish at shutdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogLimits:
+    """What may be on its way to clients: answers that are ready and wait to be written, on every transport.
+
+    What was written to a socket is `HttpLimits.unsent_bytes`.
+    """
+
+    client_bytes: int = 64 * MIB
+    """Of answers that wait for one client; with more, its next calls wait. Some of the largest results."""
+    total_bytes: int = 256 * MIB
+    """Of those for all clients together. With more, the stream is ended on which most is waiting."""
+    large: int = 256 * KIB
+    """From how many bytes on an answer is large. What answered less the last time is called at once."""
+    at_once: int = 32
+    """Calls of one client that may have large answers, or of which nothing is known, and were made just now: so much
+    can come beyond `client_bytes`. As many as a busy client makes of one tool at once."""
+    interval: float = 1.0
+    """Seconds after which such a call keeps no other waiting: most answer sooner, and those that take long come one by
+    one."""
+    large_interval: float = 10.0
+    """The same where the last answer was large."""
+    patience: float = 60.0
+    """Seconds that a call waits to be made. A client that has read nothing meanwhile is told so; over HTTP it has lost
+    its connection by then (`HttpLimits.body_timeout`)."""
+    targets: int = 10_000
+    """Tools, prompts and resources of which it is remembered how large their last answer was; as many as an agent may
+    have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +242,9 @@ class UpstreamLimits:
     not know, and each connection to them would cost this long."""
     list_timeout: float = 10.0
     """Seconds for one page of a list."""
+    list_cap: float = 60.0
+    """Seconds after which no further page of a list is asked for, and none again: a hundred slow ones would take as
+    many times `list_timeout`. What was read until then is the list (F-036)."""
     list_max_age: float = 5.0
     """Seconds that a list is trusted that a server announces no changes of, if the server does not say how long
     (`ttlMs`): as long as our own clients may keep it (`Settings.list_ttl`)."""
@@ -205,6 +255,9 @@ class UpstreamLimits:
     """Seconds that clients wait for a server that is starting and of which nothing is known: the first thing that they
     ask is what there is, many never ask again, and a server in Python or Node has answered by then. A server that
     hangs costs this once in its life, however many wait."""
+    second_start: float = 2.0
+    """How many times as long as the first connection to a server took, and `first_look` beside, clients wait for a
+    second one of their era: the machine may be busier now. One that hangs costs that once, then the first serves."""
     call_timeout: float = 60.0
     """Seconds for one forwarded request without a sign of life; progress starts them anew (S-13). As long may take
     what was said before its answer to reach a client that reads slowly; then the rest of it is left out."""
@@ -386,6 +439,7 @@ class Settings:
     http: HttpLimits = HttpLimits()
     upstream: UpstreamLimits = UpstreamLimits()
     subscriptions: SubscriptionLimits = SubscriptionLimits()
+    backlog: BacklogLimits = BacklogLimits()
     pages: PageLimits = PageLimits()
     tool_search: ToolSearchPolicy = ToolSearchPolicy.AUTO
     """Which clients are shown two tools, that find and call the others, instead of all."""
@@ -401,3 +455,6 @@ class Settings:
     """One line on stdio; the same as one HTTP body, so that both transports give the same verdict."""
     stdio_grace: float = 1.0
     """Seconds for calls in flight to finish after the editor closed our input (F-118: gone within two)."""
+    stdio_starting: float = 30.0
+    """Seconds that calls in flight are kept after that while the server that they wait for is starting: as long as it
+    may take to start, since who asks and closes is owed an answer. An editor that went away ends us before."""

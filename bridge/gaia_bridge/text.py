@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from gaia_bridge.jsontypes import is_array, is_object
 
-__all__ = ["MAX_SHOWN", "one_line", "printable", "valid_json", "valid_text", "without_hidden"]
+__all__ = ["MAX_SHOWN", "one_line", "printable", "valid_json", "valid_json_of_size", "valid_text", "without_hidden"]
 
 MAX_SHOWN = 1_000
 """Characters of one text that a log needs."""
@@ -42,7 +42,8 @@ def one_line(text: str, limit: int = 500) -> str:
         text: Text of any origin.
         limit: How many characters the line may have.
     """
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    plain = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+    line = " ".join(plain.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
@@ -64,11 +65,21 @@ def valid_json(value: Any) -> Any:
     Args:
         value: Of objects, arrays and scalars only, as a reader of JSON makes it.
     """
-    try:
-        to_json(value)
-    except ValueError:  # or it is nested too deep to be written, which says nothing of its texts
-        return _with_valid_text(value)
-    return value
+    return valid_json_of_size(value)[0]
+
+
+def valid_json_of_size(value: Any) -> tuple[Any, int]:
+    """The same, and how many bytes it has when it is written; 0 if it is nested too deep for that.
+
+    Args:
+        value: As for `valid_json`.
+    """
+    for _ in range(2):
+        try:
+            return value, len(to_json(value))
+        except ValueError:  # or it is nested too deep to be written, which says nothing of its texts
+            value = _with_valid_text(value)
+    return value, 0
 
 
 def _with_valid_text(value: Any) -> Any:

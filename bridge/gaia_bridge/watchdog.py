@@ -1,18 +1,18 @@
-"""Names an event loop that is held: what should never block did, and the log says where (F-205)."""
+"""Names an event loop that is held: what should never block did, and the log says where (F-205, F-314)."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
-from gaia_bridge.runtime import LoopHandle
-from gaia_bridge.settings import LOOP_PATIENCE
+from gaia_bridge.settings import LOOP_PATIENCE, LOOP_SILENCE
 
 __all__ = ["watching"]
 
@@ -23,13 +23,24 @@ _FRAMES: Final = 12
 
 
 @contextmanager
-def watching(patience: float = LOOP_PATIENCE) -> Generator[None]:
-    """Watch the running event loop, from a thread of its own, which asks it once in that time for a sign of life.
+def watching(
+    patience: float = LOOP_PATIENCE,
+    silence: float = LOOP_SILENCE,
+    *,
+    loop: asyncio.AbstractEventLoop | None = None,
+    name: str = "the event loop",
+) -> Generator[None]:
+    """Watch an event loop, from a thread of its own, which asks it once in that time for a sign of life.
+
+    To be used on the thread that runs the loop.
 
     Args:
         patience: Seconds without one after which it is named.
+        silence: Seconds after that in which it is not named again, but counted.
+        loop: The loop; the running one if `None`.
+        name: What it is called.
     """
-    watchdog = _Watchdog(patience)
+    watchdog = _Watchdog(loop or asyncio.get_running_loop(), name, patience, silence)
     watchdog.start()
     try:
         yield
@@ -38,11 +49,16 @@ def watching(patience: float = LOOP_PATIENCE) -> Generator[None]:
 
 
 class _Watchdog:
-    def __init__(self, patience: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str, patience: float, silence: float) -> None:
         self._patience = patience
-        self._loop = LoopHandle()
+        self._silence = silence
+        self._loop = loop
+        self._name = name
         self._held = threading.get_ident()
         self._ended = threading.Event()
+        self._alive = threading.Event()
+        self._told = float("-inf")
+        self._untold = 0
         self._thread = threading.Thread(target=self._watch, name="gaia-watchdog", daemon=True)
 
     def start(self) -> None:
@@ -50,18 +66,20 @@ class _Watchdog:
 
     def stop(self) -> None:
         self._ended.set()
+        self._alive.set()
 
     def _watch(self) -> None:
         while not self._ended.wait(self._patience):
-            alive = threading.Event()
-            self._loop.call_soon(alive.set)
-            if not self._came(alive):
-                self._tell(alive)
+            self._alive.clear()
+            with suppress(RuntimeError):  # it is closed
+                self._loop.call_soon_threadsafe(self._alive.set)
+            if not self._came():
+                self._tell()
 
-    def _came(self, alive: threading.Event) -> bool:
+    def _came(self) -> bool:
         """Whether the sign of life came in time, or nobody can say because all of us stood still."""
         began, worked = time.monotonic(), time.process_time()
-        if alive.wait(self._patience):
+        if self._alive.wait(self._patience):
             return self._stood_still(began, worked) or time.monotonic() - began < 2 * self._patience
         return self._ended.is_set() or self._stood_still(began, worked)
 
@@ -70,14 +88,26 @@ class _Watchdog:
         passed = time.monotonic() - began
         return passed > 2 * self._patience and time.process_time() - worked < passed / 2
 
-    def _tell(self, alive: threading.Event) -> None:
+    def _tell(self) -> None:
         frame = sys._current_frames().get(self._held)  # pyright: ignore[reportPrivateUsage] - there is no other way
         began = time.monotonic()
-        stack = "".join(traceback.format_stack(frame)[-_FRAMES:]).rstrip() if frame is not None else None
-        said, how_long = "the event loop has been held for %g s, and still is", (self._patience,)
-        record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, said, how_long, None, sinfo=stack)
+        is_told = began - self._told >= self._silence
+        if is_told:
+            stack = "".join(traceback.format_stack(frame)[-_FRAMES:]).rstrip() if frame is not None else None
+            self._say_held(stack)
+            self._told, self._untold = began, 0
+        else:
+            self._untold += 1
+        while not (self._alive.wait(self._patience) or self._ended.is_set()):
+            pass
+        if is_told:
+            logger.warning("%s goes on, after %.1f s", self._name, time.monotonic() - began + self._patience)
+
+    def _say_held(self, stack: str | None) -> None:
+        said, parts = "%s has been held for %g s, and still is", [self._name, self._patience]
+        if self._untold:
+            said += "; so it was %d times since that was said last"
+            parts.append(self._untold)
+        record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, said, tuple(parts), None, sinfo=stack)
         if logger.isEnabledFor(logging.WARNING):
             logger.handle(record)
-        while not (alive.wait(self._patience) or self._ended.is_set()):
-            pass
-        logger.warning("the event loop goes on, after %.1f s", time.monotonic() - began + self._patience)

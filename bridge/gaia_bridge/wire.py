@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS, ServerInfo
+from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.content import HANDSHAKE_DEFINITIONS, IMPLEMENTATION, MODERN_DEFINITIONS, RESULTS
 from gaia_bridge.protocol.headers import annotation_problem
 from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
@@ -20,6 +21,7 @@ __all__ = [
     "CAPABILITY_OF",
     "CONTENT_TYPES",
     "LIST_FIELDS",
+    "LOG_LEVEL_KEY",
     "LOG_MESSAGE",
     "answer_problem",
     "as_declared",
@@ -53,6 +55,9 @@ CAPABILITY_OF: Final[Mapping[str, str]] = {
 
 CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
 """The content blocks of MCP 2025-06-18 and later (P-11)."""
+
+LOG_LEVEL_KEY: Final = meta.LOG_LEVEL_KEY
+"""Where the `_meta` of a request says how severe log messages have to be that belong to it (2026-07-28)."""
 
 LOG_MESSAGE: Final = "notifications/message"
 """The notification that carries a log message."""

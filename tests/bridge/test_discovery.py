@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -416,6 +417,26 @@ def test_something_that_is_no_agent_names_the_methods_it_lacks(folder: Path) -> 
     assert "module json is not an agent" in problem_of("wrong:json")
     assert "coroutine object is not an agent" in problem_of("wrong:later")
     assert "wrong.py defines no agent class" in problem_of("wrong.py")
+
+
+@pytest.mark.requirement("F-368")
+def test_a_file_with_an_mcp_server_in_it_is_told_how_it_is_published(folder: Path) -> None:
+    file = write(
+        folder / "My_tools.py",
+        """
+        from mcp.server.lowlevel import Server
+        app = Server("tools")
+        """,
+    )
+    problem = problem_of("My_tools.py")
+    assert "it is an MCP server, 'app', and no agent" in problem
+    assert problem.endswith(f"publish it with gaia-bridge add my_tools -- {shlex.join((sys.executable, str(file)))})")
+
+
+@pytest.mark.requirement("F-368")
+def test_a_file_that_needs_fastmcp_may_be_a_server(folder: Path) -> None:
+    write(folder / "server.py", "import fastmcp.nothing_like_this")
+    assert "if this is an MCP server, publish it as a program: gaia-bridge add NAME" in problem_of("server.py")
 
 
 def test_a_protocol_that_describes_agents_is_no_agent(folder: Path) -> None:

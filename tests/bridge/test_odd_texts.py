@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
-from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.outbound.transport import Link, Receiver
 from gaia_bridge.outbound.transports.json_rpc import messages
+from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.text import valid_json, valid_text
 from tests.conformance.raw_clients import RawClient, connect_http, connect_sse
 from tests.helpers import one_tool

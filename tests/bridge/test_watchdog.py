@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
+import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from gaia_bridge.watchdog import watching
+from gaia_bridge import background, runtime
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.watchdog import _Watchdog, watching  # pyright: ignore[reportPrivateUsage]
+from tests.helpers import comes_true, one_tool, running_bridge, text_of, wait_in_thread
 
 PATIENCE = 0.1
 
@@ -57,18 +68,86 @@ async def test_a_loop_that_is_held_is_named_with_its_stack_and_again_when_it_goe
     def hold_the_loop() -> None:
         assert told.held.wait(10)
 
-    logger = logging.getLogger("gaia_bridge.watchdog")
-    logger.addHandler(told)
-    try:
-        with watching(PATIENCE):
-            hold_the_loop()
-            await anyio.to_thread.run_sync(told.twice.wait, 10)
-    finally:
-        logger.removeHandler(told)
+    with listening(told), watching(PATIENCE):
+        hold_the_loop()
+        await anyio.to_thread.run_sync(told.twice.wait, 10)
     first, second = told.records
     assert first.getMessage() == "the event loop has been held for 0.1 s, and still is"
     assert "in hold_the_loop" in str(first.stack_info)
     assert second.getMessage().startswith("the event loop goes on, after ")
+
+
+@contextmanager
+def listening(told: Told) -> Generator[None]:
+    logger = logging.getLogger("gaia_bridge.watchdog")
+    logger.addHandler(told)
+    try:
+        yield
+    finally:
+        logger.removeHandler(told)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-314")
+@pytest.mark.parametrize("loop", ["tool", "background"])
+async def test_an_event_loop_that_is_not_the_bridges_is_watched_too_and_a_bystander_is_served_meanwhile(
+    loop: str, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "watching", partial(watching, PATIENCE))
+    monkeypatch.setattr(background, "watching", partial(watching, PATIENCE))
+
+    def hold_the_loop() -> None:
+        assert told.held.wait(10)
+
+    async def work(arguments: JSON) -> str:
+        if loop == "tool":
+            hold_the_loop()
+        else:
+            with background.BackgroundLoop().acquire() as lease:
+                await anyio.to_thread.run_sync(lease.run, hold_on_it)
+        return "done"
+
+    async def hold_on_it() -> None:
+        hold_the_loop()
+
+    with listening(told):
+        async with running_bridge(one_tool(work), one_tool(lambda _: "there", "quick")) as running:
+            async with running.client() as client, anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "work")
+                with anyio.fail_after(10):
+                    assert text_of(await client.call_tool("quick", {})) == "there"
+                    await anyio.to_thread.run_sync(told.twice.wait, 10)
+    first, second = told.records
+    name = "event loop of the coroutines of agent a0" if loop == "tool" else "gaia-bridge background loop"
+    assert first.getMessage() == f"the {name} has been held for 0.1 s, and still is"
+    assert "in hold_the_loop" in str(first.stack_info)
+    assert second.getMessage().startswith(f"the {name} goes on, after ")
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-314")
+async def test_a_loop_that_is_held_again_and_again_is_counted_rather_than_named(told: Told) -> None:
+    watchdog: Any = _Watchdog(asyncio.get_running_loop(), "it", PATIENCE, math.inf)
+
+    async def hold_until(holds: Callable[[], bool]) -> None:
+        await anyio.lowlevel.checkpoint()
+        assert comes_true(holds)(10)
+
+    with listening(told):
+        watchdog.start()
+        try:
+            await hold_until(told.held.is_set)
+            await anyio.to_thread.run_sync(told.twice.wait, 10)
+            await hold_until(lambda: watchdog._untold == 1)
+            watchdog._silence = 0
+            await wait_in_thread(watchdog._alive.wait)  # it saw that the loop went on
+            await hold_until(lambda: len(told.records) == 3)
+        finally:
+            watchdog.stop()
+    lines = [record.getMessage() for record in told.records]
+    assert lines[0] == "it has been held for 0.1 s, and still is"
+    assert lines[1].startswith("it goes on")
+    assert lines[2] == "it has been held for 0.1 s, and still is; so it was 1 times since that was said last"
 
 
 @pytest.mark.requirement("F-205")

@@ -96,12 +96,13 @@ def read_known_failures(file: Path) -> tuple[KnownFailure, ...]:
     """Read the list of expected failures.
 
     Args:
-        file: A TOML file of `[[failure]]` tables: `run`, `scenario`, `checks`, `reason`.
+        file: A TOML file of `[[failure]]` tables: `run` or `runs`, `scenario`, `checks`, `reason`.
     """
     tables = tomllib.loads(file.read_text("utf-8"))["failure"]
     return tuple(
-        KnownFailure(table["run"], table["scenario"], check, table["reason"])
+        KnownFailure(run, table["scenario"], check, table["reason"])
         for table in tables
+        for run in table.get("runs") or [table["run"]]
         for check in table["checks"]
     )
 

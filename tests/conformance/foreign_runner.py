@@ -3,8 +3,9 @@
     python -m tests.conformance.foreign_runner
 
 A fixture that the product's own authors wrote has their habits. Here are `foreign_fixture.py`, which others wrote from
-the requirements of the suite, and server-everything from npm, which knows few of the suite's tools. What passes when a
-server is asked directly has to pass through the bridge too: where it is published alone, over each wire that reaches
+the requirements of the suite; the everything-servers with which both generations of the Python SDK are tested, and the
+fixture of FastMCP; and server-everything from npm, which knows few of the suite's tools. What passes when a server is
+asked directly has to pass through the bridge too: where it is published alone, over each wire that reaches
 it, and among three sources (an agent, and a server of each era) under the names that it has itself. What cannot pass is
 listed with its reason in `foreign_expected_failures.toml`; what is listed and passes all the same is an error too.
 
@@ -28,23 +29,19 @@ from urllib.request import urlopen
 import click
 
 from tests.conformance.client_runner import KnownFailure, read_known_failures
+from tests.conformance.foreign_servers import NAMES, ForeignServer, start_all
 from tests.conformance.runner import (
     HERE,
-    HOST,
     RUNS,
     CannotRunError,
     Outcome,
-    free_port,
     install_packages,
     run_all,
-    running,
     serving,
 )
-from tests.upstreams.servers import entry_of, everything_servers
 
 __all__ = ["EXPECTED_FAILURES", "judged", "passed_in"]
 
-ROOT: Final = HERE.parent.parent
 EXPECTED_FAILURES: Final = HERE / "foreign_expected_failures.toml"
 JOBS: Final = 3
 READY_SECONDS: Final = 60.0
@@ -56,51 +53,37 @@ _Verdict = tuple[str, str, str]
 
 @contextmanager
 def publishing(folder: Path) -> Generator[Mapping[str, Mapping[str, str]]]:
-    """Run the fixtures, a bridge with each of them alone, and one with three sources.
+    """Run the servers, a bridge with each of them alone, and for each one with three sources.
 
     Args:
         folder: Where everything goes that they print.
 
     Yields:
-        For each fixture its endpoints: `direct`, and the others.
+        For each server its endpoints: `direct`, and the others.
 
     Raises:
         CannotRunError: Something did not start.
     """
-    fixture = [sys.executable, str(HERE / "foreign_fixture.py"), "--transport"]
-    neighbour = [sys.executable, "-S", str(HERE / "neighbours.py")]
-    port = free_port()
-    direct = f"http://{HOST}:{port}/mcp"
     with ExitStack() as stack:
-        stack.enter_context(running([*fixture, "http", "--port", str(port)], port, folder / "fixture.log", ROOT))
-        everything = stack.enter_context(everything_servers())["everything-http"]
-        alone = _serving(
-            stack,
-            folder / "alone",
-            {
-                "foreign-http": {"url": direct},
-                "foreign-stdio": {"command": fixture[0], "args": [*fixture[1:], "stdio"]},
-                "everything-http": entry_of(everything),
-            },
-        )
-        merged = _serving(
-            stack,
-            folder / "merged",
-            {"foreign": {"url": direct}, "neighbour": {"command": neighbour[0], "args": neighbour[1:]}},
-            "--names",
-            "bare",
-        )
-        yield {
-            "foreign": {
-                "direct": direct,
-                **{way: f"{alone}/servers/foreign-{way}/mcp" for way in ("http", "stdio")},
-                "merged": f"{merged}/mcp",
-            },
-            "everything": {
-                "direct": entry_of(everything)["url"],
-                "http": f"{alone}/servers/everything-http/mcp",
-            },
-        }
+        servers = start_all(stack, folder)
+        reached = {f"{server.name}-http": {"url": server.url} for server in servers}
+        launched = {f"{server.name}-stdio": server.launch for server in servers if server.launch is not None}
+        alone = _serving(stack, folder / "alone", {**reached, **launched})
+        found: dict[str, dict[str, str]] = {}
+        for server in servers:
+            ways = ["http", "stdio"] if server.launch is not None else ["http"]
+            endpoints = {way: f"{alone}/servers/{server.name}-{way}/mcp" for way in ways}
+            if server.has_fixtures:
+                endpoints["merged"] = f"{_merged(stack, folder, server)}/mcp"
+            found[server.name] = {"direct": server.url, **endpoints}
+        yield found
+
+
+def _merged(stack: ExitStack, folder: Path, server: ForeignServer) -> str:
+    """The address of a bridge that publishes a server between an agent and a server of the handshake era."""
+    neighbour = {"command": sys.executable, "args": ["-S", str(HERE / "neighbours.py")]}
+    servers = {server.name: {"url": server.url}, "neighbour": neighbour}
+    return _serving(stack, folder / f"merged-{server.name}", servers, "--names", "bare")
 
 
 def _serving(stack: ExitStack, folder: Path, servers: Mapping[str, Any], *options: str) -> str:
@@ -149,8 +132,9 @@ def judged(
 
 @click.command(help=__doc__.partition("\n")[0] if __doc__ else None)
 @click.option("--jobs", type=click.IntRange(1), default=JOBS, show_default=True, help="Endpoints at once.")
+@click.option("--only", multiple=True, type=click.Choice(NAMES), help="Only this server; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep the raw results in this new folder.")
-def main(jobs: int, out: Path | None) -> None:
+def main(jobs: int, only: tuple[str, ...], out: Path | None) -> None:
     """Run the suite, print what is not as expected and exit with the verdict."""
     known = read_known_failures(EXPECTED_FAILURES)
     with tempfile.TemporaryDirectory(prefix="conformance-") as temporary:
@@ -162,6 +146,7 @@ def main(jobs: int, out: Path | None) -> None:
                 futures = {
                     (fixture, way): pool.submit(run_all, url, RUNS, (), folder / f"{fixture}-{way}")
                     for fixture, urls in fixtures.items()
+                    if not only or fixture in only
                     for way, url in urls.items()
                 }
             outcomes = {key: future.result() for key, future in futures.items()}

@@ -20,7 +20,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -241,7 +241,9 @@ def serving(reference: str, log: Path, *options: str) -> Generator[str, None, No
 
 
 @contextmanager
-def running(command: Sequence[str], port: int, log: Path, folder: Path) -> Generator[None, None, None]:
+def running(
+    command: Sequence[str], port: int, log: Path, folder: Path, *, env: Mapping[str, str] | None = None
+) -> Generator[None, None, None]:
     """Run an HTTP server while the block runs; it begins when the server answers.
 
     Args:
@@ -249,6 +251,7 @@ def running(command: Sequence[str], port: int, log: Path, folder: Path) -> Gener
         port: Where it then listens.
         log: Where everything goes that it prints.
         folder: Its working folder; its home is the log's.
+        env: Further variables.
 
     Raises:
         CannotRunError: It ended, or did not answer in time.
@@ -257,7 +260,7 @@ def running(command: Sequence[str], port: int, log: Path, folder: Path) -> Gener
         server = subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, "HOME": str(log.parent)},
+            env={**os.environ, **(env or {}), "HOME": str(log.parent)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -41,6 +41,13 @@ def test_a_list_of_expected_failures_is_read_check_by_check(tmp_path: Path) -> N
     assert read_known_failures(file) == (KnownFailure("r", "s", "a", "why"), KnownFailure("r", "s", "b", "why"))
 
 
+def test_an_expected_failure_may_be_one_of_several_runs(tmp_path: Path) -> None:
+    file = tmp_path / "failures.toml"
+    file.write_text('[[failure]]\nruns = ["q", "r"]\nscenario = "s"\nchecks = ["a"]\nreason = "why"\n', "utf-8")
+
+    assert read_known_failures(file) == (KnownFailure("q", "s", "a", "why"), KnownFailure("r", "s", "a", "why"))
+
+
 def test_through_a_bridge_the_runs_are_those_without_a_login_and_expect_what_passes_there() -> None:
     runs = through_a_bridge(RUNS)
     assert {run.name: run.expected for run in runs} == THROUGH

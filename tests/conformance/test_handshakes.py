@@ -5,7 +5,7 @@ The conformance suite offers 2025-11-25 whatever revision it is told to test, so
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from urllib.parse import urljoin
 
@@ -27,8 +27,23 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 
-every_transport = pytest.mark.parametrize("transport", TRANSPORTS)
+every_transport = pytest.mark.parametrize(
+    "transport", ["http", "sse", pytest.param("stdio", marks=pytest.mark.thorough)]
+)
+"""On stdio, each test has a process of its own."""
 every_version = pytest.mark.parametrize("version", VERSIONS)
+
+
+def on_every_transport(name: str, values: Sequence[str]) -> pytest.MarkDecorator:
+    """Each of some values on each transport; on stdio, where each is a process, all but the first are thorough."""
+    return pytest.mark.parametrize(
+        ("transport", name),
+        [
+            pytest.param(transport, value, marks=[pytest.mark.thorough] if transport == "stdio" and number else [])
+            for transport in TRANSPORTS
+            for number, value in enumerate(values)
+        ],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +62,7 @@ def connected(transport: str, url: str) -> AbstractAsyncContextManager[RawClient
             return connect_stdio([bridge_command(), "serve", str(FIXTURE), "--stdio"])
 
 
-@every_transport
-@every_version
+@on_every_transport("version", VERSIONS)
 @pytest.mark.requirement("P-2")
 async def test_a_revision_is_negotiated_as_offered_and_answered_in_its_own_shapes(
     transport: str, version: str, url: str
@@ -70,8 +84,7 @@ async def test_a_revision_is_negotiated_as_offered_and_answered_in_its_own_shape
     assert pong == {}
 
 
-@every_transport
-@pytest.mark.parametrize("offered", ["1.0.0", "2099-12-31"])
+@on_every_transport("offered", ["1.0.0", "2099-12-31"])
 @pytest.mark.requirement("P-2")
 async def test_an_unknown_revision_is_answered_with_the_latest_one_that_has_a_handshake(
     transport: str, offered: str, url: str
@@ -84,8 +97,7 @@ async def test_an_unknown_revision_is_answered_with_the_latest_one_that_has_a_ha
     assert pong == {}
 
 
-@every_transport
-@pytest.mark.parametrize("version", OLDER_VERSIONS)
+@on_every_transport("version", OLDER_VERSIONS)
 async def test_a_tool_can_ask_the_client_in_every_older_revision(transport: str, version: str, url: str) -> None:
     answer: JSON = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "forty-two"}}
     async with connected(transport, url) as client:
@@ -125,9 +137,8 @@ async def test_a_tool_that_asks_in_rounds_is_played_through_for_a_client_that_kn
     assert called["content"] == [{"type": "text", "text": "Ada likes red"}]
 
 
-@every_transport
+@on_every_transport("revision", ["2025-03-26", "2024-11-05"])
 @pytest.mark.requirement("F-075", "F-248")
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26"])
 async def test_a_batch_is_answered_where_the_revision_has_them(transport: str, url: str, revision: str) -> None:
     async with connected(transport, url) as client:
         await client.initialize(revision)

@@ -60,6 +60,7 @@ def results(model: ModelHandle, request: int) -> list[Any]:
 # Document 000
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S0-64")
 def test_an_agent_uses_one_server(reader: Reader, model: ModelHandle) -> None:
     (reader.files / "milk.txt").touch()
@@ -248,6 +249,7 @@ def test_the_asynchronous_manager_is_used_with_a_file_and_without(reader: Reader
     assert re.findall(r'"timezone": "(.*?)"', inline) == ["Europe/Lisbon", "Asia/Tokyo"]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S2-16", "S2-17", "S2-24")
 def test_a_chat_agent_has_tools_of_its_own_and_of_servers(reader: Reader, model: ModelHandle) -> None:
     asked = calls(("birthday_of", {"name": "Ada"}), ("get_current_time", {"timezone": "UTC"}))
@@ -260,6 +262,7 @@ def test_a_chat_agent_has_tools_of_its_own_and_of_servers(reader: Reader, model:
     assert birthday == "1815-12-10" and json.loads(now)["timezone"] == "UTC"
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S2-18", "S2-21", "S2-22")
 def test_many_tools_are_searched_for_and_used_in_the_same_turn(reader: Reader, model: ModelHandle) -> None:
     milk = reader.files / "milk.txt"
@@ -317,6 +320,7 @@ def test_a_local_file_lies_over_the_global_one(reader: Reader) -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S3-10", "S3-11", "S3-14", "S3-18")
 def test_people_are_shown_the_own_names_of_tools(reader: Reader, model: ModelHandle) -> None:
     model.play(script(call("mcp_time_get_current_time", timezone="Europe/Lisbon"), say("It is late.")))
@@ -354,6 +358,7 @@ def web_page() -> Generator[str]:
         thread.join()
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S4-26")
 def test_a_search_agent_reads_a_page_of_the_web(reader: Reader, model: ModelHandle, web_page: str) -> None:
     """With the `.env` of the document's quick start."""

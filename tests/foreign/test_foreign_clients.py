@@ -111,11 +111,16 @@ def test_every_client_is_told_the_same(
 @pytest.mark.parametrize(
     ("transport", "era"),
     [
-        ("stdio", "legacy"),
         ("http", "modern"),
         *(
             pytest.param(*other, marks=pytest.mark.thorough)
-            for other in [("stdio", "modern"), ("http", "legacy"), ("sse", "legacy"), ("sse", "modern")]
+            for other in [
+                ("stdio", "legacy"),
+                ("stdio", "modern"),
+                ("http", "legacy"),
+                ("sse", "legacy"),
+                ("sse", "modern"),
+            ]
         ),
     ],
 )

@@ -118,7 +118,7 @@ TOOLS: Final[list[JSON]] = [
     {
         "name": "break-promise",
         "description": "Returns something else than its output schema promises.",
-        "inputSchema": {"type": "object"},
+        "inputSchema": {"type": "object", "properties": {}},
         "outputSchema": {"type": "object", "properties": {"double": {"type": "integer"}}, "required": ["double"]},
     },
     {

@@ -123,7 +123,7 @@ def test_the_foreign_packages_win_beside_an_editable_install_too(
     assert environment.run(OURS_WORK) == "work"
 
 
-@pytest.mark.parametrize("ours_first", [True, False])
+@pytest.mark.parametrize("ours_first", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_uninstalling_ours_leaves_theirs(ours_first: bool, wheel: Path, foreign: list[Path], tmp_path: Path) -> None:
     environment = create_environment(tmp_path)
     for targets in [[wheel], foreign] if ours_first else [foreign, [wheel]]:

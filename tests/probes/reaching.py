@@ -18,9 +18,9 @@ from mcp_types import INVALID_PARAMS
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
-from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import NamingPolicy, StdioServerSpec
+from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import Settings
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.helpers import PATIENCE

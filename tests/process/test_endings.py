@@ -76,7 +76,9 @@ def send(process: subprocess.Popen[bytes], *messages: JSON) -> None:
 
 
 @pytest.mark.requirement("F-119")
-@pytest.mark.parametrize("when", ["before the handshake", "after the handshake"])
+@pytest.mark.parametrize(
+    "when", ["after the handshake", pytest.param("before the handshake", marks=pytest.mark.thorough)]
+)
 def test_an_output_that_is_closed_ends_it_quietly(tmp_path: Path, when: str) -> None:
     with with_raw_pipes(tmp_path) as (process, reading):
         if when == "before the handshake":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 from contextlib import ExitStack, closing
@@ -59,9 +60,9 @@ def test_a_call_that_never_ends_does_not_hold_up_the_end(tmp_path: Path) -> None
         assert "Traceback" not in bridge.all_errors()
 
 
-@pytest.mark.requirement("F-115", "S1-21")
+@pytest.mark.requirement("F-115", "F-322", "S1-21")
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_a_single_call_that_never_ends_is_told_of_the_end(tmp_path: Path, era: str) -> None:
+def test_a_single_call_that_never_ends_is_told_of_the_end_under_its_own_id(tmp_path: Path, era: str) -> None:
     with running("serve", "--port", "0", str(AGENTS), cwd=tmp_path) as bridge:
         url = f"{url_of(bridge)}/"
         if era == "modern":
@@ -72,7 +73,9 @@ def test_a_single_call_that_never_ends_is_told_of_the_end(tmp_path: Path, era: s
             bridge.until_error("hanging")
             bridge.process.send_signal(signal.SIGINT)
             assert request.response.status == 503
-            assert b"shutting down" in request.rest()
+            answer = json.loads(request.rest())
+            assert answer["id"] == 1
+            assert "shutting down" in answer["error"]["message"]
             assert bridge.process.wait(GRACE + BOUND) == 0
         errors = bridge.all_errors()
         assert "Traceback" not in errors

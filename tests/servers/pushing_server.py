@@ -6,6 +6,7 @@ That works with clients of the handshake era only: in a request of 2026-07-28, t
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -42,6 +43,24 @@ async def ask_name(ctx: Context[Any, Any]) -> str:
     """Ask the user for a name."""
     answer = await ctx.elicit("Who are you?", Name)
     return f"Hello, {answer.data.name}" if answer.action == "accept" else answer.action
+
+
+ARRIVED: Final[list[asyncio.Event]] = []
+"""One for each call of `ask_together` that waits for others."""
+
+
+@SERVER.tool()
+async def ask_together(ctx: Context[Any, Any], who: str, calls: int) -> str:
+    """Ask somebody for a name once so many calls wait to ask, without saying for which of them."""
+    arrived = asyncio.Event()
+    ARRIVED.append(arrived)
+    if len(ARRIVED) >= calls:
+        for event in ARRIVED:
+            event.set()
+        ARRIVED.clear()
+    await arrived.wait()
+    answer = await ctx.session.elicit_form(f"Are you {who}?", Name.model_json_schema())
+    return f"Hello, {(answer.content or {}).get('name')}"
 
 
 @SERVER.tool()

@@ -9,12 +9,15 @@ from tests.translation.through import ThroughLink
 SAME = pytest.mark.thorough
 """Ways on which nothing is translated; tests/interaction does the same without a bridge between."""
 
+ALONE = pytest.mark.thorough
+"""Ways that are tried with other sources beside."""
+
 
 @pytest.fixture(
     params=[
         pytest.param(("http", "modern", "http", "modern"), marks=SAME),
-        ("http", "modern", "http", "legacy"),
-        ("http", "legacy", "http", "modern"),
+        pytest.param(("http", "modern", "http", "legacy"), marks=ALONE),
+        pytest.param(("http", "legacy", "http", "modern"), marks=ALONE),
         pytest.param(("http", "legacy", "http", "legacy"), marks=SAME),
         ("sse", "legacy", "sse", "legacy"),
         ("http", "modern", "http", "legacy", True),

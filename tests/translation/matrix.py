@@ -130,7 +130,12 @@ async def try_out(cell: Cell, errors: TextIO, *, merged: bool = False) -> dict[s
 
 @contextmanager
 def _told_while_it_leaves(found: Mapping[str, str]) -> Generator[None]:
-    """Let the official client of HTTP+SSE be told something while it closes, which it raises: all was tried by then."""
+    """Let the official client of HTTP+SSE be told something while it closes, which it raises: all was tried by then.
+
+    That is its own fault: between the end of its session and that of its transport nobody takes what comes in, and it
+    tries to report the failure on the same closed stream (`mcp.client.sse.sse_reader`). It does so with the official
+    server as well, whenever that goes on talking.
+    """
     try:
         yield
     except* anyio.BrokenResourceError:

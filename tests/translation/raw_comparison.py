@@ -6,6 +6,7 @@ sends: names that nobody lists, pages that do not exist, methods that nobody kno
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -41,11 +42,24 @@ CALLS: Final[Mapping[str, Sequence[tuple[str, JSON]]]] = {
     "time": [("convert_time", {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"})],
     "filesystem": [("list_allowed_directories", {}), ("read_text_file", {"path": "/no/such/file"})],
     "everything": [("echo", {"message": "milk — ☕"}), ("get-resource-links", {"count": 2}), ("get-tiny-image", {})],
+    "everything-2025": [("echo", {"message": "milk"}), ("add", {"a": 1, "b": 2}), ("getTinyImage", {})],
+    "git": [("git_status", {"repo_path": "/no/such/folder"})],
+    "memory": [("read_graph", {}), ("search_nodes", {"query": "milk"}), ("open_nodes", {"names": 5})],
+    "thinking": [
+        ("sequentialthinking", {"thought": "a", "nextThoughtNeeded": True, "thoughtNumber": 1, "totalThoughts": 2})
+    ],
+    **dict.fromkeys(
+        ("mcp1-everything", "mcp2-everything"),
+        [
+            *((f"test_{kind}", {}) for kind in ("simple_text", "image_content", "audio_content", "embedded_resource")),
+            *((f"test_{kind}", {}) for kind in ("multiple_content_types", "error_handling")),
+        ],
+    ),
     **dict.fromkeys(("mcp1", "mcp2", "fastmcp"), [("add", {"a": 2.5}), ("fail", {"reason": "no — milk"})]),
 }
 """What is called, by the server's name in `tests.upstreams.servers`."""
 COMPARED: Final = tuple(CALLS)
-BOTH_ERAS: Final = ("time", "mcp2", "fastmcp")
+BOTH_ERAS: Final = ("time", "git", "mcp2", "fastmcp", "mcp2-everything")
 """Those that speak 2026-07-28 as well."""
 _VOLATILE: Final = re.compile(r"\b\d{4}-\d{2}-\d{2}T[\d:.+]+\b")
 
@@ -133,7 +147,8 @@ def _stamped(params: JSON, era: str) -> JSON:
 async def _directly(spec: ServerSpec, era: str) -> AsyncGenerator[Ask]:
     assert isinstance(spec, StdioServerSpec)
     with anyio.fail_after(DEADLINE):
-        async with await anyio.open_process([spec.command, *spec.args], stderr=None) as process:
+        env = {**os.environ, **spec.env}
+        async with await anyio.open_process([spec.command, *spec.args], stderr=None, env=env) as process:
             client = StdioClient(process)
 
             async def ask(method: str, params: JSON) -> JSON:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import httpx2
@@ -18,7 +18,7 @@ from mcp_types import (
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.model import ServerOptions, StdioServerSpec
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.conformance.raw_clients import connect_http, connect_sse
 from tests.interaction.connecting import DEADLINE, serving
@@ -63,19 +63,28 @@ async def say_everything(wire: Wire) -> None:
 
 
 @asynccontextmanager
-async def publishing(*scripts: Script) -> AsyncGenerator[tuple[str, Bridge, list[ScriptedTransport]]]:
+async def publishing(
+    *scripts: Script, era: Literal["auto", "2026-07-28"] = "auto"
+) -> AsyncGenerator[tuple[str, Bridge, list[ScriptedTransport]]]:
     """A bridge that publishes scripted servers, `up0`, `up1` and so on."""
     transports = [ScriptedTransport(script) for script in scripts]
     with anyio.fail_after(DEADLINE):
         async with serving({}) as (url, bridge):
             for number, transport in enumerate(transports):
-                await bridge.add_upstream(StdioServerSpec(f"up{number}", command="none"), transport)
+                spec = StdioServerSpec(f"up{number}", command="none", options=ServerOptions(era=era))
+                await bridge.add_upstream(spec, transport)
             await until_ready(*bridge.sources)
             yield url, bridge, transports
 
 
 async def modern_request(url: str, method: str, params: JSON, *, name: str | None = None) -> JSON:
-    """One request as 2026-07-28 has it; the whole response."""
+    """One request as 2026-07-28 has it; the whole answer."""
+    answer: JSON = (await modern_response(url, method, params, name=name)).json()
+    return answer
+
+
+async def modern_response(url: str, method: str, params: JSON, *, name: str | None = None) -> httpx2.Response:
+    """One request as 2026-07-28 has it."""
     meta = {
         PROTOCOL_VERSION_META_KEY: "2026-07-28",
         CLIENT_INFO_META_KEY: {"name": "raw", "version": "1"},
@@ -95,9 +104,7 @@ async def modern_request(url: str, method: str, params: JSON, *, name: str | Non
     if name is not None:
         headers["Mcp-Name"] = name
     async with httpx2.AsyncClient() as client:
-        response = await client.post(url, json=body, headers=headers)
-    answer: JSON = response.json()
-    return answer
+        return await client.post(url, json=body, headers=headers)
 
 
 def script(era: str) -> Script:
@@ -144,9 +151,36 @@ async def test_a_method_that_only_the_server_and_its_client_know_is_passed_on(er
     assert refused["code"] == -32601
 
 
+async def know_nothing(wire: Wire) -> None:
+    """A server that takes every method that it does not know for one with wrong parameters (Python SDK 1)."""
+    while True:
+        request = await wire.next()
+        if request["method"] == "tools/list":
+            wire.answer(request, {"tools": [TOOL]})
+        elif "id" in request:
+            wire.refuse(request, -32602, "Invalid request parameters", "")
+
+
+@pytest.mark.requirement("F-342")
+async def test_a_method_that_a_server_of_the_handshake_era_does_not_know_is_none_for_a_client_of_2026_07_28() -> None:
+    async with publishing(legacy(know_nothing, capabilities={"tools": {}})) as (url, _, _):
+        url += "/servers/up0/mcp"
+        asked: list[tuple[str, str | None, int, int]] = [
+            ("example.org/none", None, -32601, 404),
+            ("tools/call", "make", -32602, 400),
+        ]
+        for method, name, code, status in asked:
+            response = await modern_response(url, method, {} if name is None else {"name": name}, name=name)
+            assert (response.json()["error"]["code"], response.status_code) == (code, status)
+        async with connect_http(url) as client:
+            await client.initialize("2025-11-25")
+            refused: Any = (await client.request("example.org/none", {}))["error"]
+    assert refused["code"] == -32602, "as the server says it itself"
+
+
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_what_goes_beyond_the_core_is_declared_to_clients(era: str) -> None:
-    async with publishing(script(era)) as (url, _, [transport]):
+    async with publishing(script(era), era="2026-07-28" if era == "modern" else "auto") as (url, _, [transport]):
         url += "/servers/up0/mcp"
         discovered = (await modern_request(url, "server/discover", {}))["result"]["capabilities"]
         async with connect_http(url) as client:
@@ -165,7 +199,7 @@ async def test_what_goes_beyond_the_core_is_declared_to_clients(era: str) -> Non
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 async def test_a_client_that_looks_around_on_a_stream_is_told_the_same(era: str) -> None:
-    async with publishing(script(era)) as (url, _, _):
+    async with publishing(script(era), era="2026-07-28" if era == "modern" else "auto") as (url, _, _):
         async with connect_sse(f"{url}/servers/up0/sse") as client:
             meta: JSON = {PROTOCOL_VERSION_META_KEY: "2026-07-28", CLIENT_CAPABILITIES_META_KEY: {}}
             looked = (await client.request("server/discover", {"_meta": meta}))["result"]["capabilities"]

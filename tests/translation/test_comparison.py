@@ -26,7 +26,9 @@ pytestmark = [pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
 @pytest.mark.anyio
 @pytest.mark.requirement("P-2", "P-12")
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    "era", [pytest.param(era, marks=[pytest.mark.thorough] if era == "legacy" else []) for era in ERAS]
+)
 async def test_our_own_server_is_the_same_through_the_bridge(era: str) -> None:
     found = await compare_agent(era)
     assert unexpected(found, allowed(), routes_of(f"agent-{era}")) == []
@@ -34,6 +36,7 @@ async def test_our_own_server_is_the_same_through_the_bridge(era: str) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.requirement("P-2", "P-12")
+@pytest.mark.thorough
 @pytest.mark.timeout(600)  # the first run installs it
 async def test_a_server_of_other_hands_is_the_same_through_the_bridge() -> None:
     with everything_servers() as servers:

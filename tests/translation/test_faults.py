@@ -56,9 +56,18 @@ def swap(pid: int, version: Path) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+SLOW = [(kill, *ERAS[::-1]), (swap, *ERAS[::-1]), (hang, *ERAS), (swap, *ERAS)]
+
+
 @pytest.mark.requirement("F-004", "P-5", "P-8")
-@pytest.mark.parametrize("fault", [kill, hang, swap])
-@pytest.mark.parametrize(("era", "upstream_era"), [ERAS, ERAS[::-1]])
+@pytest.mark.parametrize(
+    ("fault", "era", "upstream_era"),
+    [
+        (kill, *ERAS),
+        (hang, *ERAS[::-1]),
+        *(pytest.param(*fault, marks=pytest.mark.thorough) for fault in SLOW),
+    ],
+)
 async def test_a_fault_in_the_middle_of_everything_is_told_and_mended(
     fault: Callable[[int, Path], None], era: str, upstream_era: str, tmp_path: Path
 ) -> None:

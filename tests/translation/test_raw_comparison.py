@@ -10,7 +10,7 @@ from tests.translation.comparison import allowed, unexpected
 from tests.translation.raw_comparison import BOTH_ERAS, COMPARED, compare_raw, raw_routes
 from tests.upstreams.servers import started
 
-QUICK = ("filesystem", "everything", "mcp1", "mcp2")
+QUICK = ("filesystem", "mcp1")
 """One of each generation of SDK, and of each language; the others take their time to start."""
 
 

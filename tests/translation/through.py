@@ -96,7 +96,7 @@ class ThroughLink(Link):
     @asynccontextmanager
     async def reachable(self) -> AsyncGenerator[Reach]:
         """The same, for whoever wants to see the transport."""
-        async with self._server() as spec:
+        async with self.server() as spec:
             if self.transport == "stdio":
                 async with stdio_bridge(spec, self.upstream_era, self.errors) as reach:
                     yield reach
@@ -111,7 +111,7 @@ class ThroughLink(Link):
         return AT_ONCE if self.upstream_era == "legacy" else replace(AT_ONCE, era="2026-07-28")
 
     @asynccontextmanager
-    async def _server(self) -> AsyncGenerator[ServerSpec]:
+    async def server(self) -> AsyncGenerator[ServerSpec]:
         """The agent as a server; over stdio each connection has a process of its own."""
         if self.upstream == "stdio":
             arguments = ("-c", _UPSTREAM, str(HERE.parents[1]), self.upstream_era)

@@ -16,15 +16,18 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from tests.conformance import runner
 from tests.helpers import comes_true
-from tests.installing import MCP1, node_modules, python_with, required
+from tests.installing import MCP1, MCP2, node_modules, python_with, required, source_of
 
 __all__ = [
     "EVERYTHING",
+    "EVERYTHING_ON_PIPES",
+    "FURTHER",
     "PYTHON",
     "SERVERS",
     "SMALL",
     "Fixtures",
     "entry_of",
+    "everything_of",
     "everything_servers",
     "node",
     "script",
@@ -50,6 +53,10 @@ SMALL: Final = {
 EVERYTHING: Final = ("everything", "everything-sse", "everything-http")
 """One server, over each transport."""
 SERVERS: Final = ("time", "fetch", "git", "filesystem", "memory", *EVERYTHING, *SMALL)
+FURTHER: Final = ("thinking", "everything-2025", "mcp1-everything", "mcp2-everything")
+"""Those of which only answers are compared: two of npm, and what both generations of the Python SDK are tested with."""
+EVERYTHING_ON_PIPES: Final = ("-c", "from mcp_everything_server.server import mcp; mcp.run('stdio')")
+"""Its own command line knows HTTP alone."""
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 5.0
@@ -60,7 +67,7 @@ class Fixtures:
     """All servers, and what they work on."""
 
     specs: Mapping[str, ServerSpec]
-    """By the names in `SERVERS`."""
+    """By the names in `SERVERS` and `FURTHER`."""
     folder: Path
     """A git repository with the file `README.md` committed and `new.txt` not; the filesystem server has it too."""
 
@@ -84,7 +91,13 @@ def started(place: Path) -> Generator[Fixtures]:
             StdioServerSpec("git", python, ("-m", "mcp_server_git", "--repository", str(folder))),
             StdioServerSpec("filesystem", program, (script("server-filesystem"), str(folder))),
             StdioServerSpec("memory", program, (script("server-memory"),), memory),
+            StdioServerSpec("thinking", program, (script("server-sequential-thinking"),)),
+            StdioServerSpec("everything-2025", program, (_script("server-everything-2025"), "stdio")),
             *everything.values(),
+            *(
+                StdioServerSpec(f"{name}-everything", interpreter, EVERYTHING_ON_PIPES, everything_of(sdk))
+                for name, interpreter, sdk in (("mcp1", python1, MCP1), ("mcp2", python, MCP2))
+            ),
             *(
                 StdioServerSpec(name, python1 if name == "mcp1" else python, (str(HERE / "small_server.py"), framework))
                 for name, framework in SMALL.items()
@@ -114,8 +127,20 @@ def node() -> str:
 
 
 def script(package: str) -> str:
-    """The file to run for one of the packages that are pinned here."""
-    return str(node_modules(HERE) / "@modelcontextprotocol" / package / "dist" / "index.js")
+    """The file to run for one of the official packages that are pinned here."""
+    return _script(f"@modelcontextprotocol/{package}")
+
+
+def _script(package: str) -> str:
+    return str(node_modules(HERE) / package / "dist" / "index.js")
+
+
+def everything_of(sdk: str) -> dict[str, str]:
+    """The variables with which Python finds `mcp_everything_server` of a generation of the SDK, of `installing`.
+
+    It shows sets in its errors; their order is to be the same each time.
+    """
+    return {"PYTHONPATH": str(source_of(sdk) / "examples" / "servers" / "everything-server"), "PYTHONHASHSEED": "0"}
 
 
 def entry_of(spec: ServerSpec) -> JSON:

@@ -25,7 +25,7 @@ Reach = Callable[[str], ServerSpec]
 """Where to connect to for a server."""
 
 
-@pytest.fixture(params=["directly", "through the bridge"])
+@pytest.fixture(params=[pytest.param("directly", marks=pytest.mark.thorough), "through the bridge"])
 def reach(request: pytest.FixtureRequest, servers: Fixtures) -> Reach:
     if request.param == "directly":
         return servers.specs.__getitem__

@@ -28,6 +28,7 @@ def everything() -> Generator[ServerSpec]:
         yield StdioServerSpec("everything", node(), (script("server-everything"), "stdio"))
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("P-206")
 async def test_a_task_of_the_reference_server_is_played_for_clients_of_both_eras_at_once(
     everything: ServerSpec,

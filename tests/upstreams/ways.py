@@ -46,7 +46,7 @@ class Role(ClientRole):
         assert self._answer is not None
         return self._answer(method, params)
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         self._heard.put_nowait((method, params))
 
     async def until(self, method: str) -> JSON:

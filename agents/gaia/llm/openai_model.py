@@ -17,7 +17,7 @@ from gaia.llm.limits import ModelLimits
 from gaia.llm.retrying import Tries
 from gaia.llm.servers import shown_url
 from gaia.llm.settings import wanted
-from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire
+from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire, load_library
 from gaia_bridge.chats import Reply
 from gaia_bridge.errors import ModelError, ModelNotFoundError, ModelUnreachableError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
@@ -215,6 +215,7 @@ class OpenAIModel:
     async def _choose(self) -> _Chosen:
         async with self._lock:
             if self._chosen is None:
+                await load_library()
                 self._wanted = wanted(*self._arguments)
                 places, listed = self._wanted.places, None
                 if len(places) == 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, TypeVar
@@ -23,7 +24,7 @@ from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.loopback import is_loopback_host
 from gaia_bridge.outbound.transports.events import Event, EventStream, OversizedEventError
 
-__all__ = ["BrokenBeforeAnswerError", "Patience", "Wire"]
+__all__ = ["BrokenBeforeAnswerError", "Patience", "Wire", "load_library"]
 
 T = TypeVar("T")
 
@@ -350,6 +351,16 @@ def _reason(error: Exception) -> str:
 def _sentence(error: BaseException) -> str:
     """What went wrong, without what only programmers read."""
     return re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
+
+
+async def load_library() -> None:
+    """Import the `openai` library where that holds up no event loop: on a busy machine it takes more than a second.
+
+    Raises:
+        ModelError: It is not installed.
+    """
+    if "openai" not in sys.modules:
+        await anyio.to_thread.run_sync(_library)
 
 
 def _library() -> Any:

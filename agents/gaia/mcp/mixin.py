@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import cached_property, wraps
-from typing import Any
+from typing import Any, Final
 
 from gaia.agents.base.tools import ToolRegistry, matching_tools
 from gaia.mcp.client.config import MCPConfig
@@ -27,6 +27,10 @@ from gaia_bridge.local_agents import LOCAL_AGENTS
 __all__ = ["MCPClientMixin"]
 
 logger = logging.getLogger(__name__)
+
+_ENDS: Final = (KeyboardInterrupt, SystemExit)
+"""Who ends the program is not kept from it. Everything else is a failure, also a cancellation: nobody can cancel a
+function that is not asynchronous, so it is that of a task behind it."""
 
 
 class MCPClientMixin:
@@ -170,7 +174,9 @@ class MCPClientMixin:
         except ValueError as error:
             logger.warning("MCP server '%s' is not added: %s", name, error)
             return False
-        except Exception:
+        except _ENDS:
+            raise
+        except BaseException:
             # The boundary to somebody else's server: whatever its transport or the configuration's file raises.
             logger.exception("MCP server '%s' is not added", name)
             return False
@@ -180,7 +186,9 @@ class MCPClientMixin:
         """Have the agent use a server that was just added; without it if that fails."""
         try:
             self._register_client(client)
-        except Exception:
+        except _ENDS:
+            raise
+        except BaseException:
             # The boundary to somebody else's server, and to hooks of the agent's author.
             logger.exception("MCP server '%s' is not used: its tools cannot be registered", client.name)
             self._forget_server(client.name)

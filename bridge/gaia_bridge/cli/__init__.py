@@ -6,6 +6,7 @@
     66   an agent cannot be loaded or published
     69   the address cannot be listened on, or the server cannot be reached
     70   an error of the bridge itself; `--debug` shows where
+    74   standard output cannot be written
     78   a configuration file or option cannot be used
     130, 143   ended at once, by SIGINT (`serve`: the second one) or a second SIGTERM
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["agents"]
 
 
-@click.command()
+@click.command(short_help="Show which agents would be published.")
 @agents_argument
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @log_options

@@ -14,7 +14,10 @@ TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["imported_for_good"]
+__all__ = ["collect_in_larger_pieces", "imported_for_good"]
+
+_USUAL = 700
+"""What Python 3.11 begins with."""
 
 
 @contextmanager
@@ -32,3 +35,13 @@ def imported_for_good() -> Generator[None]:
         gc.freeze()
     finally:
         gc.enable()
+
+
+def collect_in_larger_pieces(objects: int) -> None:
+    """Let more new objects come together before the collector looks at them, unless somebody has said how many.
+
+    Args:
+        objects: How many.
+    """
+    if gc.get_threshold()[0] == _USUAL:
+        gc.set_threshold(objects, *gc.get_threshold()[1:])

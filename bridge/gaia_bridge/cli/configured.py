@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence, Set
+import shlex
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from gaia_bridge.config import Layer, LayerState, LoadReport, ServersConfig, TrustStore, current_folder
 from gaia_bridge.config.expansion import referenced_files
-from gaia_bridge.config.fingerprints import LAUNCH_KEYS
+from gaia_bridge.config.fingerprints import LAUNCH_KEYS, launch_line
 from gaia_bridge.config.layers import is_local
 from gaia_bridge.config.paths import default_servers_path
 from gaia_bridge.config.programs import program_files
@@ -25,11 +27,23 @@ __all__ = ["ConfiguredServers"]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _InUse:
+    """A server that needs an approval and has one, as it was approved."""
+
+    file: Path
+    entry: JSON
+    spec: ServerSpec
+
+
 class ConfiguredServers:
     """Reads the configuration, once at the start and again whenever a file changes.
 
     A file in the folder where we run may be written by an agent that works there, for a client. So what it lists beyond
     what it listed at the start needs an approval, as what a project lists does.
+
+    A server whose entry or program is changed goes on as it was approved until the change is approved as well (F-360).
+    What was approved is looked at again before each of its starts.
 
     Args:
         path: The one file that counts, approved by being named; if `None`, the user's file and the project's.
@@ -46,6 +60,7 @@ class ConfiguredServers:
         self.left_out: tuple[LeftOut, ...] = ()
         self._path = path
         self._told: frozenset[str] = frozenset()
+        self._in_use: dict[str, _InUse] = {}
         self._folder = current_folder()
         self._exposed = {layer.path for layer in self._config.layers if _is_exposed(layer)}
         self._at_the_start = {
@@ -95,8 +110,7 @@ class ConfiguredServers:
             if self._path is not None:
                 raise error
             logger.error("its servers are left out: %s", error)
-        self._tell(report)
-        return report.servers
+        return self._use(report, {})
 
     def again(self) -> Sequence[ServerSpec]:
         """The servers after a change.
@@ -109,18 +123,70 @@ class ConfiguredServers:
         report = self._report(approvals)
         for error in (*report.errors, *approvals.errors):
             raise error
-        self._tell(report)
-        return report.servers
+        return self._use(report, self._held(report, approvals))
+
+    def refusal(self, spec: ServerSpec) -> str | None:
+        """Why a server must not be started as it is now; `None` if it is what the user approved.
+
+        Args:
+            spec: The server, as `first` or `again` gave it.
+        """
+        used = self._in_use.get(spec.name)
+        if used is None or used.spec.options.approval != spec.options.approval:
+            return "its entry is another one now"
+        try:
+            approval = _Approvals(self._at_the_start).approval(used.file, spec.name, used.entry)
+        except ConfigError as error:
+            return f"whether it was approved cannot be told: {error}"
+        if approval == spec.options.approval:
+            return None
+        return f"it was changed since it was approved; run: {self._trust_command(spec.name)}"
+
+    def _held(self, report: LoadReport, approvals: TrustStore) -> dict[str, _InUse]:
+        """The servers that were changed since they were approved, as they were before."""
+        return {
+            name: used
+            for layer_report in report.layers
+            for name in layer_report.unapproved
+            if (used := self._in_use.get(name)) is not None
+            and used.file == layer_report.layer.path
+            and approvals.holds(used.file, name, used.spec.options.approval)
+        }
+
+    def _use(self, report: LoadReport, held: dict[str, _InUse]) -> Sequence[ServerSpec]:
+        """Remember what was approved as what, and say what is left out."""
+        servers = {spec.name: spec for spec in report.servers} | {name: used.spec for name, used in held.items()}
+        approved = {
+            spec.name: _InUse(of_file.layer.path, of_file.layer.entries[spec.name], spec)
+            for of_file in report.layers
+            for spec in of_file.servers
+            if spec.options.approval
+        }
+        self._in_use = approved | held
+        self._tell(report, held)
+        return tuple(servers.values())
+
+    def _trust_command(self, name: str) -> str:
+        file = "" if self._path is None else f"--config {shlex.quote(str(self._path))} "
+        return f"gaia-bridge trust {file}{name}"
 
     def _report(self, approvals: TrustStore) -> LoadReport:
         return self._config.resolve(trust=approvals, asks=lambda layer: is_local(layer) or layer.path in self._exposed)
 
-    def _tell(self, report: LoadReport) -> None:
+    def _tell(self, report: LoadReport, held: Mapping[str, _InUse]) -> None:
         """Say what is left out, and what is odd; not again what was said before."""
         lines = list(report.warnings)
         left_out = [LeftOut("file", error.place, error.problem) for error in report.errors]
         for layer in report.layers:
-            skipped = [item for item in layer.skipped if not is_disabled(layer.layer.entries[item.name])]
+            kept = {name: used for name, used in held.items() if name in layer.unapproved}
+            for name, used in kept.items():
+                left_out.append(LeftOut("change", name, self._what_was_changed(used, layer.layer.entries[name])))
+                lines.append(f"{layer.layer.path}: server {name}: {left_out[-1].reason}")
+            skipped = [
+                item
+                for item in layer.skipped
+                if item.name not in kept and not is_disabled(layer.layer.entries[item.name])
+            ]
             lines += [f"{layer.layer.path}: server {item.name} is left out: {item.reason}" for item in skipped]
             left_out += [LeftOut("server", item.name, item.reason) for item in skipped]
         for line in lines:
@@ -128,6 +194,16 @@ class ConfiguredServers:
                 logger.warning("%s", line)
         self._told = frozenset(lines)
         self.left_out = tuple(left_out)
+
+    def _what_was_changed(self, used: _InUse, entry: object) -> str:
+        command = self._trust_command(used.spec.name)
+        same = is_object(entry) and launch_line(entry) == launch_line(used.entry)
+        if same:
+            return (
+                "its program was changed since it was approved; the approved version runs until it is restarted: "
+                + command
+            )
+        return f"its entry was changed since it was approved; the approved one is used until: {command}"
 
 
 class _Approvals(TrustStore):
@@ -142,14 +218,17 @@ class _Approvals(TrustStore):
         self.errors: list[ConfigError] = []
         self._given = given
 
-    def is_approved(self, file: Path, name: str, entry: JSON) -> bool:
-        if approval_key(file, name, entry) in self._given:
-            return True
+    def approval(self, file: Path, name: str, entry: JSON) -> str | None:
+        if (key := approval_key(file, name, entry)) in self._given:
+            return key
         try:
-            return super().is_approved(file, name, entry)
+            return super().approval(file, name, entry)
         except ConfigError as error:
             self.errors.append(error)
             raise
+
+    def holds(self, file: Path, name: str, approval: str) -> bool:
+        return approval in self._given or super().holds(file, name, approval)
 
 
 def _is_exposed(layer: Layer) -> bool:

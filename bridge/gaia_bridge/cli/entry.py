@@ -8,7 +8,7 @@ import os
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.interrupts import ended_by_interrupt, interrupts_end_the_process
-from gaia_bridge.descriptors import reserve_descriptors
+from gaia_bridge.descriptors import reserve_descriptors, reserve_streams
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
         The exit code (see `gaia_bridge.cli`).
     """
     reserve_descriptors()
+    reserve_streams()
     if os.environ.get("HOME") == "":
         del os.environ["HOME"]  # else everybody, children too, would take it for the root folder
     deadline = Deadline(_EXIT_GRACE if args is None else None)

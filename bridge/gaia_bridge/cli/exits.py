@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
+from typing import Final
 
 from gaia_bridge.errors import AgentLoadError, ConfigError, ListenError, PublishError, ServerUnavailableError
 
-__all__ = ["ExitCode", "exit_code_of"]
+__all__ = ["ExitCode", "exit_code_of", "innermost", "is_of_output"]
+
+_OUTPUT_ERRORS: Final = frozenset((errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC))
+"""What writing fails with where nobody takes it; a reader that is gone (`EPIPE`) ends a command quietly."""
 
 
 class ExitCode(IntEnum):
@@ -18,6 +23,7 @@ class ExitCode(IntEnum):
     NO_AGENT = 66
     UNAVAILABLE = 69
     SOFTWARE = 70
+    OUTPUT = 74
     CONFIG = 78
     INTERRUPTED = 130
 
@@ -31,6 +37,22 @@ _CODES: tuple[tuple[type[BaseException], ExitCode], ...] = (
 )
 
 
+def is_of_output(error: BaseException) -> bool:
+    """Whether standard output could not be written. What else is written says which file it was."""
+    return isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS and error.filename is None
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The one error in the groups that task groups wrap around it."""
+    match error:
+        case BaseExceptionGroup(exceptions=[BaseException() as only]):
+            return innermost(only)
+        case _:
+            return error
+
+
 def exit_code_of(error: BaseException) -> ExitCode:
     """The exit code that an error leads to; whatever is not the user's to change is an error of ours."""
+    if is_of_output(error):
+        return ExitCode.OUTPUT
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.SOFTWARE)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
+from gaia_bridge.cli.streams import QueuedBytes
 from gaia_bridge.redact import Redactor
 from gaia_bridge.text import printable
 
@@ -26,6 +27,9 @@ _BODIES = ("mcp.server.sse", "sse_starlette.sse")
 _NAMES_ONLY = ("tools/call", "prompts/get")
 """Methods whose line in the log (`inbound.call_log`) has no URI, in which anything might be."""
 
+_LINE_BYTES = 512
+"""What the line of a call counts for while it waits to be made; hardly one has more."""
+
 _SECRET = 8
 """Characters of the shortest configured value that is taken out wherever it is."""
 
@@ -44,7 +48,7 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; what follows its first line is a traceback."""
         # The line of a call has names that clients know, and nothing that anybody said: looking for shapes costs more.
-        names_only = getattr(record, "call", {}).get("method") in _NAMES_ONLY
+        names_only = getattr(getattr(record, "call", None), "method", None) in _NAMES_ONLY
         redacted = self.redacted.known if names_only else self.redacted
         first, *traceback = redacted(super().format(record)).split("\n")
         return "\n".join([first, *(f"    {printable(line, limit=None)}" for line in traceback)])
@@ -54,11 +58,19 @@ class _StandardError(logging.Handler):
     """Writes to what `sys.stderr` is at that moment. A log that cannot be written stops nothing."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        queue = getattr(sys.stderr, "buffer", None)
+        if isinstance(queue, QueuedBytes) and getattr(record, "call", None) is not None:
+            # It refers to nothing that changes, and there are many: the thread that writes puts it into words.
+            queue.write_later(lambda: self._line(record).encode("utf-8", "backslashreplace"), _LINE_BYTES)
+            return
         try:
-            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.write(self._line(record))
             sys.stderr.flush()
         except (OSError, ValueError):
             pass
+
+    def _line(self, record: logging.LogRecord) -> str:
+        return self.format(record) + "\n"
 
 
 def log_to_stderr(level: str) -> Callable[[], None]:

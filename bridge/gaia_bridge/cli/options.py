@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
 from gaia_bridge.cli.logs import log_to_stderr
+from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT
 
-__all__ = ["agents_argument", "is_debug", "log_options", "set_up_logging"]
+__all__ = ["Port", "agents_argument", "bridge_options", "bridge_url", "is_debug", "log_options", "set_up_logging"]
 
 _DEBUG = "gaia_bridge.debug"
 _LEVELS = ("debug", "info", "warning", "error")
@@ -20,6 +22,46 @@ F = TypeVar("F", bound=Callable[..., Any])
 def agents_argument(command: F) -> F:
     """`[AGENT]...`: which agents."""
     return click.argument("agents", nargs=-1, metavar="[AGENT]...")(command)
+
+
+class Port(click.IntRange):
+    """A TCP port."""
+
+    name = "number"
+
+    def __init__(self, least: int = 1) -> None:
+        super().__init__(least, 65_535)
+
+
+def bridge_options(command: F) -> F:
+    """`--host`, `--port`, `--url`: which running bridge."""
+    host = click.option("--host", help="Where the bridge runs.  [default: 127.0.0.1]")
+    port = click.option("--port", type=Port(), help=f"Its port.  [default: {DEFAULT_PORT}]")
+    url = click.option("--url", help="The same in one: [http://]HOST:PORT")
+    return host(port(url(command)))
+
+
+def bridge_url(host: str | None, port: int | None, url: str | None) -> str:
+    """The address of a running bridge, without a path, which may have been typed or copied in more ways than one.
+
+    Args:
+        host: `--host`.
+        port: `--port`.
+        url: `--url`, which says both.
+    """
+    if url is not None and (host, port) != (None, None):
+        raise click.UsageError("--url says host and port: leave out --host and --port")
+    host = host or DEFAULT_HOST
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    text = f"http://{host}:{port or DEFAULT_PORT}" if url is None else url
+    expected = f"--url {text!r}: expected http://HOST:PORT, as `gaia-bridge serve` prints it"
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 0) < 0:
+            raise click.UsageError(expected)
+    except ValueError:  # a port that is none
+        raise click.UsageError(expected) from None
+    return f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/mcp').rstrip('/')}"
 
 
 def log_options(command: F) -> F:

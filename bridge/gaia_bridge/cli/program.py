@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ import click
 from gaia_bridge import __version__
 from gaia_bridge.cli.agents import agents
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.exits import ExitCode, exit_code_of
+from gaia_bridge.cli.exits import ExitCode, exit_code_of, innermost, is_of_output
 from gaia_bridge.cli.options import is_debug
 from gaia_bridge.cli.serve import serve
 from gaia_bridge.cli.servers.asking import call, test_client, tools
@@ -19,6 +20,7 @@ from gaia_bridge.cli.servers.editing import add, disable, enable, remove
 from gaia_bridge.cli.servers.listing import list_servers, logs
 from gaia_bridge.cli.servers.trusting import login, trust
 from gaia_bridge.cli.servers.watching import completion, status
+from gaia_bridge.cli.streams import queue_stderr
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.text import printable
 
@@ -33,6 +35,7 @@ def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = 
         prog_name: What the program is called in its messages.
         deadline: Bounds the end of the process, if that is ours, for commands that run agents.
     """
+    put_back = queue_stderr()
     try:
         code: Any = program.main(args=args, prog_name=prog_name, standalone_mode=False, obj=deadline)
     except click.ClickException as error:
@@ -40,6 +43,13 @@ def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = 
         return ExitCode.USAGE
     except click.Abort:
         return ExitCode.INTERRUPTED
+    except OSError as error:  # of --help and --version, which are no commands
+        if not is_of_output(error):
+            raise
+        click.echo(f"{prog_name}: error: {_no_output(error)}", err=True)
+        return ExitCode.OUTPUT
+    finally:
+        put_back()
     return int(code or ExitCode.OK)
 
 
@@ -53,28 +63,72 @@ class _Program(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click's own business
         except Exception as error:
-            return _report(ctx, _innermost(error))
+            return _report(ctx, innermost(error))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by what they are for."""
+        width = max(len(name) for name in self.commands)
+        limit = formatter.width - width - 6
+        for heading, commands in _GROUPS.items():
+            with formatter.section(heading):
+                rows = [(str(each.name).ljust(width), each.get_short_help_str(limit)) for each in commands]
+                formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say what was probably meant."""
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+            ctx.fail(f"No such command {printable(name)!r}.{self._meant(name)}")
+        return super().resolve_command(ctx, args)
+
+    def _meant(self, name: str) -> str:
+        if name.endswith(".py") or "/" in name:
+            return f" Did you mean 'serve {printable(name)}'?"
+        close = difflib.get_close_matches(name, self.commands, 1)
+        if meant := _CALLED_ELSEWHERE.get(name.lower()) or next(iter(close), None):
+            return f" Did you mean {meant!r}?"
+        return ""
 
 
 _EPILOG = """\b
 Exit codes: 0 done, 1 tool failed, 64 wrong command line,
 66 agent cannot be loaded, 69 address cannot be listened on or server not
-reached, 70 error of the bridge itself, 78 configuration cannot be used,
+reached, 70 error of the bridge itself, 74 output cannot be written,
+78 configuration cannot be used,
 130 ended by Ctrl-C, 143 by a second SIGTERM."""
 
 
-_COMMANDS = [
-    *(serve, agents, status),
-    *(add, list_servers, tools, call, test_client, remove, enable, disable, trust, login, logs),
-    completion,
-]
+_GROUPS: Mapping[str, Sequence[click.Command]] = {
+    "Run": (serve, agents, status),
+    "Servers": (add, list_servers, remove, enable, disable, trust, login),
+    "Try servers and agents": (tools, call, test_client, logs),
+    "Shell": (completion,),
+}
+
+_CALLED_ELSEWHERE = {
+    **dict.fromkeys(("dev", "run", "serve-http", "start", "up"), "serve"),
+    **dict.fromkeys(("add-json", "import", "init", "install", "new"), "add"),
+    **dict.fromkeys(("get", "ls", "servers"), "list"),
+    **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),
+    **dict.fromkeys(("check", "doctor", "inspect", "inspector", "ping", "probe", "test"), "test-client"),
+    **dict.fromkeys(("exec", "invoke", "call-tool"), "call"),
+    **dict.fromkeys(("health", "info", "ps"), "status"),
+    **dict.fromkeys(("auth", "signin"), "login"),
+    **dict.fromkeys(("approve",), "trust"),
+    **dict.fromkeys(("log", "tail"), "logs"),
+    "list-tools": "tools",
+    "help": "--help",
+}
+"""What people know from other programs, and what does it here."""
 
 
 @click.group(
     cls=_Program,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands=_COMMANDS,
+    commands=[command for group in _GROUPS.values() for command in group],
 )
 @click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
 def program() -> None:
@@ -87,6 +141,8 @@ def _report(ctx: click.Context, error: BaseException) -> ExitCode:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     if isinstance(error, BridgeError):
         line = str(error)
+    elif is_of_output(error):
+        line = _no_output(error)
     else:
         line = f"internal error: {type(error).__name__}: {error}"
         line += "" if debug else "; run with --debug for the traceback"
@@ -94,10 +150,5 @@ def _report(ctx: click.Context, error: BaseException) -> ExitCode:
     return exit_code_of(error)
 
 
-def _innermost(error: BaseException) -> BaseException:
-    """The one error in the groups that task groups wrap around it."""
-    match error:
-        case BaseExceptionGroup(exceptions=[BaseException() as only]):
-            return _innermost(only)
-        case _:
-            return error
+def _no_output(error: BaseException) -> str:
+    return f"standard output cannot be written: {getattr(error, 'strerror', None) or error}"

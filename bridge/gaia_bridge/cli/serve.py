@@ -8,12 +8,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from gaia_bridge.cli.collection import imported_for_good
+from gaia_bridge.cli.collection import collect_in_larger_pieces, imported_for_good
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
+from gaia_bridge.cli.options import Port, agents_argument, log_options, set_up_logging
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
-from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT, Settings
+from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS, Settings
 
 __all__ = ["serve"]
 
@@ -30,9 +30,7 @@ _HTTP_ONLY = {
 @agents_argument
 @click.option("--stdio", is_flag=True, help="Serve the editor that started this process.")
 @click.option("--host", default=DEFAULT_HOST, show_default=True, help="The address to listen on.")
-@click.option(
-    "--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free port."
-)
+@click.option("--port", default=DEFAULT_PORT, show_default=True, type=Port(0), help="0: any free port.")
 @click.option("--auth", is_flag=True, help="Ask for a token, made once and kept in ~/.gaia/bridge-token.")
 @click.option(
     "--allow-host",
@@ -100,6 +98,7 @@ def serve(
     with imported_for_good():
         from gaia_bridge.cli.serving import ServeOptions, run
 
+    collect_in_larger_pieces(YOUNG_OBJECTS)
     settings = Settings(tool_search=ToolSearchPolicy(tool_search))
     options |= {"names": NamingPolicy(names), "with_agents": not no_agents, "settings": settings}
     return run(ServeOptions(**options), ctx.find_object(Deadline))

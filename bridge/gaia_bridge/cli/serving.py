@@ -24,7 +24,7 @@ from gaia_bridge.cli.banner import Access, banner
 from gaia_bridge.cli.chosen import AgentChoice
 from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exits import ExitCode, exit_code_of, innermost
 from gaia_bridge.cli.interrupts import ended_by_interrupt
 from gaia_bridge.cli.logs import hide_in_log
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
@@ -104,6 +104,9 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
                 _run_stdio(options, deadline)
             else:
                 _run_http(options, deadline)
+    except Exception as error:
+        deadline.code = exit_code_of(innermost(error))  # should it end before the error was told
+        raise
     finally:
         deadline.finish()
     return ExitCode.OK
@@ -175,6 +178,7 @@ def _run(
 
 async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
     bridge.own_files = lambda: content.configured.own_files
+    bridge.refusal = content.configured.refusal
     refused = await bridge.add_agents({loaded.name: loaded.agent for loaded in content.agents})
     for error in refused.values():
         raise error

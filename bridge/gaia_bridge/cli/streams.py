@@ -1,7 +1,9 @@
-"""Standard output and error of a server: whoever reads them may be slow, or not there, and nobody waits for it (F-202).
+"""Standard output and error: whoever reads them may be slow, or not there, and no server waits for it (F-202).
 
 What is written is queued, and one thread for each writes it to the descriptor. A terminal that is held, a pipe that
-nobody reads and a disk that is full stop that thread, and nothing else.
+nobody reads and a disk that is full stop that thread, and nothing else. It writes at most so often: to wake it costs
+more than a line does. Other commands have such a standard error too where it is no terminal, and wait for it until that
+was in vain once, so that their output keeps its order (F-364).
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.settings import STREAM_BYTES, STREAM_FAREWELL
+from gaia_bridge.settings import STREAM_BYTES, STREAM_FAREWELL, STREAM_INTERVAL, STREAM_PATIENCE
 
-__all__ = ["QueuedBytes", "drain", "queue_standard_streams"]
+__all__ = ["QueuedBytes", "drain", "queue_standard_streams", "queue_stderr"]
 
 _WRITABLE: Final = 1.0
 """Seconds between two looks whether a descriptor that does not block can be written to."""
@@ -33,10 +35,12 @@ class QueuedBytes(io.BufferedIOBase):
     Args:
         descriptor: Where a thread of its own writes.
         limit: Bytes that wait to be written.
+        patience: Seconds that whoever writes waits for it to be written, until that was in vain once.
     """
 
-    def __init__(self, descriptor: int, limit: int = STREAM_BYTES) -> None:
+    def __init__(self, descriptor: int, limit: int = STREAM_BYTES, patience: float = 0) -> None:
         super().__init__()
+        self.patience = patience
         self._descriptor = descriptor
         self._limit = limit
         self._begin()
@@ -45,11 +49,15 @@ class QueuedBytes(io.BufferedIOBase):
     def _begin(self) -> None:
         """Start empty: also in a child of a process that forked, where the thread is not and is made again."""
         self._changed = threading.Condition()  # of a lock that a signal handler may take again
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[bytes | Callable[[], bytes]] = deque()
         self._queued = 0
         self._dropped = 0
         self._in_line = False
         self._fails = False
+        self._asleep = False
+        """Whether the thread has nothing to do, and is to be told when there is something."""
+        self._awaited = 0
+        """How many wait until everything is written."""
         self._thread: threading.Thread | None = None
 
     def writable(self) -> bool:
@@ -72,17 +80,28 @@ class QueuedBytes(io.BufferedIOBase):
         """
         data = bytes(data)
         with self._changed:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._write, name="gaia-stream", daemon=True)
-                self._thread.start()
             if self._in_line or self._queued + len(data) > self._limit:
                 self._in_line = not data.endswith(b"\n")  # what is left of a line would be taken for one
-                self._dropped += data.count(b"\n")
+                self._drop(data.count(b"\n"))
             else:
-                self._waiting.append(data)
-                self._queued += len(data)
-            self._changed.notify_all()
+                self._queue(data, len(data))
+        if self.patience and not self.drain(self.patience):
+            self.patience = 0
         return len(data)
+
+    def write_later(self, line: Callable[[], bytes], size: int) -> None:
+        """Queue a line that is made when it is its turn, by the thread that writes it.
+
+        Args:
+            line: Makes it, with its end.
+            size: Bytes that it counts for until then.
+        """
+        with self._changed:
+            if self._in_line or self._queued + size > self._limit:
+                self._in_line = False
+                self._drop(1)
+            else:
+                self._queue(line, size)
 
     def drain(self, seconds: float) -> bool:
         """Wait until everything is written.
@@ -94,23 +113,53 @@ class QueuedBytes(io.BufferedIOBase):
             Whether it is.
         """
         with self._changed:
-            return self._changed.wait_for(lambda: not self._queued and (self._fails or not self._dropped), seconds)
+            self._awaited += 1
+            self._changed.notify_all()
+            try:
+                return self._changed.wait_for(self._is_written, seconds)
+            finally:
+                self._awaited -= 1
+
+    def _is_written(self) -> bool:
+        return not self._queued and (self._fails or not self._dropped)
+
+    def _queue(self, item: bytes | Callable[[], bytes], size: int) -> None:
+        self._waiting.append(item)
+        self._queued += size
+        self._wake()
+
+    def _drop(self, lines: int) -> None:
+        self._dropped += lines
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, name="gaia-stream", daemon=True)
+            self._thread.start()
+        elif self._asleep:
+            self._asleep = False
+            self._changed.notify_all()
 
     def _write(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or (self._dropped and not self._fails))
-                data = b"".join(self._waiting)
+                while not (self._waiting or (self._dropped and not self._fails)):
+                    self._asleep = True
+                    self._changed.wait()
+                self._asleep = False
+                lines, size = [*self._waiting], self._queued
                 self._waiting.clear()
-                if self._dropped:
-                    data += f"gaia-bridge: {self._dropped} log lines were dropped: nobody took them\n".encode()
                 dropped, self._dropped = self._dropped, 0
+            data = b"".join(line if isinstance(line, bytes) else _made(line) for line in lines)
+            if dropped:
+                data += f"gaia-bridge: {dropped} log lines were dropped: nobody took them\n".encode()
             unwritten = self._put(data)
             with self._changed:
                 self._fails = unwritten > 0
                 self._dropped += unwritten and unwritten + dropped - (dropped > 0)
-                self._queued = sum(map(len, self._waiting))
+                self._queued -= size
                 self._changed.notify_all()
+                self._changed.wait_for(lambda: self._awaited, STREAM_INTERVAL)
 
     def _put(self, data: bytes) -> int:
         """Write to the descriptor; returns how many lines could not be."""
@@ -125,23 +174,33 @@ class QueuedBytes(io.BufferedIOBase):
         return 0
 
 
-def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS) -> Callable[[], None]:
+def _made(line: Callable[[], bytes]) -> bytes:
+    try:
+        return line()
+    except Exception as error:  # the thread has other lines to write
+        return f"gaia-bridge: a log line could not be made: {type(error).__name__}\n".encode()
+
+
+def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS, patience: float = 0) -> Callable[[], None]:
     """Let nobody wait for whoever reads standard output and error, from now on.
 
     Streams that somebody has replaced, as tests do, are left alone.
 
     Args:
         descriptors: Where each stream writes.
+        patience: Seconds that whoever writes waits all the same, until that was in vain once.
 
     Returns:
         A function that waits for a bounded time until they are written, and puts the old streams back.
     """
     before = {name: getattr(sys, name) for name in descriptors}
     for name, descriptor in descriptors.items():
-        if before[name] is getattr(sys, f"__{name}__"):
+        if isinstance(queue := getattr(before[name], "buffer", None), QueuedBytes):
+            queue.patience = patience
+        elif before[name] is getattr(sys, f"__{name}__"):
             if before[name] is not None:
                 before[name].flush()
-            queued: Any = QueuedBytes(descriptor)
+            queued: Any = QueuedBytes(descriptor, patience=patience)
             setattr(sys, name, io.TextIOWrapper(queued, "utf-8", "backslashreplace", write_through=True))
 
     def put_back() -> None:
@@ -150,6 +209,17 @@ def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS) -> Cal
                 setattr(sys, name, stream)
 
     return put_back
+
+
+def queue_stderr() -> Callable[[], None]:
+    """Let a command wait for whoever reads its standard error, but not for ever; nothing changes on a terminal.
+
+    Returns:
+        A function that waits for a bounded time until it is written, and puts the old stream back.
+    """
+    if os.isatty(2):
+        return lambda: None
+    return queue_standard_streams({"stderr": 2}, STREAM_PATIENCE)
 
 
 def drain(seconds: float = STREAM_FAREWELL) -> bool:

@@ -9,7 +9,7 @@ from gaia_bridge.config.layers import Layer, LayerKind, LayerReport, LayerState,
 from gaia_bridge.config.paths import current_folder, default_servers_path, local_servers_path
 from gaia_bridge.config.problems import EntryError, MissingReferenceError
 from gaia_bridge.config.reading import read_json_file
-from gaia_bridge.config.servers_file import ServersFile, SkippedServer, load_servers, parse_servers
+from gaia_bridge.config.servers_file import ServersFile, SkippedServer, is_disabled, load_servers, parse_servers
 from gaia_bridge.config.trust import TrustStore
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "default_servers_path",
     "entry_of",
     "fingerprint",
+    "is_disabled",
     "launch_line_text",
     "launch_warnings",
     "load_servers",

@@ -37,16 +37,15 @@ def is_plain_reference(value: str) -> bool:
     return _PLAIN.fullmatch(value) is not None
 
 
-def referenced_files(entry: JSON, keys: Iterable[str]) -> list[str]:
+def referenced_files(entry: JSON, keys: Iterable[str] | None = None) -> list[str]:
     """The files whose content is filled in, as the entry names them.
 
     Args:
         entry: An entry of a configuration file.
-        keys: Which of its values are looked at.
+        keys: Which of its values are looked at; all of them if not given.
     """
-    references = (
-        reference for key in keys for text in _texts(entry.get(key)) for reference in _REFERENCE.findall(text)
-    )
+    texts = (text for key in (entry if keys is None else keys) for text in _texts(entry.get(key)))
+    references = (reference for text in texts for reference in _REFERENCE.findall(text))
     return sorted({reference.removeprefix("file:") for reference in references if reference.startswith("file:")})
 
 

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Set
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain
 from pathlib import Path
@@ -78,6 +78,8 @@ class LayerReport:
     servers: tuple[ServerSpec, ...] = ()
     skipped: tuple[SkippedServer, ...] = ()
     """Entries that are not used, each with its reason."""
+    unapproved: frozenset[str] = frozenset()
+    """Those of them that need an approval and have none as they are now."""
     overridden: tuple[str, ...] = ()
     """Names that the layer above has too."""
     warnings: tuple[str, ...] = ()
@@ -196,8 +198,8 @@ class ServersConfig:
         reports = list[LayerReport]()
         for layer in reversed(self._layers):
             approvals = trust if trust is not None and asks(layer) else None
-            refused = {} if approvals is None else self._refused(layer, approvals)
-            reports.append(_resolved(layer, above, refused, environ, secrets))
+            refused, approved = ({}, {}) if approvals is None else self._judged(layer, approvals)
+            reports.append(_resolved(layer, above, refused, approved, environ, secrets))
             above |= layer.entries.keys() - refused.keys()
         return LoadReport(tuple(reversed(reports)), frozenset(secrets))
 
@@ -281,13 +283,16 @@ class ServersConfig:
         self._edit(layer, change)
         return layer.path
 
-    def _refused(self, layer: Layer, trust: TrustStore) -> dict[str, str]:
-        """The entries of a file that need an approval and have none, with the reason and what counts instead."""
+    def _judged(self, layer: Layer, trust: TrustStore) -> tuple[dict[str, str], dict[str, str]]:
+        """The entries of a file that need an approval and have none, with the reason and what counts instead; and the
+        approvals of the others."""
         below = {name: other for other in self._layers[: self._layers.index(layer)] for name in other.entries}
-        return {
+        reasons, approved = _approvals(layer, trust)
+        refused = {
             name: f"{reason}; until then, that of {below[name].path} counts" if name in below else reason
-            for name, reason in _not_approved(layer, trust).items()
+            for name, reason in reasons.items()
         }
+        return refused, approved
 
     def _read(self) -> tuple[Layer, ...]:
         return tuple(place if place.error is not None else self._read_layer(place) for place in self._places)
@@ -359,7 +364,12 @@ def _place(kind: LayerKind, find: Callable[[], Path], fallback: Path) -> Layer:
 
 
 def _resolved(
-    layer: Layer, above: Set[str], refused: Mapping[str, str], environ: Mapping[str, str], secrets: set[str]
+    layer: Layer,
+    above: Set[str],
+    refused: Mapping[str, str],
+    approved: Mapping[str, str],
+    environ: Mapping[str, str],
+    secrets: set[str],
 ) -> LayerReport:
     servers: list[ServerSpec] = []
     skipped: list[SkippedServer] = []
@@ -376,16 +386,19 @@ def _resolved(
         except EntryError as problem:
             skipped.append(SkippedServer(name, str(problem)))
         else:
-            servers.append(parsed.spec)
+            options = replace(parsed.spec.options, approval=approved.get(name, ""))
+            servers.append(replace(parsed.spec, options=options))
             warnings.extend(f"{layer.path}: server {name}: {warning}" for warning in parsed.warnings)
             secrets |= parsed.secrets
     overridden = tuple(name for name in layer.entries if name in above)
-    return LayerReport(layer, tuple(servers), tuple(skipped), overridden, tuple(warnings))
+    unapproved = frozenset(refused.keys() - above)
+    return LayerReport(layer, tuple(servers), tuple(skipped), unapproved, overridden, tuple(warnings))
 
 
-def _not_approved(layer: Layer, trust: TrustStore) -> dict[str, str]:
-    """The entries of a file that are not approved, or cannot be, with the reason."""
+def _approvals(layer: Layer, trust: TrustStore) -> tuple[dict[str, str], dict[str, str]]:
+    """The entries of a file that are not approved, or cannot be, with the reason; and the approvals of the others."""
     found: dict[str, str] = {}
+    approved: dict[str, str] = {}
     for name, entry in layer.entries.items():
         if is_disabled(entry):
             continue
@@ -393,11 +406,13 @@ def _not_approved(layer: Layer, trust: TrustStore) -> dict[str, str]:
             found[name] = f"the entry is {kind_of(entry)}; expected an object"
             continue
         try:
-            if not trust.is_approved(layer.path, name, entry):
+            if (approval := trust.approval(layer.path, name, entry)) is not None:
+                approved[name] = approval
+            else:
                 found[name] = f"{_NOT_APPROVED[layer.kind]} {name}" if is_source_name(name) else NAME_RULE
         except ConfigError as error:
             found[name] = f"a file of this project lists it, and whether it was approved cannot be told: {error}"
-    return found
+    return found, approved
 
 
 def _as_json(name: str, entry: Mapping[str, Any]) -> JSON:

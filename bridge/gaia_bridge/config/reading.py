@@ -7,11 +7,11 @@ import math
 import os
 import stat
 from pathlib import Path
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.jsontypes import JSON, RepeatedKeyError, is_object, unique_keys
 
 __all__ = [
     "MAX_BYTES",
@@ -121,12 +121,12 @@ def _is_own_group(gid: int) -> bool:
 def _parsed(path: Path, text: str) -> JSON:
     try:
         document: object = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+            text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant, parse_float=_finite
         )
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise ConfigError(place, f"is not valid JSON: {error.msg}", _STRICT_JSON) from None
-    except EntryError as problem:
+    except (EntryError, RepeatedKeyError) as problem:
         raise ConfigError(str(path), str(problem)) from None
     except RecursionError:
         raise ConfigError(str(path), "objects and lists are nested too deep") from None
@@ -144,15 +144,6 @@ def _open_regular(path: str, flags: int) -> int:
         return descriptor
     os.close(descriptor)
     raise ConfigError(path, "is a directory" if stat.S_ISDIR(mode) else "is not a regular file")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> JSON:
-    found: JSON = {}
-    for key, value in pairs:
-        if key in found:
-            raise EntryError(f"the key {key!r} appears twice in one object")
-        found[key] = value
-    return found
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -61,7 +61,11 @@ class TrustStore:
         return self._path
 
     def is_approved(self, file: Path, name: str, entry: JSON) -> bool:
-        """Whether the user approved this very launch line.
+        """Whether the user approved this very launch line; see `approval`."""
+        return self.approval(file, name, entry) is not None
+
+    def approval(self, file: Path, name: str, entry: JSON) -> str | None:
+        """A name for what the user approved, if that is this very launch line with these very programs.
 
         Args:
             file: The configuration file.
@@ -71,14 +75,26 @@ class TrustStore:
         Raises:
             ConfigError: The approvals cannot be read, are none, or other users could have written them.
         """
-        if self._approved is None:
-            self._approved = self._read()
-        approval: object = self._approved.get(approval_key(file, name, entry))
-        return (
-            is_object(approval)
-            and approval.get(_FILLED_IN) == _filled_in(file, entry)
-            and approval.get(_PROGRAMS) == _programs(file, entry)
-        )
+        key = approval_key(file, name, entry)
+        approval: object = self._approvals.get(key)
+        if not is_object(approval):
+            return None
+        now = {_FILLED_IN: _filled_in(file, entry), _PROGRAMS: _programs(file, entry)}
+        return _named(key, approval) if all(approval.get(part) == value for part, value in now.items()) else None
+
+    def holds(self, file: Path, name: str, approval: str) -> bool:
+        """Whether an approval was neither taken back nor replaced, whatever has become of what was approved.
+
+        Args:
+            file: The configuration file.
+            name: The server.
+            approval: What `approval` said.
+
+        Raises:
+            ConfigError: As for `approval`.
+        """
+        place = str(_resolved(file))
+        return any(_is_of(place, name, kept) and _named(key, kept) == approval for key, kept in self._approvals.items())
 
     def approve(self, file: Path, name: str, entry: JSON) -> None:
         """Remember that the user approved a launch line. An earlier one of that server is forgotten.
@@ -119,6 +135,12 @@ class TrustStore:
             return _without(approved, place, name)
 
         return self._edit(change)
+
+    @property
+    def _approvals(self) -> JSON:
+        if self._approved is None:
+            self._approved = self._read()
+        return self._approved
 
     def _read(self) -> JSON:
         return self._checked(read_json(self.path)) if os.path.lexists(self.path) else {}
@@ -195,8 +217,13 @@ def _resolved(file: Path) -> Path:
     return file.parent.resolve() / file.name
 
 
-def _without(approved: JSON, place: str, name: str) -> JSON:
-    def is_it(approval: Any) -> bool:
-        return is_object(approval) and (approval.get("file"), approval.get("server")) == (place, name)
+def _named(key: str, approval: JSON) -> str:
+    return digest([key, approval.get(_FILLED_IN), approval.get(_PROGRAMS)])
 
-    return {key: approval for key, approval in approved.items() if not is_it(approval)}
+
+def _is_of(place: str, name: str, approval: Any) -> bool:
+    return is_object(approval) and (approval.get("file"), approval.get("server")) == (place, name)
+
+
+def _without(approved: JSON, place: str, name: str) -> JSON:
+    return {key: approval for key, approval in approved.items() if not _is_of(place, name, approval)}

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import ModuleType
+from typing import cast
 
 from gaia_bridge.names import MAX_NAME
 
@@ -21,6 +22,7 @@ __all__ = [
     "construct",
     "conversing_classes",
     "kind_of",
+    "mcp_server",
     "missing_methods",
     "name_of_class",
     "own_classes",
@@ -36,6 +38,8 @@ MODEL_METHODS = ("get_model_id", "get_model_info")
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_.-]+")
 _SILENT = "silent_mode"
+_LIBRARIES = frozenset({"fastmcp", "mcp"})
+"""Where classes of MCP servers come from: FastMCP, and the official SDK."""
 
 
 def missing_methods(target: object) -> list[str]:
@@ -80,6 +84,15 @@ def agent_classes(module: ModuleType) -> list[type]:
 def agent_instances(module: ModuleType) -> list[str]:
     """The public names under which a module keeps agents that are built already."""
     return [name for name, value in vars(module).items() if not name.startswith("_") and _is_instance(value)]
+
+
+def mcp_server(module: ModuleType) -> str | None:
+    """The name under which a module keeps a server of an MCP library, which is a program of its own."""
+    for name, value in vars(module).items():
+        kind = cast(type[object], type(value))
+        if kind.__module__.partition(".")[0] in _LIBRARIES and hasattr(kind, "run") and not name.startswith("_"):
+            return name
+    return None
 
 
 def required_arguments(cls: type) -> list[str]:

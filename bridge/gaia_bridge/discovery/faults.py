@@ -41,7 +41,10 @@ def describe_fault(doing: str, error: BaseException) -> tuple[str, str]:
     where = _where(error)
     if isinstance(error, ModuleNotFoundError) and error.name:
         problem = f"{doing} failed{where}: it needs the module {error.name!r}, which is not installed"
-        return problem, f"install it beside gaia-bridge, in {sys.prefix}"
+        hint = f"install it beside gaia-bridge, in {sys.prefix}"
+        if error.name.partition(".")[0] == "fastmcp":
+            hint += "; or, if this is an MCP server, publish it as a program: gaia-bridge add NAME -- PYTHON FILE"
+        return problem, hint
     hint = ""
     if isinstance(error, (SystemExit, KeyboardInterrupt)):
         hint = 'what starts a program belongs under `if __name__ == "__main__":`'

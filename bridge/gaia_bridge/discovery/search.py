@@ -8,6 +8,8 @@ import inspect
 import logging
 import os
 import re
+import shlex
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
@@ -27,6 +29,7 @@ from gaia_bridge.discovery.classes import (
     construct,
     conversing_classes,
     kind_of,
+    mcp_server,
     missing_methods,
     name_of_class,
     own_classes,
@@ -341,6 +344,10 @@ def _hint_without_classes(module: ModuleType, place: str) -> str:
             f"{conversing.__qualname__} converses, but offers nothing yet: make ApiAgent a base class of it, to serve "
             "it as a chat model, or MCPAgent, with its two methods, to serve MCP clients"
         )
+    if server := mcp_server(module):
+        name, file = clean_name(module.__name__.rpartition(".")[2]), Path(module.__file__ or place).resolve()
+        command = shlex.join((sys.executable, str(file)))
+        return f"it is an MCP server, {server!r}, and no agent: publish it with gaia-bridge add {name} -- {command}"
     expected = ", or ".join(" and ".join(methods) for methods in (AGENT_METHODS, MODEL_METHODS))
     return f"a class with the methods {expected} is expected"
 

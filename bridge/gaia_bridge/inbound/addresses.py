@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
-
 from gaia_bridge.contract import JSON, Source
 from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.jsontypes import is_array, is_object
+from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 
 __all__ = ["Addresses"]
 
@@ -26,12 +25,18 @@ _UI: Final = "ui://"
 _WITH_SOURCE: Final = re.compile(r"(?:mcp\d*|ui)://([^/]+)/", re.ASCII)
 """How a URI begins that names its source; see `_ways`."""
 
+_OURS: Final = re.compile(r"mcp\d*", re.ASCII)
+"""The schemes that we write URIs with."""
+
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 
 _WEB: Final = frozenset({"http", "https"})
 """What clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
 
 _SAMPLE: Final = "x"
+
+_Definitions = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""A definition as its source has it for clients of 2026-07-28, and for those of the handshake era."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,8 @@ class _Listed:
     source: Source
     uri: str
     """What its source calls it."""
-    definition: JSON
+    definitions: tuple[JSON | None, JSON | None]
+    """The definition, as clients of 2026-07-28 are shown it, and those of the handshake era."""
     pattern: UriTemplate | None = None
     """Of a template that can be understood."""
     beginning: str = ""
@@ -65,22 +71,20 @@ class Addresses:
         self.rewritten: list[tuple[Source, str]] = []
         """What could not keep its URI."""
         for source in self._readers:
-            for definition in source.offer.resources:
-                self._add_resource(source, definition)
+            for listed in source.offer.listed("resources", "uri"):
+                self._add_resource(source, listed)
         for source in self._readers:
-            for definition in source.offer.templates:
-                self._add_template(source, definition)
+            for listed in source.offer.listed("templates", "uriTemplate"):
+                self._add_template(source, listed)
         self._schemes = self._sources_of_schemes()
 
-    @property
-    def resources(self) -> list[JSON]:
-        """The definitions of all resources, as clients are shown them."""
-        return [listed.definition for listed in self._resources.values()]
+    def resources(self, *, modern: bool) -> list[JSON]:
+        """The definitions of all resources, as clients of one era are shown them."""
+        return _of_era(self._resources, modern=modern)
 
-    @property
-    def templates(self) -> list[JSON]:
-        """The definitions of all templates, as clients are shown them."""
-        return [listed.definition for listed in self._templates.values()]
+    def templates(self, *, modern: bool) -> list[JSON]:
+        """The definitions of all templates, as clients of one era are shown them."""
+        return _of_era(self._templates, modern=modern)
 
     def find(self, uri: str) -> tuple[Source, str]:
         """The source that can read a URI, and what it calls it.
@@ -111,7 +115,9 @@ class Addresses:
         The URI itself where nothing else leads there: the source reads no resources, or is no longer one of these; or
         where clients need nobody to read it, since it is of the web and no source has said that it reads it.
         """
-        if len(self._sources) < 2 or source not in self._readers or self._find(uri) == (source, uri):
+        if len(self._sources) < 2 or source not in self._readers:
+            return uri
+        if self._find(uri) == (source, uri) and not self._is_of_another(source, uri):
             return uri
         if _scheme(uri) in _WEB and self._find(uri) is None:
             return uri
@@ -149,19 +155,35 @@ class Addresses:
 
         return _changed(definition, "_meta", meta)
 
-    def _add_resource(self, source: Source, definition: Mapping[str, Any]) -> None:
-        uri: str = definition["uri"]
-        public = self._free(source, uri, self._resources)
-        self._resources[public] = _Listed(source, uri, {**definition, "uri": public})
+    def _add_resource(self, source: Source, listed: _Definitions) -> None:
+        uri = _key(listed, "uri")
+        public = self._free(source, uri, self._resources, taken=self._is_of_another(source, uri))
+        self._resources[public] = _Listed(source, uri, _shown(listed, "uri", public))
 
-    def _add_template(self, source: Source, definition: Mapping[str, Any]) -> None:
-        uri: str = definition["uriTemplate"]
+    def _add_template(self, source: Source, listed: _Definitions) -> None:
+        uri = _key(listed, "uriTemplate")
         sample = _sample(_parsed(uri))
-        taken = sample is not None and (self._find(sample) or (source, sample)) != (source, sample)
+        taken = self._captures(source, uri)
+        taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
         public = self._free(source, uri, self._templates, taken=taken)
         self._templates[public] = _Listed(
-            source, uri, {**definition, "uriTemplate": public}, _parsed(public), public.partition("{")[0]
+            source, uri, _shown(listed, "uriTemplate", public), _parsed(public), public.partition("{")[0]
         )
+
+    def _is_of_another(self, source: Source, uri: str) -> bool:
+        """Whether a URI, or how a template begins, names another source than the one that lists it."""
+        named = _WITH_SOURCE.match(uri)
+        return named is not None and named[1] in self._sources and named[1] != source.name
+
+    def _captures(self, source: Source, template: str) -> bool:
+        """Whether a template describes what is for others to: URIs of any scheme, or with any source's name."""
+        if len(self._readers) < 2:
+            return False
+        beginning = template.partition("{")[0]
+        scheme = _scheme(beginning) if ":" in beginning else ""
+        if not scheme or self._is_of_another(source, beginning):
+            return True
+        return _OURS.fullmatch(scheme) is not None and _WITH_SOURCE.match(beginning) is None
 
     def _free(self, source: Source, uri: str, known: Mapping[str, _Listed], *, taken: bool = False) -> str:
         """A URI, or how it can be written otherwise if another source has it."""
@@ -178,10 +200,10 @@ class Addresses:
         for listed in self._templates.values():
             if listed.pattern is None or not uri.startswith(listed.beginning):
                 continue
-            if listed.pattern.match(uri) is not None:
+            if listed.pattern.matches(uri) and not self._is_of_another(listed.source, uri):
                 return listed.source, uri
         if len(self._readers) == 1:
-            return self._readers[0], uri
+            return None if self._is_of_another(self._readers[0], uri) else (self._readers[0], uri)
         owners = self._schemes.get(_scheme(uri), ())
         return (owners[0], uri) if len(owners) == 1 else None
 
@@ -191,7 +213,7 @@ class Addresses:
             owners = found.setdefault(_scheme(listed.uri), [])
             if listed.source not in owners:
                 owners.append(listed.source)
-        return {scheme: owners for scheme, owners in found.items() if scheme and scheme not in _WEB}
+        return {scheme: owners for scheme, owners in found.items() if scheme not in _WEB and _is_theirs(scheme)}
 
     def _named(self, uri: str) -> tuple[Source, str] | None:
         if len(self._sources) < 2 or (beginning := _WITH_SOURCE.match(uri)) is None:
@@ -200,6 +222,23 @@ class Addresses:
         if source is None or source not in self._readers:
             return None
         return source, _UI + rest if uri.startswith(_UI) else rest
+
+
+def _of_era(known: Mapping[str, _Listed], *, modern: bool) -> list[JSON]:
+    shown = (listed.definitions[0 if modern else 1] for listed in known.values())
+    return [definition for definition in shown if definition is not None]
+
+
+def _key(listed: _Definitions, key: str) -> str:
+    uri: str = (listed[0] or listed[1] or {})[key]
+    return uri
+
+
+def _shown(listed: _Definitions, key: str, public: str) -> tuple[JSON | None, JSON | None]:
+    """The definitions of one thing, under the URI that clients know."""
+    new, old = listed
+    shown = None if new is None else {**new, key: public}
+    return shown, shown if old is new else None if old is None else {**old, key: public}
 
 
 def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:
@@ -216,18 +255,21 @@ def _scheme(uri: str) -> str:
     return scheme if _SCHEME.fullmatch(scheme) else ""
 
 
+def _is_theirs(scheme: str) -> bool:
+    """Whether a scheme is one that sources have; what is written with ours says by itself whose it is."""
+    return scheme != "" and _OURS.fullmatch(scheme) is None
+
+
 def _parsed(template: str) -> UriTemplate | None:
     try:
-        return UriTemplate.parse(template)
-    except InvalidUriTemplate:
+        return UriTemplate(template)
+    except UriTemplateError:
         return None
 
 
 def _sample(template: UriTemplate | None) -> str | None:
     """One URI that the template describes."""
-    if template is None:
-        return None
-    return template.expand(dict.fromkeys(template.variable_names, _SAMPLE))
+    return None if template is None else template.sample
 
 
 def _with(item: JSON, key: str, value: Any) -> JSON:

@@ -8,19 +8,20 @@ servers that start change a hundred times what nobody has asked for yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import anyio
 
-from gaia_bridge.contract import JSON, ChangeListener, Source
+from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.hops import unmarked
 from gaia_bridge.inbound.addresses import Addresses
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState
 from gaia_bridge.names import SourceName, assign_names, is_source_name
+from gaia_bridge.repairs import with_named_properties
 from gaia_bridge.wire import for_legacy, server_info
 
 __all__ = ["Catalog"]
@@ -30,22 +31,43 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
+_Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""A definition as the source has it for clients of 2026-07-28, and for those of the handshake era."""
+
+
 @dataclass(frozen=True)
 class _Target:
     """Where a public name leads."""
 
     source: Source
     name: str
-    declared: Mapping[str, Any]
-    """The definition, as the source has it."""
-    definition: JSON
-    """The definition, as clients are shown it."""
+    public: str
+    declared: _Listed
     kind: str
+    as_listed: bool
+    """Whether it is shown as the source lists it, but for its name."""
+
+    @cached_property
+    def definition(self) -> JSON:
+        """The definition, as clients are shown it."""
+        new, old = self.declared
+        return self._named(new or old or {})
+
+    @cached_property
+    def modern(self) -> JSON | None:
+        """The definition for clients of 2026-07-28."""
+        return self.definition if self.declared[0] is not None else None
 
     @cached_property
     def legacy(self) -> JSON | None:
         """The definition for clients before 2026-07-28."""
-        return for_legacy(self.kind, self.definition)
+        new, old = self.declared
+        return None if old is None else for_legacy(self.kind, self.definition if old is new else self._named(old))
+
+    def _named(self, definition: Mapping[str, Any]) -> JSON:
+        if self.kind == "tool" and not self.as_listed:
+            definition = with_named_properties(definition)
+        return {**definition, "name": self.public}
 
 
 class _View:
@@ -57,6 +79,7 @@ class _View:
         known: What earlier views led to, by kind and public name; takes over what this one leads to. What did not
             change is not made again.
         warn: Told, of each part, what could not be published under its own name.
+        as_listed: Whether it is the endpoint of one server, whose definitions are shown as it lists them.
     """
 
     def __init__(
@@ -65,7 +88,10 @@ class _View:
         policy: NamingPolicy,
         known: dict[str, Mapping[str, _Target]],
         warn: Callable[[str, list[str]], None],
+        *,
+        as_listed: bool = False,
     ) -> None:
+        self._as_listed = as_listed
         self._sources = sources
         self._policy = policy
         self._known = known
@@ -77,15 +103,17 @@ class _View:
         """Where the names of tools lead."""
         addresses = self.addresses
 
-        def shown(source: Source) -> Iterable[Mapping[str, Any]]:
-            return (addresses.shown(source, definition) for definition in source.offer.tools)
+        def shown(source: Source, listed: _Listed) -> _Listed:
+            new, old = listed
+            shown = None if new is None else addresses.shown(source, new)
+            return shown, shown if old is new else None if old is None else addresses.shown(source, old)
 
-        return self._named("tool", shown)
+        return self._named("tool", "tools", shown)
 
     @cached_property
     def prompts(self) -> Mapping[str, _Target]:
         """Where the names of prompts lead."""
-        return self._named("prompt", lambda source: source.offer.prompts)
+        return self._named("prompt", "prompts", lambda _, listed: listed)
 
     @cached_property
     def addresses(self) -> Addresses:
@@ -114,19 +142,20 @@ class _View:
     def _shown(self, kind: str, modern: bool) -> list[JSON]:
         if kind in ("tool", "prompt"):
             targets = (self.tools if kind == "tool" else self.prompts).values()
-            if modern:
-                return [target.definition for target in targets]
-            return [target.legacy for target in targets if target.legacy is not None]
-        definitions = self.addresses.resources if kind == "resource" else self.addresses.templates
+            shown = ((target.modern if modern else target.legacy) for target in targets)
+            return [definition for definition in shown if definition is not None]
+        addresses = self.addresses
+        definitions = (addresses.resources if kind == "resource" else addresses.templates)(modern=modern)
         if modern:
             return definitions
         return [item for definition in definitions if (item := for_legacy(kind, definition)) is not None]
 
-    def _named(self, kind: str, definitions: Callable[[Source], Iterable[Mapping[str, Any]]]) -> Mapping[str, _Target]:
-        declared: dict[SourceName, tuple[Source, Mapping[str, Any]]] = {}
+    def _named(self, kind: str, field: str, shown: Callable[[Source, _Listed], _Listed]) -> Mapping[str, _Target]:
+        declared: dict[SourceName, tuple[Source, _Listed]] = {}
         for source in self._sources:
-            for definition in definitions(source):
-                declared[SourceName(source.name, source.kind, definition["name"])] = (source, definition)
+            for listed in source.offer.listed(field, "name"):
+                name: str = (listed[0] or listed[1] or {})["name"]
+                declared[SourceName(source.name, source.kind, name)] = (source, shown(source, listed))
         assigned, collided = assign_names(declared, self._policy)
         warnings = [
             f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"
@@ -135,13 +164,18 @@ class _View:
         self._warn(kind, warnings)
         known, found = self._known.get(kind, {}), dict[str, _Target]()
         for public, item in assigned.items():
-            source, definition = declared[item]
+            source, listed = declared[item]
             target = known.get(public)
-            if target is None or target.source is not source or target.declared is not definition:
-                target = _Target(source, item.name, definition, {**definition, "name": public}, kind)
+            if target is None or target.source is not source or not _is_same(target.declared, listed):
+                target = _Target(source, item.name, public, listed, kind, self._as_listed)
             found[public] = target
         self._known[kind] = found
         return found
+
+
+def _is_same(one: _Listed, other: _Listed) -> bool:
+    """Whether two definitions are the same objects: what did not change is not made again."""
+    return one[0] is other[0] and one[1] is other[1]
 
 
 class Catalog:
@@ -169,13 +203,16 @@ class Catalog:
         """The sources, in the order in which they were added."""
         return [source for source, _ in self._sources.values()]
 
-    @property
-    def info(self) -> ServerInfo:
-        """Who the endpoint says it is (S1-16)."""
-        sources = self.sources
-        if len(sources) == 1:
-            return sources[0].offer.info
-        parts = [f"## {source.name}\n\n{text}" for source in sources if (text := source.offer.info.instructions)]
+    def info(self, *, modern: bool) -> ServerInfo:
+        """Who the endpoint says it is to clients of one era (S1-16).
+
+        Args:
+            modern: Whether they speak 2026-07-28 or later.
+        """
+        told = [(source.name, source.offer.told(modern=modern).info) for source in self.sources]
+        if len(told) == 1:
+            return told[0][1]
+        parts = [f"## {name}\n\n{info.instructions}" for name, info in told if info.instructions]
         return ServerInfo(
             name=self._info.name,
             version=self._info.version,
@@ -192,12 +229,16 @@ class Catalog:
                 return source
         return None
 
-    @property
-    def implementation(self) -> JSON:
-        """The `Implementation` object of whom the endpoint says it is."""
+    def implementation(self, *, modern: bool) -> JSON:
+        """The `Implementation` object of whom the endpoint says it is to clients of one era."""
         server = self.server
-        told = None if server is None else server.offer.implementation
-        return server_info(self.info) if told is None else dict(told)
+        told = None if server is None else server.offer.told(modern=modern).implementation
+        return server_info(self.info(modern=modern)) if told is None else dict(told)
+
+    async def meet(self, request: ClientRequest) -> None:
+        """Find out what the server whose own endpoint it is says to the client of a request."""
+        if isinstance(server := self.server, Introducible):
+            await server.meet(request)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -242,9 +283,16 @@ class Catalog:
         """Wait until it is known what the sources offer, for as long as clients can be made to wait."""
         await self._each(lambda source: source.settle())
 
-    async def learn(self) -> None:
-        """Wait for the same until it is known, or known to fail: for whoever has a deadline."""
-        await self._each(lambda source: source.learn())
+    @property
+    def awaited(self) -> bool:
+        """Whether a request waits for a source to start."""
+        return any(source.awaited for source in self.sources if isinstance(source, Starts))
+
+    async def started(self) -> None:
+        """Wait until the sources that requests wait for have started, or failed to. Bounded by their own deadlines."""
+        for source in self.sources:
+            if isinstance(source, Starts):
+                await source.started()
 
     async def refresh(self) -> None:
         """Let every source look again."""
@@ -386,7 +434,8 @@ class Catalog:
             listener(change)
 
     def _compiled(self) -> _View:
-        return _View(tuple(self.sources), self._policy, self._known, self._warn)
+        as_listed = self.server is not None
+        return _View(tuple(self.sources), self._policy, self._known, self._warn, as_listed=as_listed)
 
     def _warn(self, part: str, warnings: list[str]) -> None:
         """Log what was not logged when that part was compiled last."""

@@ -34,7 +34,7 @@ from gaia_bridge.inbound.access import AccessPolicy, shown, split_authority
 from gaia_bridge.inbound.openai.errors import CHAT_PREFIX, refusal_body
 from gaia_bridge.inbound.refusals import Refusals
 
-__all__ = ["HEALTH_PATH", "Guard", "body_for", "error_body", "replaying"]
+__all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "body_for", "error_body", "replaying"]
 
 HEALTH_PATH = "/health"
 """The only path that `GET` may read without the token: a supervisor has none, and it tells nothing (C-8)."""
@@ -61,13 +61,19 @@ REPEATED = b"more than one"
 """Stands for a watched header that came more than once: acceptable to no check, and clear in its message."""
 
 
-def error_body(message: str, code: int = INVALID_REQUEST) -> bytes:
-    """Return the JSON-RPC error that answers a request of which nothing but the head is known, serialised."""
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+REQUEST_ID = "gaia_bridge.request_id"
+"""Where a scope says which JSON-RPC request it is, once that was read."""
+
+
+def error_body(message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None) -> bytes:
+    """Return the JSON-RPC error that answers a request, serialised; without an id where only its head is known."""
+    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
     return json.dumps(error, separators=(",", ":")).encode()
 
 
-def body_for(path: str, status: int, message: str, code: int = INVALID_REQUEST) -> bytes:
+def body_for(
+    path: str, status: int, message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None
+) -> bytes:
     """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC.
 
     Args:
@@ -75,8 +81,9 @@ def body_for(path: str, status: int, message: str, code: int = INVALID_REQUEST) 
         status: The HTTP status.
         message: What came, what was expected, what to do.
         code: The JSON-RPC error code.
+        request_id: The JSON-RPC request, if it is known.
     """
-    return refusal_body(status, message) if path.startswith(CHAT_PREFIX) else error_body(message, code)
+    return refusal_body(status, message) if path.startswith(CHAT_PREFIX) else error_body(message, code, request_id)
 
 
 class Guard:

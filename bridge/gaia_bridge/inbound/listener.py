@@ -31,14 +31,15 @@ import uvicorn
 from anyio.abc import TaskStatus
 from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.forking import FORKS
-from gaia_bridge.inbound.guard import body_for
+from gaia_bridge.inbound.guard import REQUEST_ID, body_for, error_body
 from gaia_bridge.inbound.openai.errors import NEVER_AGAIN
-from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_REQUEST
+from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["HttpServer", "bind", "head_problem"]
@@ -55,10 +56,8 @@ REASONS = {
     503: b"Service Unavailable",
 }
 
-_HEAD_END = re.compile(rb"\n\r?\n")
-_BARE_LINE_END = re.compile(rb"(?<!\r)\n")
-_FOLDED = re.compile(rb"\r\n[ \t]")
-_BODY_HEADER = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:", re.IGNORECASE)
+_SHORT_END = re.compile(rb"\n\r?\n")
+_BODY_HEADER = re.compile(rb"\r\n(content-length|transfer-encoding)[ \t]*:")
 
 _LISTENING = 0.5
 """Seconds for an application to end by itself once it has heard of a disconnect. uvicorn's own deadline is later."""
@@ -257,28 +256,35 @@ class _Unsent:
 class _Requests:
     """ASGI middleware that can end the requests that are open, as if the application had returned by itself.
 
-    uvicorn would cancel their tasks, and log that as an error of the application.
+    uvicorn would cancel their tasks, and log that as an error of the application. Each request has a task of its own.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._open: set[anyio.CancelScope] = set()
+        self._open: set[asyncio.Task[Any]] = set()
+        self._ended: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        task = asyncio.current_task()
+        if scope["type"] != "http" or task is None:
             await self._app(scope, receive, send)
             return
-        with anyio.CancelScope() as request:
-            self._open.add(request)
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                self._open.discard(request)
+        self._open.add(task)
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if task not in self._ended:
+                raise
+            task.uncancel()
+        finally:
+            self._open.discard(task)
+            self._ended.discard(task)
 
     def cancel(self) -> None:
         """End them all."""
-        for request in list(self._open):
-            request.cancel()
+        self._ended |= self._open
+        for task in list(self._open):
+            task.cancel()
 
 
 class _Server(uvicorn.Server):
@@ -346,17 +352,47 @@ def head_problem(data: bytes) -> str | None:
     Args:
         data: What came since the last request.
     """
-    end = _HEAD_END.search(data)
-    if end is None:
+    end = data.find(b"\r\n\r\n")
+    if end >= 0:
+        head = data[: end + 4]
+    elif data and (short := _SHORT_END.search(data)) is not None:
+        head = data[: short.end()]
+    else:
         return None
-    head = data[: end.end()]
-    if _BARE_LINE_END.search(head):
+    if head.count(b"\n") != head.count(b"\r\n"):
         return "A line of the head ends with a line feed alone; expected a carriage return before it."
-    if _FOLDED.search(head):
+    if b"\r\n " in head or b"\r\n\t" in head:
         return "A line of the head begins with a blank; expected each header on one line."
-    if len({name.lower() for name in _BODY_HEADER.findall(head)}) > 1:
+    lower = head.lower()
+    if b"\r\ntransfer-encoding" in lower and len(set(_BODY_HEADER.findall(lower))) > 1:
         return "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
     return None
+
+
+class _Answers:
+    """The application as one connection calls it: knows how large the piece is that it has sent last.
+
+    It does not know the connection, which would make a circle of the two, that waits for the garbage collector.
+
+    Args:
+        app: The application.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self.held = 0
+        """Bytes of that piece; of the largest since the client has stopped to read."""
+        self.flow: FlowControl | None = None
+        """Whether it has."""
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def counted(message: Any) -> None:
+            size = len(message.get("body", b""))
+            is_paused = self.flow is not None and self.flow.write_paused
+            self.held = max(self.held, size) if is_paused else size
+            await send(message)
+
+        await self._app(scope, receive, counted)
 
 
 class _Protocol(H11Protocol):
@@ -377,14 +413,13 @@ class _Protocol(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         self._limits = config.limits
         self._unsent = config.unsent
-        self._held = 0
-        self._served = self.app
-        self.app = self._serve
+        self.app = self._answers = _Answers(self.app)
         self._deadline: asyncio.TimerHandle | None = None
         self._reading_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
+        self._answers.flow = self.flow
         FORKS.conceal(transport.get_extra_info("socket").fileno())
         self._set_deadline(self._limits.header_timeout)
 
@@ -393,11 +428,12 @@ class _Protocol(H11Protocol):
         self._clear_reading_deadline()
         self._unsent.remove(self)
         super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # which uvicorn leaves where the connection was reset
 
     def handle_events(self) -> None:
         if self.conn.their_state is h11.IDLE and (problem := head_problem(self.conn.trailing_data[0])):
             # Whoever reads it otherwise, such as a proxy, sees another request in what follows: nothing of it is read.
-            self._answer(400, problem)
+            self._answer(400, error_body(problem))
             self.transport.close()
             return
         super().handle_events()
@@ -429,7 +465,8 @@ class _Protocol(H11Protocol):
         if self.transport.is_closing():
             return
         if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
-            self._answer(408, f"The headers did not arrive within {self._limits.header_timeout:g} seconds. Send again.")
+            seconds = self._limits.header_timeout
+            self._answer(408, error_body(f"The headers did not arrive within {seconds:g} seconds. Send again."))
         self.transport.close()
 
     def pause_writing(self) -> None:
@@ -441,23 +478,12 @@ class _Protocol(H11Protocol):
         super().resume_writing()
         self._clear_reading_deadline()
         self._unsent.remove(self)
+        self._answers.held = 0
 
     @property
     def unsent(self) -> int:
-        """Bytes that wait for the client: here, or with whoever answers it, who lets go of them when it has read."""
-        return max(self.transport.get_write_buffer_size(), self._held)
-
-    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        async def counted(message: Any) -> None:
-            size = len(message.get("body", b""))
-            self._held = max(self._held, size)
-            await send(message)
-            self._held = size
-
-        try:
-            await self._served(scope, receive, counted)
-        finally:
-            self._held = 0
+        """Bytes that are kept for the client: a piece of an answer is kept whole until the last of it was sent."""
+        return max(self.transport.get_write_buffer_size(), self._answers.held)
 
     def _expect_reading(self) -> None:
         unsent = self.transport.get_write_buffer_size()
@@ -482,7 +508,9 @@ class _Protocol(H11Protocol):
         if unanswered and not self.transport.is_closing():
             self.cycle.disconnected = True  # what the application may still send goes nowhere
             message = "The server is shutting down, and did not wait for the end of this request."
-            self._answer(503, message, INTERNAL_ERROR, self.cycle.scope["path"], NEVER_AGAIN)
+            scope: Any = self.cycle.scope
+            body = body_for(scope["path"], 503, message, INTERNAL_ERROR, scope.get(REQUEST_ID))
+            self._answer(503, body, NEVER_AGAIN)
             self.transport.close()
             # It has to be taken now: whoever does not is not waited for.
             self.loop.call_later(_LISTENING, self.transport.abort)
@@ -493,20 +521,12 @@ class _Protocol(H11Protocol):
         """Answer what h11 cannot read; it is called while h11's complaint is being handled."""
         error = sys.exception()
         if isinstance(error, h11.RemoteProtocolError) and error.error_status_hint == 431:
-            self._answer(431, f"The headers have more than {self._limits.header_bytes} bytes. Send fewer.")
+            self._answer(431, error_body(f"The headers have more than {self._limits.header_bytes} bytes. Send fewer."))
         else:
-            self._answer(400, f"{msg} Expected HTTP/1.1.")
+            self._answer(400, error_body(f"{msg} Expected HTTP/1.1."))
         self.transport.close()
 
-    def _answer(
-        self,
-        status: int,
-        message: str,
-        code: int = INVALID_REQUEST,
-        path: str = "",
-        also: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        body = body_for(path, status, message, code)
+    def _answer(self, status: int, body: bytes, also: Mapping[str, str] = MappingProxyType({})) -> None:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),

@@ -89,7 +89,10 @@ class CatalogCache:
         """
         if self._folder is None:
             return
-        if _of_bridge(remembered.offer):  # the ids of bridges are those of this run
+        offer = remembered.offer
+        if _of_bridge(offer) or (
+            offer.other is not None and _of_bridge(offer.other)
+        ):  # the ids of bridges are those of this run
             await self.forget(fingerprint)
             return
         content = json.dumps(_document(remembered), ensure_ascii=False)
@@ -159,11 +162,19 @@ def _of_bridge(offer: Offer) -> bool:
 
 
 def _document(remembered: Remembered) -> JSON:
-    offer = remembered.offer
+    other = remembered.offer.other
     return {
         "version": __version__,
         "era": remembered.era.value,
         "both": remembered.both,
+        **_document_of(remembered.offer),
+        "other": None if other is None else _document_of(other),
+    }
+
+
+def _document_of(offer: Offer) -> JSON:
+    return {
+        "modern": offer.modern,
         "serverInfo": offer.implementation or server_info(offer.info),
         "instructions": offer.info.instructions,
         "capabilities": offer.declared or {},
@@ -173,17 +184,30 @@ def _document(remembered: Remembered) -> JSON:
 
 
 def _remembered(name: str, document: JSON) -> Remembered | None:
-    info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
-    lists: list[Any] = [document.get(listed.field) for listed in LISTS]
-    if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):
-        return None
     try:
         era = Era(document.get("era"))
     except ValueError:
         return None
+    told = document.get("modern")
+    modern = told if isinstance(told, bool) else era is Era.MODERN
+    if (offer := _offer(name, document, modern=modern)) is None:
+        return None
+    other = document.get("other")
+    if is_object(other):
+        offer = replace(offer, other=_offer(name, other, modern=not modern))
+    both = document.get("both")
+    return Remembered(offer, era, both if isinstance(both, bool) else None)
+
+
+def _offer(name: str, document: JSON, *, modern: bool) -> Offer | None:
+    """What was offered in one era; `None` if that cannot be read."""
+    info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
+    lists: list[Any] = [document.get(listed.field) for listed in LISTS]
+    if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):
+        return None
     greeting = Greeting(
         revision="",
-        modern=era is Era.MODERN,
+        modern=modern,
         info=info,
         capabilities=capabilities,
         instructions=instructions if isinstance(instructions, str) else None,
@@ -191,9 +215,7 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
     offer = introduced(name, greeting)
     for listed, items in zip(LISTS, lists, strict=True):
         offer = with_list(offer, listed, items)
-    offer = replace(offer, pages=_pages(document.get("pages")))
-    both = document.get("both")
-    return Remembered(offer, era, both if isinstance(both, bool) else None)
+    return replace(offer, pages=_pages(document.get("pages")))
 
 
 def _pages(document: object) -> dict[str, tuple[ListPage, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import anyio
@@ -16,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.model import ServerOptions, SourceState, SourceStatus
+from gaia_bridge.model import Change, ChangeKind, Offer, ServerOptions, SourceState, SourceStatus
 from gaia_bridge.outbound.client import Era, Greeting
 from gaia_bridge.outbound.isolation import Runs
 from gaia_bridge.outbound.transport import UpstreamError
@@ -84,7 +85,7 @@ class KnownEras:
 
     def prefer(self, era: Era) -> None:
         """Try this era first with the next connection, if the server has both."""
-        if self.both and self.only is None:
+        if self._first is not era and self.both and self.only is None:
             self._first = era
 
     def turn_to(self, era: Era) -> None:
@@ -139,6 +140,11 @@ class OneEra(Runs, Protocol):
         """Whether the server said that it does not speak this era."""
         ...
 
+    @property
+    def everything(self) -> Offer:
+        """What it offers, whatever the configuration permits."""
+        ...
+
     async def connected(self) -> Greeting:
         """Wait until there is a connection; raises `UpstreamError`."""
         ...
@@ -155,9 +161,11 @@ class OtherEras(Generic[S]):
     """What serves clients beside the connection that all of the other era share. Only on the event loop.
 
     Args:
-        known: What is known of the server.
+        upstream: The server's name, for the log.
+        known: What is known of it.
+        patience: Seconds that a client waits for another connection before it is served by the one that there is.
         make: Makes what serves the clients of one era, if there is to be any.
-        heard: Told of changes that the server announces there.
+        heard: Told of changes that the server announces there, and of what it offers there.
         learnt: Called when it turned out whether the server has both.
         yields: Ends the shared connection if nobody used it yet; whether it did. `None` where that would save nothing:
             over HTTP a second connection is no second process, and what a server declares in 2026-07-28 is more.
@@ -165,13 +173,17 @@ class OtherEras(Generic[S]):
 
     def __init__(
         self,
+        upstream: str,
         known: KnownEras,
+        patience: Callable[[], float],
         make: Callable[[Era], S] | None,
-        heard: ChangeListener,
+        heard: Callable[[S, Change], None],
         learnt: Callable[[], None],
         yields: Callable[[], bool] | None,
     ) -> None:
+        self._upstream = upstream
         self._known = known
+        self._patience = patience
         self._make = make if known.only is None else None
         self._heard = heard
         self._learnt = learnt
@@ -182,6 +194,12 @@ class OtherEras(Generic[S]):
         self._proven: set[Era] = set()
         self._failed: set[Era] = set()
         """Where there was no connection when one was waited for, and none since."""
+        self._told: set[Era] = set()
+
+    @property
+    def turning(self) -> bool:
+        """Whether the shared connection is opened anew in the era of the first client."""
+        return self._turning is not None
 
     @property
     def details(self) -> list[JSON]:
@@ -229,7 +247,7 @@ class OtherEras(Generic[S]):
         if other is None:
             other = self._of[wanted] = self._make(wanted)
             tasks.start_soon(other.run)
-        elif wanted not in self._proven and not self._is_worth_a_wait(wanted, other.status.state):
+        if not self._is_worth_a_wait(wanted, other.status.state):
             return None
         return await self._connected(wanted, other)
 
@@ -239,7 +257,12 @@ class OtherEras(Generic[S]):
         self._turning = anyio.Event()
         self._known.turn_to(era)
         try:
-            if (await shared()).era is era:
+            try:
+                found = await shared()
+            except UpstreamError as error:
+                self._do_without(era, str(error))
+                found = await shared()  # in whatever era it can be had
+            if found.era is era:
                 self._known.note(era, had=True)
             self._learnt()
         finally:
@@ -247,23 +270,43 @@ class OtherEras(Generic[S]):
             self._turning = None
 
     def _is_worth_a_wait(self, era: Era, state: SourceState) -> bool:
-        """Whether to wait for what never worked: a second process may hang for good, as for a lock of the first."""
-        return state not in (*_DOWN, SourceState.STARTING) if era in self._failed else state not in _DOWN
+        """Whether to wait for what is not there: a second process may hang for good, as for a lock of the first."""
+        if era in self._failed:
+            return state not in (*_DOWN, SourceState.STARTING)
+        return era in self._proven or state not in _DOWN
+
+    def _do_without(self, era: Era, why: str) -> None:
+        """Nobody waits for a connection any more that could not be had in time; it is tried for all the same."""
+        self._failed.add(era)
+        logger.log(
+            logging.DEBUG if era in self._told else logging.WARNING,
+            "upstream %r: no connection of the %s era yet: %s; until there is, its clients are served in translation",
+            self._upstream,
+            era.value,
+            why,
+        )
+        self._told.add(era)
 
     async def _connected(self, era: Era, other: S) -> S | None:
+        patience = self._patience()
         try:
-            await other.connected()
+            with anyio.fail_after(patience):
+                await other.connected()
+        except TimeoutError:
+            self._do_without(era, f"it did not start within {patience:.1f} s")
+            return None
         except UpstreamError as error:
-            self._failed.add(era)
             if other.refused and self._known.may_have(era):
                 self._known.note(era, had=False)
                 self._learnt()
-            logger.debug("no connection of the %s era: %s", era.value, error)
+                return None
+            self._do_without(era, str(error))
             return None
+        self._failed.discard(era)
         if era not in self._proven:
             self._proven.add(era)
-            self._failed.discard(era)
-            other.listen(self._heard)
+            other.listen(partial(self._heard, other))
+            self._heard(other, Change(ChangeKind.INTRODUCTION))
             self._known.note(era, had=True)
             self._learnt()
         return other

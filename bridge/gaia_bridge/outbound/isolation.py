@@ -8,7 +8,7 @@ listed, and changes of it, still come from the connection that all share.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Hashable
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -65,6 +65,9 @@ class PrivateConnections(Generic[S]):
 
     def __len__(self) -> int:
         return len(self._of)
+
+    def __iter__(self) -> Iterator[S]:
+        return iter([private.server for private in self._of.values()])
 
     @asynccontextmanager
     async def serving(self, request: ClientRequest, tasks: TaskGroup) -> AsyncGenerator[S | None]:

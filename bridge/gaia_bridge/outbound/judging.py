@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
@@ -39,20 +40,22 @@ class Judge:
             method: What was asked.
             result: What came, of any size and shape.
         """
-        if _is_large(result):
-            return await anyio.to_thread.run_sync(partial(_problem, method, result), limiter=self._threads)
-        return _problem(method, result)
+        size = _size(result)
+        if size > _LARGE:
+            return await anyio.to_thread.run_sync(partial(_problem, method, result, size), limiter=self._threads)
+        return _problem(method, result, size)
 
 
-def _is_large(result: JSON) -> bool:
+def _size(result: JSON) -> float:
     try:
-        return len(to_json(result)) > _LARGE
+        return len(to_json(result))
     except ValueError:  # it is nested too deep to be written
-        return True
+        return math.inf
 
 
-def _problem(method: str, result: JSON) -> str | None:
-    if is_too_deep(result):
+def _problem(method: str, result: JSON, size: float) -> str | None:
+    # A level has two brackets, so that most results need not be looked at.
+    if size > 2 * MAX_NESTING and is_too_deep(result):
         return f"is nested deeper than {MAX_NESTING} levels"
     problem = next(filter(None, (result_problem(method, part) for part in _parts(result))), None)
     return None if problem is None else f"MCP does not allow: {problem}"

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mcp_types import URL_ELICITATION_REQUIRED
-
 from gaia_bridge.errors import ClientCapabilityError, ProtocolError, ToolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.codes import URL_ELICITATION_REQUIRED
 from gaia_bridge.wire import missing_capability, question_problem
 
 __all__ = ["asking_for", "check_links", "links_of"]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mcp_types import SERVER_INFO_META_KEY
 from pydantic_core import to_json
 
 from gaia_bridge.hops import came_through
@@ -17,6 +16,7 @@ from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, Offer, ServerInfo, ServerOptions
 from gaia_bridge.outbound.client import Greeting
 from gaia_bridge.outbound.client.lists import ReadPage
+from gaia_bridge.protocol.meta import SERVER_INFO_KEY
 from gaia_bridge.repairs import repaired
 from gaia_bridge.schema import reference_problem, shape_problem
 from gaia_bridge.text import without_hidden
@@ -114,6 +114,7 @@ def introduced(name: str, greeting: Greeting) -> Offer:
         capabilities=frozenset(item for item in CAPABILITIES if item in declared),
         extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
         declared=declared,
+        modern=greeting.modern,
         implementation={**told, **server_info(info)} if info_problem(info, told) is None else None,
     )
 
@@ -223,7 +224,7 @@ def _sound(more: JSON) -> JSON:
         for name, value in more.items()
         if not (name in _SOUND and not _SOUND[name](value)) and name != "resultType"
     }
-    meta = {key: value for key, value in sound.pop("_meta", {}).items() if key != SERVER_INFO_META_KEY}
+    meta = {key: value for key, value in sound.pop("_meta", {}).items() if key != SERVER_INFO_KEY}
     return {**sound, "_meta": meta} if meta else sound
 
 
@@ -273,15 +274,21 @@ def summary(offer: Offer) -> str:
 
 def changes(old: Offer, new: Offer) -> tuple[Change, ...]:
     """What listeners are told when one offer replaces another."""
+    kinds: dict[ChangeKind, None] = {}
+    for modern in (True, False):
+        kinds |= _changes(old.told(modern=modern), new.told(modern=modern))
+    return tuple(Change(kind) for kind in sorted(kinds, key=list(ChangeKind).index))
+
+
+def _changes(old: Offer, new: Offer) -> dict[ChangeKind, None]:
+    """What is new for clients of one era."""
     kinds = {
         listed.change: None
         for listed in LISTS
         if getattr(old, listed.field) != getattr(new, listed.field)
         or (listed.capability in old.capabilities) != (listed.capability in new.capabilities)
     }
-    if _introduction(old) != _introduction(new):
-        kinds[ChangeKind.INTRODUCTION] = None
-    return tuple(Change(kind) for kind in kinds)
+    return kinds if _introduction(old) == _introduction(new) else {**kinds, ChangeKind.INTRODUCTION: None}
 
 
 def _introduction(offer: Offer) -> object:

@@ -42,7 +42,7 @@ class Notes:
         self._request: ClientRequest | None = None
         self._wake: anyio.Event | None = None  # only from when there is something to tell
         self._sending: anyio.CancelScope | None = None  # there is a task as long as there is this
-        self._told = anyio.Event()  # set when something more was told, or nothing more will be
+        self._told: anyio.Event | None = None  # set when something more was told, or nothing more will be
         self._urgent = False
         self._over = False
 
@@ -71,11 +71,13 @@ class Notes:
 
         A server that never stops talking holds no answer up, and neither does a client that does not listen.
         """
+        if not self._is_sending:
+            return
         last, last_report = self._others.added, self._reports.added
         self._urgent = True
         self._rouse()
         with anyio.move_on_after(self._patience):
-            while self._sending is not None and (self._others.gone < last or self._reports.gone < last_report):
+            while self._is_sending and (self._others.gone < last or self._reports.gone < last_report):
                 self._told = anyio.Event()
                 await self._told.wait()
 
@@ -85,9 +87,17 @@ class Notes:
         if self._sending is not None:
             self._sending.cancel()
 
+    @property
+    def _is_sending(self) -> bool:
+        return self._sending is not None
+
     def _rouse(self) -> None:
         if self._wake is not None:
             self._wake.set()
+
+    def _tell(self) -> None:
+        if self._told is not None:
+            self._told.set()
 
     def _send(self) -> None:
         if self._over or self._request is None:
@@ -102,14 +112,14 @@ class Notes:
             with scope:
                 while (request := self._request) is not None and (self._others or self._reports):
                     await self._step(request)
-                    self._told.set()
+                    self._tell()
         except Exception:
             # The client is gone, most likely; whoever serves it will know.
             logger.debug("a message to a client was not sent", exc_info=True)
             self._over = True
         finally:
             self._sending = None
-            self._told.set()
+            self._tell()
 
     async def _step(self, request: ClientRequest) -> None:
         """Send what is due, or wait."""

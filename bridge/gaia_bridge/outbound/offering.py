@@ -17,7 +17,8 @@ import anyio
 from gaia_bridge.config import fingerprint
 from gaia_bridge.contract import ChangeListener
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import Change, ChangeKind, Offer, ServerSpec
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import Change, ChangeKind, Notification, Offer, ServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
 from gaia_bridge.outbound.client import Greeting
 from gaia_bridge.outbound.client.lists import ReadPage
@@ -30,6 +31,7 @@ from gaia_bridge.outputs import OutputSchemas
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
+from gaia_bridge.wire import notification_problem
 
 __all__ = ["HasLists", "Offering"]
 
@@ -74,6 +76,7 @@ class Offering:
         self.published = tailored(self._everything, spec.options)
         """What is offered right now, and how it is called."""
         self._learnt = self._everything  # read last
+        self._in_era: dict[bool | None, Offer] = {}  # what was read last in each era, by whether it is the modern one
         self._fetched: Offer | None = None  # read, but not published yet
         self._announced_at = -math.inf
         self._remembered: Remembered | None = None
@@ -107,6 +110,13 @@ class Offering:
         for listener in tuple(self._listeners.values()):
             listener(change)
 
+    def tell_all(self, method: str, params: JSON) -> None:
+        """Tell all clients something of the server that belongs to no request."""
+        if (problem := notification_problem(method, params)) is None:
+            self.announce(Change(ChangeKind.NOTIFIED, notification=Notification(method, params)))
+        else:
+            logger.debug("upstream %r: %s is dropped: %s", self._spec.name, method, problem)
+
     def adjust(self, spec: ServerSpec) -> None:
         """Offer the same as another entry wants it, which says nothing else of what is reached."""
         self._spec = spec
@@ -120,6 +130,8 @@ class Offering:
         if self._remembered is None:
             return None
         self._learnt = self._remembered.offer
+        for told in filter(None, (self._learnt, self._learnt.other)):
+            self._in_era[told.modern] = replace(told, other=None)
         self._publish(self._learnt)
         return self._remembered
 
@@ -234,10 +246,51 @@ class Offering:
                 expected = isinstance(error, ProtocolError) and error.code == METHOD_NOT_FOUND
                 level = logging.DEBUG if expected else logging.WARNING
                 logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
-        self._learnt = offer
+        self._learnt = offer = self._beside(offer)
         self._read_at |= dict.fromkeys(stale, anyio.current_time())
         self.outputs.replace(offer.tools)  # which holds at once, however much later clients are told of new lists
         return offer
+
+    def _beside(self, offer: Offer) -> Offer:
+        """What was read in one era, beside what is known of the other."""
+        offer = replace(offer, other=None)
+        before, other = self._in_era.get(offer.modern), self._in_era.get(not offer.modern)
+        self._in_era[offer.modern] = offer
+        if other is not None and before is not None and before != offer:
+            # That is older than what is known now: whoever it was may be another, and have other lists.
+            other = with_lists_of(other, offer) if other.info.version == offer.info.version else None
+            self._in_era.pop(not offer.modern)
+        if other is not None:
+            self._in_era[other.modern] = other
+        return replace(offer, other=other)
+
+    def overheard(self, change: Change, offer: Offer) -> None:
+        """Something is new on a connection of the other era.
+
+        Args:
+            change: What.
+            offer: What the server offers there.
+        """
+        if change.kind.is_offer:
+            self._heard(offer)
+        if change.kind.is_list:
+            self.look_again(change.kind)
+        else:
+            self.announce(change)
+
+    def _heard(self, offer: Offer) -> None:
+        self._in_era[offer.modern] = offer = replace(offer, other=None)
+        if self._learnt.modern is (not offer.modern):
+            self._learnt = replace(self._learnt, other=offer)
+        if self._fetched is not None:
+            self._fetched = replace(self._fetched, other=offer)
+        if self._everything.modern is (not offer.modern):
+            self._publish(replace(self._everything, other=offer))
+
+    @property
+    def everything(self) -> Offer:
+        """What is offered, whatever the configuration permits."""
+        return self._everything
 
     async def remember(self, connection: HasLists) -> None:
         """Store what was just learnt. Whoever it was learnt for may have gone, and the process end at any moment."""

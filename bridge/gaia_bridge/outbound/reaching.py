@@ -14,7 +14,7 @@ import anyio
 
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import AgentServerSpec, HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
-from gaia_bridge.outbound.transport import LaunchError, Link, Receiver, Transport, UpstreamError
+from gaia_bridge.outbound.transport import LaunchError, Link, NotApprovedError, Receiver, Transport, UpstreamError
 from gaia_bridge.outbound.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 
@@ -160,12 +160,20 @@ class Watched:
         transport: Does the work.
         pace: When a connection may be opened.
         on_connect: Called before each connection; one attempt may need several, and each is a start of a child.
+        refusal: Tells before each connection why there may be none, if so. It is called in a thread, and reads files.
     """
 
-    def __init__(self, transport: Transport, pace: Pace, on_connect: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        pace: Pace,
+        on_connect: Callable[[], object],
+        refusal: Callable[[], str | None] | None = None,
+    ) -> None:
         self._transport = transport
         self._pace = pace
         self._on_connect = on_connect
+        self._refusal = refusal
         self.link: Link | None = None
         """The link that is open, if any."""
 
@@ -173,6 +181,8 @@ class Watched:
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
         """Open a link; see `Transport.connect`."""
         await self._pace.turn()
+        if self._refusal is not None and (reason := await anyio.to_thread.run_sync(self._refusal)) is not None:
+            raise NotApprovedError(f"is not started: {reason}")
         self._on_connect()
         async with self._transport.connect(receiver) as link:
             self.link = link

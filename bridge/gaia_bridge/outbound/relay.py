@@ -16,15 +16,6 @@ from typing import Any, Final, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    INVALID_REQUEST,
-    LOG_LEVEL_META_KEY,
-    METHOD_NOT_FOUND,
-    PROTOCOL_VERSION_META_KEY,
-    SERVER_INFO_META_KEY,
-)
 
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.conversing import Waiting
@@ -43,6 +34,14 @@ from gaia_bridge.outbound.notes import Notes
 from gaia_bridge.outbound.standing import StandingCall
 from gaia_bridge.outbound.tracing import hop
 from gaia_bridge.outbound.transport import UpstreamError
+from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
+from gaia_bridge.protocol.meta import (
+    CLIENT_CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    LOG_LEVEL_KEY,
+    PROTOCOL_VERSION_KEY,
+    SERVER_INFO_KEY,
+)
 from gaia_bridge.redact import Redactor
 from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
@@ -58,10 +57,10 @@ _PROGRESS_TOKEN: Final = "progressToken"
 _OUR_HOP: Final = frozenset(
     {
         _PROGRESS_TOKEN,
-        CLIENT_CAPABILITIES_META_KEY,
-        CLIENT_INFO_META_KEY,
-        LOG_LEVEL_META_KEY,
-        PROTOCOL_VERSION_META_KEY,
+        CLIENT_CAPABILITIES_KEY,
+        CLIENT_INFO_KEY,
+        LOG_LEVEL_KEY,
+        PROTOCOL_VERSION_KEY,
     }
 )
 """Keys of a request's `_meta` that speak about the connection between the client and us, and end here. Save, where the
@@ -72,6 +71,13 @@ _KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "r
 """Parameters that are not passed on as they came."""
 
 _ROOTS: Final = "roots/list"
+
+_WHOSE: Final = (
+    "Calls of several clients are in flight, and the question does not say which of them is meant. Call again: from "
+    'now on, calls of clients that can be asked take turns. With "isolation": "session" in the entry of the server, '
+    "each client has a connection of its own"
+)
+"""What a server is told that asks for nobody knows whom. Most tell it to their clients, who can do something."""
 
 _STATE: Final = "upstream:"
 """What a `requestState` begins with that is the server's own (S-31); see `conversing` for the others."""
@@ -238,8 +244,10 @@ class Relays:
         self._told: tuple[Asks, str] | None = None
         self._news: anyio.Event | None = None  # while somebody waits for other calls
         self._queue: deque[Relay] = deque()
+        self._unclear: list[object] = []  # for each question of which it is not clear whom it is for, oldest first
         self._wants_roots = False
         self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
+        self._says_when_it_logs = False
         self.asks = False
         """Whether the server has asked something without saying on behalf of which call."""
 
@@ -391,22 +399,31 @@ class Relays:
         wait for an answer themselves.
 
         Raises:
-            ProtocolError: They are not done in time.
+            ProtocolError: They are not done in time, or cannot be, because they wait for such answers as well.
         """
         if not self.asks:
             self.asks = True
             logger.info("upstream %r does not say for which call it asks: clients' calls take turns", self._upstream)
         candidates = dict(self._in_flight)  # what begins from now on did not ask
-        with anyio.move_on_after(self._patience):
-            while True:
-                relays = [relay for number, relay in candidates.items() if self._in_flight.get(number) is relay]
-                # Whether its client can be asked makes no difference yet: the server asks for any of them.
-                relays = [relay for relay in relays if not relay.asked] or relays
-                if _are_of_one_client(relays):
-                    return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
-                await self._next_change()
+        question = object()
+        self._unclear.append(question)
+        try:
+            with anyio.move_on_after(self._patience):
+                while True:
+                    relays = [relay for number, relay in candidates.items() if self._in_flight.get(number) is relay]
+                    # Whether its client can be asked makes no difference yet: the server asks for any of them.
+                    relays = [relay for relay in relays if not relay.asked] or relays
+                    if _are_of_one_client(relays):
+                        return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
+                    # The newest gives way: the end of its call makes it clearer whom the others are for.
+                    if self._unclear[-1] is question and len(self._unclear) >= len(relays):
+                        break
+                    await self._next_change()
+        finally:
+            self._unclear.remove(question)
+            self._changed()
         logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
-        raise ProtocolError(INVALID_REQUEST, "Calls of several clients are in flight; which of them is meant?")
+        raise ProtocolError(INVALID_REQUEST, _WHOSE)
 
     async def _turn(self, relay: Relay) -> None:
         """Wait while a call would make it unclear whom a question is for; first come, first served.
@@ -457,23 +474,31 @@ class Relays:
         except (ProtocolError, UpstreamError) as error:
             logger.debug("upstream %r: log level %s: %s", self._upstream, self._level, error)
 
-    def log(self, params: JSON) -> bool:
-        """Pass a log message on; whether there was a call in flight that it may belong to.
+    def log(self, params: JSON, during: int | None = None) -> bool:
+        """Pass a log message on to whom it is for; whether nobody else is to hear of it.
 
-        It names no request: only where the calls in flight are one client's is it clear whom it is for.
+        Where the wire says which call it belongs to, that is clear. Where a server has shown that it says so, a message
+        without belongs to none. Of any other it may belong to each call in flight: then it is passed on only if these
+        are one client's.
 
         Args:
             params: Of `notifications/message`, unchecked.
+            during: The call that it belongs to, where the wire tells.
         """
         level, data, name = params.get("level"), params.get("data"), params.get("logger")
         relays = list(self._in_flight.values())
-        if level not in LOG_LEVELS or not relays:
+        if level not in LOG_LEVELS:
             return False
-        if _are_of_one_client(relays):
-            relays[-1].log(level, data, name if isinstance(name, str) else None)
-        else:
+        if during is not None:
+            self._says_when_it_logs = True
+            relays = [relay for number, relay in self._in_flight.items() if number == during]
+        elif not relays or self._says_when_it_logs:
+            return False
+        if not _are_of_one_client(relays):
             ours = _OUR_LEVELS.get(level, logging.WARNING)
             logger.log(ours, "upstream %r: %s", self._upstream, self._shown(str(data)))
+        elif relays:
+            relays[-1].log(level, data, name if isinstance(name, str) else None)
         return True
 
 
@@ -488,8 +513,8 @@ def _params(relay: Relay, *, modern: bool) -> JSON:
     more: JSON = {}
     if modern:
         if request.log_level is not None:
-            meta[LOG_LEVEL_META_KEY] = request.log_level
-        meta[CLIENT_CAPABILITIES_META_KEY] = {
+            meta[LOG_LEVEL_KEY] = request.log_level
+        meta[CLIENT_CAPABILITIES_KEY] = {
             name: declared for name, declared in request.client_capabilities.items() if name in (*ASKABLE, "extensions")
         }
         if request.input_responses:
@@ -517,8 +542,8 @@ def _own_state(state: str) -> str:
 def _crossing_back(result: JSON, declared: Mapping[str, Any], *, modern: bool) -> JSON:
     """A result as it is meant for the client: without who the server is, which only concerns our own connection."""
     meta = result.get("_meta")
-    if is_object(meta) and SERVER_INFO_META_KEY in meta:
-        others = {key: value for key, value in meta.items() if key != SERVER_INFO_META_KEY}
+    if is_object(meta) and SERVER_INFO_KEY in meta:
+        others = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
         result = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})
     if not modern or "resultType" not in result:
         return result | {"resultType": "complete"}

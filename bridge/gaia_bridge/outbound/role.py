@@ -30,7 +30,7 @@ class Told(Protocol):
         """It asks something."""
         ...
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """A notification came."""
         ...
 
@@ -77,9 +77,9 @@ class UpstreamRole(ClientRole):
         """Let the client answer that the call is for."""
         return await self._upstream.answer(method, params, during)
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """Pass a notification on."""
-        self._upstream.notified(method, params)
+        self._upstream.notified(method, params, during)
 
     def ended(self, reason: str) -> None:
         """Pass the end on."""

@@ -467,7 +467,7 @@ class _Role(ClientRole):
             return await super().answer(method, params, during)
         return await self.relays.answer(method, params, during)
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """Pass it on."""
         self._notified(method, params)
 

@@ -29,7 +29,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
 from gaia_bridge.outbound.restarts import Restarts
 from gaia_bridge.outbound.suspension import resumed
-from gaia_bridge.outbound.transport import LaunchError, SessionExpiredError, UpstreamError
+from gaia_bridge.outbound.transport import LaunchError, NotApprovedError, SessionExpiredError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["HasPing", "Life", "Supervisor"]
@@ -178,6 +178,11 @@ class Supervisor(Generic[C]):
                 self.drained.set()
             self._used_at = anyio.current_time()
 
+    @property
+    def ready(self) -> C | None:
+        """The connection, if there is one now."""
+        return self._connection
+
     async def connection(self, patience: float) -> C:
         """The connection; waits for it if it is on its way, or is only made when somebody wants it.
 
@@ -196,13 +201,25 @@ class Supervisor(Generic[C]):
         if self.status.state is SourceState.STOPPED:
             self._wake.set()
         attempt = self._attempt
-        with anyio.move_on_after(patience):
+        with anyio.move_on_after(patience) as waiting:
             await attempt.settled.wait()
         if (problem := attempt.problem) is not None:
             raise UpstreamError(str(problem), problem.retry_after)  # one for each: exceptions keep who raised them
         if self._connection is None:
-            raise self._absence()
+            absence = self._absence()
+            absence.too_late = waiting.cancelled_caught
+            raise absence
         return self._connection
+
+    @property
+    def awaited(self) -> bool:
+        """Whether requests wait for a connection."""
+        return self.requests > 0 and self.status.state in (SourceState.STARTING, SourceState.BACKOFF)
+
+    async def attempted(self) -> None:
+        """Wait until the attempt to connect is over, if requests wait for that."""
+        if self.awaited:
+            await self._attempt.settled.wait()
 
     def answered(self) -> None:
         """The server answered a request."""
@@ -380,6 +397,11 @@ class Supervisor(Generic[C]):
         now = anyio.current_time()
         said = self._life.last_words
         reason = self._failure = self._life.shown(f"it {error}")
+        if isinstance(error, NotApprovedError):
+            logger.warning("upstream %r: %s", self._name, reason)
+            self._settle(_absence(SourceState.STOPPED, reason))
+            self._enter(SourceState.STOPPED, reason)
+            return
         pause = None if isinstance(error, LaunchError) else self._restarts.failed(now, error.retry_after or 0)
         # What a child said last stays local: it may hold what clients must not see.
         note = f"{reason}; its last line of error output: {said}" if said else reason

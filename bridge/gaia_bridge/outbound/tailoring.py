@@ -99,6 +99,10 @@ class Tailored:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         return name, arguments
 
+    def beside(self, other: Tailored) -> Tailored:
+        """The same, and what is published of the same server in the other era."""
+        return Tailored(replace(self.offer, other=other.offer), self._options, {**other._calls, **self._calls})
+
     def listed(self, tools: Iterable[Any]) -> list[JSON]:
         """What may be shown of tools that the server lists and that are not in the offer.
 
@@ -122,6 +126,12 @@ def tailored(offer: Offer, options: ServerOptions) -> Tailored:
         offer: Everything that the server offers.
         options: The server's own options.
     """
+    ours = _tailored(offer, options)
+    return ours if offer.other is None else ours.beside(_tailored(offer.other, options))
+
+
+def _tailored(offer: Offer, options: ServerOptions) -> Tailored:
+    """What it makes of what is offered in one era."""
     allowed = permitted(offer, options)
     if not options.tools:
         return Tailored(allowed, options, {})

@@ -24,6 +24,7 @@ __all__ = [
     "LaunchError",
     "Link",
     "MisconfiguredError",
+    "NotApprovedError",
     "PendingRequests",
     "Receiver",
     "SessionExpiredError",
@@ -41,13 +42,26 @@ class UpstreamError(RequestError):
         retry_after: Seconds after which it asked to be tried again, if it did (HTTP `Retry-After`).
     """
 
+    too_late = False
+    """Whether all that it did not do was to answer in time."""
+
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
 
+    def adding(self, more: str) -> UpstreamError:
+        """The same error with one thing more that it did."""
+        error = UpstreamError(f"{self}, and {more}", self.retry_after)
+        error.too_late = self.too_late
+        return error
+
 
 class LaunchError(UpstreamError):
     """The server cannot be reached as it is configured, so that trying again would change nothing (F-043)."""
+
+
+class NotApprovedError(UpstreamError):
+    """The server may not be started as it is now, because that is not what the user approved."""
 
 
 class AuthorizationError(UpstreamError):

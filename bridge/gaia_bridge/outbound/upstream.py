@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -18,6 +17,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from gaia_bridge.cancellation import note_too_late
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.conversing import Conversations, Waiting
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
@@ -26,7 +26,6 @@ from gaia_bridge.model import (
     AgentServerSpec,
     Change,
     ChangeKind,
-    Notification,
     Offer,
     ServerSpec,
     SourceKind,
@@ -38,6 +37,8 @@ from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.client import Connection, Deadline, Era, EraRefusedError, Greeting, connect
 from gaia_bridge.outbound.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.outbound.error_lines import ErrorLines
+from gaia_bridge.outbound.first_look import FirstLook
+from gaia_bridge.outbound.interests import Interests
 from gaia_bridge.outbound.isolation import PrivateConnections
 from gaia_bridge.outbound.judging import Judge
 from gaia_bridge.outbound.listing import summary
@@ -63,7 +64,7 @@ from gaia_bridge.redact import Redactor
 from gaia_bridge.results import error_result
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
-from gaia_bridge.wire import LOG_MESSAGE, notification_problem
+from gaia_bridge.wire import LOG_MESSAGE
 
 __all__ = ["Upstream"]
 
@@ -85,6 +86,7 @@ class Upstream:
         on_error_line: Told every line of a child's error output, redacted.
         launches: When a child may be launched; shared by all who share an event loop.
         own: The id of the bridge that it is an upstream of.
+        refusal: Tells before each start why there must be none, if so; see `Watched`.
         alone: The era that it is spoken to in first, if this is but one of several connections to the server: it has
             no further ones then.
     """
@@ -99,6 +101,7 @@ class Upstream:
         on_error_line: Callable[[str], None] | None = None,
         launches: Pace | None = None,
         own: str = "",
+        refusal: Callable[[], str | None] | None = None,
         alone: Era | None = None,
     ) -> None:
         self._spec = spec
@@ -109,6 +112,7 @@ class Upstream:
             transport_for(spec, limits, self._errors.note) if transport is None else ForeignTransport(transport),
             launches if launches is not None and launches_child else Pace(0),
             self._errors.last.clear,
+            refusal,
         )
         self._redacted = Redactor(secrets_of(spec))
         self._judge = Judge()
@@ -126,15 +130,13 @@ class Upstream:
         self._connection: Connection | None = None
         self._used = False
         self._eras = KnownEras(spec.options, alone)
-        self._first_look = 0.0
-        self._interested = Counter[str]()
-        self._subscribed: set[str] = set()
+        self._look = FirstLook(limits)
+        self._interests = Interests(spec.name, self._supervisor, limits.call_timeout)
         self.refused = False
         """Whether the server said that it does not speak the one era that it is to be spoken to in."""
         shared = replace(spec.options, isolation="shared")
-        further = partial(
-            Upstream, limits=limits, transport=transport, on_error_line=on_error_line, launches=launches, own=own
-        )
+        another = partial(Upstream, limits=limits, transport=transport, launches=launches, refusal=refusal)
+        further = partial(another, on_error_line=on_error_line, own=own)
 
         def of_era(era: Era) -> Upstream:
             return further(replace(spec, options=replace(shared, era=OPTION_OF[era], lazy=True)), alone=era)
@@ -146,7 +148,15 @@ class Upstream:
 
         has_others = alone is None and not isinstance(spec, AgentServerSpec)  # an agent does the same in both
         give_way = self._give_way if isinstance(spec, StdioServerSpec) else None
-        self._others = OtherEras(self._eras, of_era if has_others else None, self._overheard, self._note_eras, give_way)
+        self._others = OtherEras(
+            spec.name,
+            self._eras,
+            self._look.second,
+            of_era if has_others else None,
+            self._overheard,
+            self._note_eras,
+            give_way,
+        )
         self._private: PrivateConnections[Upstream] | None = None
         if spec.options.isolation == "session" and transport is None and alone is None:
             self._private = PrivateConnections(of_client, limits.max_sessions)
@@ -167,6 +177,11 @@ class Upstream:
         return self._offering.offer
 
     @property
+    def everything(self) -> Offer:
+        """What it offers, whatever the configuration permits."""
+        return self._offering.everything
+
+    @property
     def status(self) -> SourceStatus:
         """How it is."""
         return self._supervisor.status
@@ -182,7 +197,7 @@ class Upstream:
             "starts": supervisor.starts,
             "retryIn": round(supervisor.pause, 1),
             "requests": supervisor.requests,
-            "subscriptions": len(self._subscribed),
+            "subscriptions": len(self._interests),
             "era": self._spec.options.era,
             "otherEras": self._others.details,
             **({} if self._private is None else {"sessions": len(self._private)}),
@@ -209,7 +224,26 @@ class Upstream:
         Raises:
             UpstreamError: There is none; says why, and what to do.
         """
-        return (await self._supervisor.connection(self._limits.call_timeout)).greeting
+        if (ready := self._supervisor.ready) is not None:
+            return ready.greeting
+        with self._supervisor.using():
+            return (await self._supervisor.connection(self._limits.call_timeout)).greeting
+
+    @property
+    def awaited(self) -> bool:
+        """Whether it is starting, and a request waits for that."""
+        return self._supervisor.awaited or any(other.awaited for other in self._beside())
+
+    async def started(self) -> None:
+        """Wait until it has started, or failed to. Bounded by its own deadline for that."""
+        await self._supervisor.attempted()
+        for other in self._beside():
+            await other.started()
+
+    def _beside(self) -> Iterator[Upstream]:
+        """What serves clients over connections of their own."""
+        yield from (other for _, other in self._others)
+        yield from self._private or ()
 
     def retry(self) -> None:
         """Try again now what failed; nothing to do while it works."""
@@ -234,15 +268,24 @@ class Upstream:
     async def settle(self) -> None:
         """Wait until it is known what it offers, or that it fails, for `first_look` seconds over all who ever wait."""
         if not self.offer.settled and not self._supervisor.settled.is_set():
-            with anyio.CancelScope() as patience:
-                self._first_look = self._first_look or anyio.current_time() + self._limits.first_look
-                patience.deadline = self._first_look
-                await self.learn()
+            await self._look.within(self.learn)
+
+    async def meet(self, request: ClientRequest) -> None:
+        """Have it say what it is in the era of a client, if it never did; waited for once.
+
+        The client's first call would need a connection of that era as well.
+        """
+        if self._tasks is None or self._connection is None or not self._look.is_first_of(era_of(request)):
+            return
+        if self.offer.told(modern=request.modern).modern is not request.modern:
+            with anyio.move_on_after(self._look.second()), suppress(UpstreamError):
+                await self._others.of(request, self.connected, self._tasks)
 
     async def learn(self) -> None:
         """Wait until it is known what it offers, or that it fails."""
         if not self.offer.settled:
-            await self._supervisor.settled.wait()
+            with self._supervisor.using():
+                await self._supervisor.settled.wait()
 
     async def seek(self) -> None:
         """Wait as `settle` does, and for lists that it announces no changes of to be read again."""
@@ -343,49 +386,19 @@ class Upstream:
         Raises:
             ProtocolError: The server answered with a JSON-RPC error, or not at all.
         """
-        self._interested[uri] += 1
         try:
-            await self._subscribe(uri)
-        except BaseException:
-            self._lose_interest(uri)
-            raise
+            await self._interests.add(uri)
+        except UpstreamError as error:
+            raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
 
     async def unsubscribe(self, uri: str) -> None:
         """Tell the server when nobody listens any more. Never raises: nobody is left to care."""
-        if not self._lose_interest(uri) or self._connection is None or not self._connection.may_subscribe:
-            return
-        try:
-            await self._connection.unsubscribe(uri)
-            if uri in self._interested:  # somebody came while the server was told that nobody listens
-                await self._subscribe(uri)
-        except (ProtocolError, UpstreamError) as error:
-            logger.debug("upstream %r: unsubscribing: %s", self.name, error)
-
-    async def _subscribe(self, uri: str) -> None:
-        with self._supervisor.using():
-            try:
-                connection = await self._supervisor.connection(self._limits.call_timeout)
-                if connection.may_subscribe:
-                    await connection.subscribe(uri)
-                    self._note_subscribed(uri)
-            except UpstreamError as error:
-                raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
-
-    def _note_subscribed(self, uri: str) -> None:
-        if uri in self._interested:
-            self._subscribed.add(uri)
-
-    def _lose_interest(self, uri: str) -> bool:
-        """One fewer listens to a resource; whether that was the last, and the server was asked to tell of it."""
-        self._interested[uri] -= 1
-        if self._interested[uri] > 0:
-            return False
-        del self._interested[uri]
-        asked = uri in self._subscribed
-        self._subscribed.discard(uri)
-        return asked
+        await self._interests.discard(uri, self._connection)
 
     def _described(self, error: UpstreamError) -> str:
+        """How the client of a request is told of its failure; that its time was up, the log says too."""
+        if error.too_late:
+            note_too_late()
         return self._redacted.known(f"upstream {self.name!r} {error}")
 
     async def _ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
@@ -448,8 +461,7 @@ class Upstream:
         except UpstreamError as error:
             self._supervisor.unanswered(connection, unreachable=isinstance(error, UnreachableError))
             if self._transport.garbage[0] > garbage:  # the answer, perhaps, over several lines (F-010)
-                hint = "wrote lines to its standard output that are no MCP messages"
-                raise UpstreamError(f"{error}, and {hint}", error.retry_after) from None
+                raise error.adding("wrote lines to its standard output that are no MCP messages") from None
             raise
         except ProtocolError as error:
             self._supervisor.answered()
@@ -465,9 +477,12 @@ class Upstream:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Connection]:
         """Open a connection."""
-        era = self._eras.begin()
+        era, limits = self._eras.begin(), self._limits
+        self._look.begins()
+        if self._others.turning:
+            limits = replace(limits, connect_timeout=min(limits.connect_timeout, self._look.second()))
         try:
-            async with connect(self._transport, self._role, self._limits, era=era, only=self._eras.only) as connection:
+            async with connect(self._transport, self._role, limits, era=era, only=self._eras.only) as connection:
                 self._connection, self._used = connection, False
                 self._eras.found(connection.greeting, era)
                 try:
@@ -484,27 +499,20 @@ class Upstream:
             self._offering.both = self._eras.both
             await self._offering.read(connection)
             await self._relays.want_logs(connection)
-            for uri in tuple(self._interested) if connection.may_subscribe else ():
-                try:
-                    await connection.subscribe(uri)
-                    self._note_subscribed(uri)
-                except ConnectionLostError:
-                    raise
-                except (ProtocolError, UpstreamError) as error:
-                    self._subscribed.discard(uri)
-                    logger.warning("upstream %r: no updates of %s any more: %s", self.name, printable(uri), error)
+            await self._interests.renew(connection)
         if patience.cancelled_caught:
             raise UpstreamError(f"did not say within {self._limits.connect_timeout:g} s what it offers")
 
     async def attend(self, connection: Connection) -> None:
         """Follow what it offers."""
+        self._look.succeeded()
         logger.info("%s is ready: %s", self.name, summary(self.offer))
         await self._offering.follow(connection)
 
     @property
     def needed(self) -> bool:
         """Whether somebody waits for updates of a resource."""
-        return bool(self._subscribed)
+        return len(self._interests) > 0
 
     @property
     def last_words(self) -> str:
@@ -523,7 +531,7 @@ class Upstream:
             self._offering.withdraw()
         elif status.state is SourceState.READY:
             self._offering.connected()
-            for uri in tuple(self._subscribed):
+            for uri in self._interests:
                 self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile
 
     # What the server says
@@ -538,27 +546,24 @@ class Upstream:
             raise ProtocolError(INVALID_PARAMS, f"{method} is nested deeper than {MAX_NESTING} levels")
         return await self._relays.answer(method, params, during)
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """A notification came."""
         if is_too_deep(params):
             logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
         elif method == LOG_MESSAGE:
-            if not self._relays.log(params):
-                self._tell_all(method, params)
+            if not self._relays.log(params, during):
+                self._offering.tell_all(method, params)
         elif method == _ELICITATION_COMPLETE:
-            self._tell_all(method, params)
+            self._offering.tell_all(method, params)
         elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
             self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
         else:
             self._offering.notified(method)
 
-    def _overheard(self, change: Change) -> None:
-        """A change was announced on a connection of the other era; what is listed comes from this one."""
-        if not change.kind.is_list:
-            self._offering.announce(change)
-            return
-        self._offering.look_again(change.kind)
-        if self._connection is None:
+    def _overheard(self, other: Upstream, change: Change) -> None:
+        """Something is new on a connection of the other era, and so perhaps on this one."""
+        self._offering.overheard(change, other.everything)
+        if change.kind.is_list and self._connection is None:
             self._supervisor.retry()
 
     def _give_way(self) -> bool:
@@ -575,14 +580,6 @@ class Upstream:
         self._offering.both = self._eras.both
         if self._tasks is not None and self._connection is not None:
             self._tasks.start_soon(self._offering.remember, self._connection)
-
-    def _tell_all(self, method: str, params: JSON) -> None:
-        """Tell all clients something that names no request."""
-        notification = Notification(method, params)
-        if (problem := notification_problem(method, params)) is None:
-            self._offering.announce(Change(ChangeKind.NOTIFIED, notification=notification))
-        else:
-            logger.debug("upstream %r: %s is dropped: %s", self.name, method, problem)
 
     def ended(self, reason: str) -> None:
         """The connection is over."""

@@ -17,6 +17,7 @@ __all__ = [
     "PARSE_ERROR",
     "REQUEST_CANCELLED",
     "UNSUPPORTED_REVISION",
+    "URL_ELICITATION_REQUIRED",
     "is_reserved",
 ]
 
@@ -46,6 +47,9 @@ MISSING_CLIENT_CAPABILITY: Final = -32021
 
 UNSUPPORTED_REVISION: Final = -32022
 """MCP 2026-07-28, basic, "Error codes"."""
+
+URL_ELICITATION_REQUIRED: Final = -32042
+"""MCP 2025-11-25, client/elicitation: the user has to visit some pages first. Not sent to later clients."""
 
 REQUEST_CANCELLED: Final = -32800
 """Ends the event stream of a request that its client cancelled, in the handshake era over HTTP, where a stream ends

@@ -20,13 +20,16 @@ from gaia_bridge.protocol.revisions import MODERN_REVISIONS
 
 __all__ = [
     "METHOD_HEADER",
+    "NAMED",
     "NAME_HEADER",
     "PARAM_PREFIX",
     "REVISION_HEADER",
+    "HeaderMap",
     "annotation_problem",
     "decoded_value",
     "encoded_value",
     "envelope_problem",
+    "header_map",
     "parameter_headers",
     "parameter_headers_problem",
     "repeated_header",
@@ -42,7 +45,7 @@ PARAM_PREFIX: Final = "mcp-param-"
 _ANNOTATION: Final = "x-mcp-header"
 """The keyword of a schema that asks for such a header."""
 
-_NAMED: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that `Mcp-Name` repeats, by method."""
 
 _ENCODED: Final = re.compile(r"=\?base64\?(.*)\?=")
@@ -62,6 +65,8 @@ _NAMED_SCHEMAS: Final = frozenset(("$defs", "definitions", "dependentSchemas", "
 """The keywords of JSON Schema 2020-12 that hold schemas, beside `properties`: one, a list, or by name."""
 
 _Path = tuple[str, ...]
+HeaderMap = Mapping[_Path, str]
+"""Names of headers, each without what all begin with, by the properties that lead to an argument."""
 
 
 def encoded_value(value: str) -> str:
@@ -101,15 +106,15 @@ def envelope_problem(message: JSON, headers: Mapping[str, str] | None = None) ->
     params = message.get("params")
     told = params.get("_meta") if is_object(params) else None
     if not is_object(told) or not is_object(params):
-        problem = f"params._meta must be an object with {meta.PROTOCOL_VERSION} and {meta.CLIENT_CAPABILITIES}"
+        problem = f"params._meta must be an object with {meta.PROTOCOL_VERSION_KEY} and {meta.CLIENT_CAPABILITIES_KEY}"
         return Refusal(INVALID_PARAMS, problem, identifier(message))
-    if missing := [key for key in (meta.PROTOCOL_VERSION, meta.CLIENT_CAPABILITIES) if key not in told]:
+    if missing := [key for key in (meta.PROTOCOL_VERSION_KEY, meta.CLIENT_CAPABILITIES_KEY) if key not in told]:
         return Refusal(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}", identifier(message))
-    revision = told[meta.PROTOCOL_VERSION]
+    revision = told[meta.PROTOCOL_VERSION_KEY]
     if headers is not None and (mismatch := _mismatch(message, params, revision, headers)):
         return Refusal(HEADER_MISMATCH, mismatch, identifier(message))
     if not isinstance(revision, str):
-        return Refusal(INVALID_PARAMS, f"{meta.PROTOCOL_VERSION} in _meta must be a string", identifier(message))
+        return Refusal(INVALID_PARAMS, f"{meta.PROTOCOL_VERSION_KEY} in _meta must be a string", identifier(message))
     return revision_problem(revision, identifier(message))
 
 
@@ -126,7 +131,7 @@ def _mismatch(message: JSON, params: JSON, revision: Any, headers: Mapping[str, 
         return f"{REVISION_HEADER} header does not match the request envelope's protocol version"
     if headers.get(METHOD_HEADER) != message["method"]:
         return f"{METHOD_HEADER} header does not match the request body's method"
-    key = _NAMED.get(message["method"])
+    key = NAMED.get(message["method"])
     wanted = None if key is None else params.get(key)
     if wanted is not None and decoded_value(headers.get(NAME_HEADER)) != wanted:
         return f"{NAME_HEADER} header does not match the request body's {key!r} parameter"
@@ -153,10 +158,24 @@ def annotation_problem(schema: Any) -> str | None:
     return None
 
 
-def parameter_headers(schema: Any, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The headers that a call repeats its arguments in, as the tool's schema asks for."""
+def header_map(schema: Any) -> HeaderMap:
+    """The headers that a schema asks for, by the properties that lead to an argument.
+
+    Args:
+        schema: An input schema that `annotation_problem` has nothing against.
+    """
+    return {path: name for path, name, _ in _annotated(schema)}
+
+
+def parameter_headers(asked: HeaderMap, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The headers that a call repeats its arguments in.
+
+    Args:
+        asked: What the tool's schema asks for.
+        arguments: The arguments.
+    """
     told: dict[str, str] = {}
-    for path, name, _ in _annotated(schema):
+    for path, name in asked.items():
         if (shown := _shown(_at(arguments, path))) is not None:
             told[f"Mcp-Param-{name}"] = encoded_value(shown)
     return told

@@ -144,7 +144,7 @@ def meta_of(message: Mapping[str, Any]) -> JSON:
 
 def says_revision(message: Mapping[str, Any]) -> bool:
     """Whether a message names its revision itself, as those of 2026-07-28 and later do."""
-    return meta_of(message).get(meta.PROTOCOL_VERSION) is not None
+    return meta_of(message).get(meta.PROTOCOL_VERSION_KEY) is not None
 
 
 def is_request(message: JSON) -> bool:

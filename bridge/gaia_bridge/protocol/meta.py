@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
-    "CLIENT_CAPABILITIES",
-    "CLIENT_INFO",
-    "LOG_LEVEL",
-    "PROGRESS_TOKEN",
-    "PROTOCOL_VERSION",
-    "SERVER_INFO",
-    "SUBSCRIPTION_ID",
+    "CLIENT_CAPABILITIES_KEY",
+    "CLIENT_INFO_KEY",
+    "LOG_LEVEL_KEY",
+    "PROGRESS_TOKEN_KEY",
+    "PROTOCOL_VERSION_KEY",
+    "SERVER_INFO_KEY",
+    "SUBSCRIPTION_ID_KEY",
 ]
 
-PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
-CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
-CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
-LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
-SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
-SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
-PROGRESS_TOKEN: Final = "progressToken"
+PROTOCOL_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
+CLIENT_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
+SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+PROGRESS_TOKEN_KEY: Final = "progressToken"

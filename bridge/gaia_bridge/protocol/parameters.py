@@ -28,7 +28,7 @@ from gaia_bridge.protocol.shapes import (
     required,
 )
 
-__all__ = ["HANDSHAKE_METHODS", "MODERN_METHODS", "check_parameters", "parameter_problem"]
+__all__ = ["HANDSHAKE_METHODS", "METHODS", "MODERN_METHODS", "check_parameters", "parameter_problem"]
 
 _SHOWN: Final = 3
 """Parameters that one error names."""
@@ -60,15 +60,15 @@ _CAPABILITIES: Final = Record(
     *optional("elicitation", "experimental", "extensions", "roots", "sampling", "tasks", shape=OBJECT)
 )
 _IMPLEMENTATION: Final = Record(required("name", TEXT), required("version", TEXT))
-_META: Final = Field("_meta", Record(Field(meta.PROGRESS_TOKEN, TOKEN)))
+_META: Final = Field("_meta", Record(Field(meta.PROGRESS_TOKEN_KEY, TOKEN)))
 _MODERN_META: Final = required(
     "_meta",
     Record(
-        Field(meta.PROGRESS_TOKEN, TOKEN),
-        required(meta.PROTOCOL_VERSION, TEXT),
-        required(meta.CLIENT_CAPABILITIES, _CAPABILITIES),
-        Field(meta.CLIENT_INFO, _IMPLEMENTATION),
-        Field(meta.LOG_LEVEL, one_of(*LOG_LEVELS)),
+        Field(meta.PROGRESS_TOKEN_KEY, TOKEN),
+        required(meta.PROTOCOL_VERSION_KEY, TEXT),
+        required(meta.CLIENT_CAPABILITIES_KEY, _CAPABILITIES),
+        Field(meta.CLIENT_INFO_KEY, _IMPLEMENTATION),
+        Field(meta.LOG_LEVEL_KEY, one_of(*LOG_LEVELS)),
     ),
 )
 
@@ -118,6 +118,9 @@ HANDSHAKE_METHODS: Final = frozenset(_OF_HANDSHAKE)
 
 MODERN_METHODS: Final = frozenset(_OF_MODERN)
 """The requests of the core that clients of 2026-07-28 can make."""
+
+METHODS: Final = HANDSHAKE_METHODS | MODERN_METHODS
+"""The requests of the core."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 

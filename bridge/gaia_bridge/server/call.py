@@ -11,6 +11,7 @@ from uuid import uuid4
 from gaia_bridge.answering import reports
 from gaia_bridge.cancellation import Cancellation
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
+from gaia_bridge.inbound.backlog import Turn
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol import meta
@@ -58,6 +59,7 @@ class Call:
         "params",
         "request_state",
         "size",
+        "turn",
     )
 
     def __init__(
@@ -69,6 +71,8 @@ class Call:
         host: str | None = None,
     ) -> None:
         self.size = size
+        self.turn: Turn | None = None
+        """Until its answer has left, where that may be large."""
         self.connection = connection
         self.channel = channel
         self.id: int | str = message.get("id", 0)
@@ -109,6 +113,11 @@ class Call:
         self.cancellation.reason = reason
         self._task.cancel()
 
+    def sent(self) -> None:
+        """Its answer has left, or there will be none."""
+        if self.turn is not None:
+            self.turn.over()
+
     def is_over(self) -> None:
         """It was answered, or never will be."""
         self.connection.ended(self.id, self)
@@ -125,7 +134,7 @@ class Call:
         """How the client introduces itself."""
         if not self.modern:
             return self.connection.client_info
-        told = self.meta.get(meta.CLIENT_INFO)
+        told = self.meta.get(meta.CLIENT_INFO_KEY)
         return told if is_object(told) else _NOTHING
 
     @property
@@ -133,7 +142,7 @@ class Call:
         """What the client declared, in wire shape."""
         if not self.modern:
             return self.connection.client_capabilities
-        told = self.meta.get(meta.CLIENT_CAPABILITIES)
+        told = self.meta.get(meta.CLIENT_CAPABILITIES_KEY)
         return told if is_object(told) else _NOTHING
 
     @property
@@ -141,15 +150,15 @@ class Call:
         """The least severe messages that the client wants."""
         if not self.modern:
             return self.connection.log_level
-        wanted = self.meta.get(meta.LOG_LEVEL)
+        wanted = self.meta.get(meta.LOG_LEVEL_KEY)
         return wanted if wanted in LOG_LEVELS else None
 
     async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Send `notifications/progress`, if the client gave a token."""
-        token = self.meta.get(meta.PROGRESS_TOKEN)
+        token = self.meta.get(meta.PROGRESS_TOKEN_KEY)
         if token is None:
             return
-        params: JSON = {meta.PROGRESS_TOKEN: token, "progress": progress}
+        params: JSON = {meta.PROGRESS_TOKEN_KEY: token, "progress": progress}
         if total is not None:
             params["total"] = total
         if message is not None:

@@ -1,34 +1,22 @@
-"""One line for each call: who asked what of whom, how long it took, how it ended, and how much was said, never what.
-
-Every transport and both eras come by here. It costs nothing where nobody listens: a test of a level.
-"""
+"""What the log tells of each call of an endpoint: see `gaia_bridge.inbound.call_log`."""
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
+from gaia_bridge.cancellation import was_too_late
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.inbound.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.server.call import Call
-from gaia_bridge.text import one_line
 
-__all__ = ["CallLog"]
+__all__ = ["WANTED", "CallLog"]
 
-logger = logging.getLogger(__name__)
-
-_CALLS: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+WANTED: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """What is told, and which parameter says what was wanted."""
-
-_SHOWN: Final = 120
-"""Characters of a name that are told."""
-
-_LINE: Final = (
-    "%(client)s %(method)s %(target)s of %(source)s: %(outcome)s in %(ms)g ms, %(bytes_in)d B in, %(bytes_out)d B out"
-)
 
 
 class CallLog:
@@ -43,7 +31,7 @@ class CallLog:
 
     def began(self, call: Call) -> float | None:
         """When a call began; `None` if nothing is told of it."""
-        return time.monotonic() if call.method in _CALLS and logger.isEnabledFor(logging.INFO) else None
+        return time.monotonic() if call.method in WANTED and is_wanted() else None
 
     def ended(self, call: Call, began: float, outcome: str, size: int) -> None:
         """Tell of a call.
@@ -54,28 +42,25 @@ class CallLog:
             outcome: How it ended.
             size: Bytes of the answer.
         """
-        params = call.params
-        wanted = str(params.get(_CALLS[call.method]))
-        told = {
-            "client": _client(call),
-            "source": self._source(call.method, wanted),
-            "method": call.method,
-            "target": one_line(wanted.partition("?")[0], _SHOWN),
-            "ms": round((time.monotonic() - began) * 1000, 1),
-            "outcome": outcome,
-            "bytes_in": call.size,
-            "bytes_out": size,
-        }
-        logger.info(_LINE, told, extra={"call": told})
+        seconds = time.monotonic() - began
+        wanted = str(call.params.get(WANTED[call.method]))
+        info = call.client_info
+        client = f"{str(info.get('name', 'unknown'))[:KEPT]}/{str(info.get('version', ''))[:KEPT]}"
+        source, number = self._source(call.method, wanted), id(call.connection) >> 4
+        leave(CallRecord(client, number, call.method, wanted[:KEPT], source, outcome, seconds, call.size, size))
 
     def _source(self, method: str, wanted: str) -> str:
-        look: Mapping[str, Callable[[str], Any]] = {
-            "tools/call": self._catalog.tool,
-            "prompts/get": self._catalog.prompt,
-            "resources/read": self._catalog.addresses.find,
-        }
+        catalog = self._catalog
+        look: Any
+        match method:
+            case "tools/call":
+                look = catalog.tool
+            case "prompts/get":
+                look = catalog.prompt
+            case _:
+                look = catalog.addresses.find
         try:
-            return str(look[method](wanted)[0].name)
+            return str(look(wanted)[0].name)
         except ProtocolError:
             return "-"
 
@@ -86,11 +71,11 @@ def outcome_of(result: object) -> str:
         return "ok"
     if result.get("resultType") == "input_required":
         return "asked for input"
-    return "tool error" if result.get("isError") is True else "ok"
+    if result.get("isError") is not True:
+        return "ok"
+    return "timed out" if was_too_late() else "tool error"
 
 
-def _client(call: Call) -> str:
-    """Name and version of the client, as it says, and a number that tells its connection from others."""
-    info = call.client_info
-    said = f"{info.get('name', 'unknown')}/{info.get('version', '')}"
-    return f"{one_line(said, _SHOWN)} #{id(call.connection) >> 4 & 0xFFFF:04x}"
+def outcome_of_error(code: int) -> str:
+    """How a call ended that failed with an error."""
+    return "timed out" if was_too_late() else f"error {code}"

@@ -84,6 +84,8 @@ class Connection:
         """Whether it may ask for anything else: its handshake was answered, or it needs none."""
         self.is_initialized = False
         """Whether it has said that its handshake is complete."""
+        self.cut: Callable[[], None] | None = None
+        """Ends its stream, where all that it is answered goes on one that can be ended."""
         self.told: JSON | None = None
         """The capabilities that it was told."""
         self.log_level = DEFAULT_LOG_LEVEL
@@ -148,7 +150,7 @@ class Connection:
         question = _Question(asyncio.get_running_loop().create_future(), told)
         self._questions[str(number)] = question
         if told is not None:
-            params = {**params, "_meta": {**(params.get("_meta") or {}), meta.PROGRESS_TOKEN: number}}
+            params = {**params, "_meta": {**(params.get("_meta") or {}), meta.PROGRESS_TOKEN_KEY: number}}
         try:
             await channel.send(encoded_request(number, method, params or None))
             return await question.answer
@@ -174,7 +176,7 @@ class Connection:
 
     def progressed(self, params: Mapping[str, Any]) -> None:
         """The client says how far it is with the answer to a question."""
-        question = self._questions.get(str(params.get(meta.PROGRESS_TOKEN)))
+        question = self._questions.get(str(params.get(meta.PROGRESS_TOKEN_KEY)))
         progress, total, message = params.get("progress"), params.get("total"), params.get("message")
         if question is None or question.told is None or not _is_number(progress):
             return

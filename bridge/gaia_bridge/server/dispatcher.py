@@ -17,6 +17,7 @@ from anyio.abc import TaskStatus
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError, RequestError
 from gaia_bridge.hops import check_hops, new_id
+from gaia_bridge.inbound.backlog import Backlog
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.tool_search import PublishedSearch
 from gaia_bridge.jsontypes import is_object
@@ -27,7 +28,7 @@ from gaia_bridge.protocol.parameters import HANDSHAKE_METHODS, MODERN_METHODS, c
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.results import is_input_required, jsonable, words
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.call_log import CallLog, outcome_of
+from gaia_bridge.server.call_log import WANTED, CallLog, outcome_of, outcome_of_error
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import target_of, with_public_task
 from gaia_bridge.server.introduction import discovered, greeting
@@ -76,9 +77,12 @@ class Dispatcher:
         settings: Limits.
         audience: Names this endpoint among all of this process, so that a state sealed for one is refused by another.
         own: The id of the bridge.
+        backlog: What is on its way to clients, of all endpoints of the process; of this one alone if `None`.
     """
 
-    def __init__(self, catalog: Catalog, settings: Settings, audience: str, own: str = "") -> None:
+    def __init__(
+        self, catalog: Catalog, settings: Settings, audience: str, own: str = "", backlog: Backlog | None = None
+    ) -> None:
         self.catalog = catalog
         self.settings = settings
         self._own = own or new_id()
@@ -88,6 +92,7 @@ class Dispatcher:
         self._log = CallLog(catalog)
         self._methods = Methods(catalog, settings, self.tool_search, self._subscriptions, self._own)
         self._large = anyio.Lock()
+        self._backlog = backlog or Backlog(settings.backlog)
         self._stamp: JSON | None = None
         self._traced = is_traced()
         catalog.listen(self._on_change)
@@ -134,8 +139,13 @@ class Dispatcher:
         call.cancellation.enter()
         try:
             answer = await self._answer(call)
+        except BaseException:
+            call.sent()
+            raise
         finally:
             call.is_over()
+        if call.turn is not None:
+            call.turn.answered(len(answer.body))
         if len(answer.body) > self.settings.agent.large_result_bytes:
             async with self._large:  # each is written in steps that nobody can interrupt
                 await answered(answer)
@@ -148,6 +158,9 @@ class Dispatcher:
         began = self._log.began(call)
         outcome, answer = "failed", Answer(b"")
         try:
+            if call.method in WANTED:
+                target = call.method, str(call.params.get(WANTED[call.method]))
+                call.turn = await self._backlog.begin(call.client, target, call.connection.cut)
             result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:
                 outcome = "cancelled"
@@ -160,7 +173,7 @@ class Dispatcher:
                 raise
         except Exception as error:
             problem = self._error(call, error)
-            outcome = f"error {problem.code}"
+            outcome = outcome_of_error(problem.code)
             if not call.is_cancelled:
                 answer = Answer(encoded_error(call.id, problem), problem.code)
         finally:
@@ -221,6 +234,7 @@ class Dispatcher:
         check_parameters(call.method, call.params, modern=True)
         if call.method == "server/discover":
             await self.catalog.settle()
+            await self.catalog.meet(call)
             return discovered(self.catalog)
         if call.method not in STATEFUL_METHODS:
             return await self._methods.serve(call)
@@ -238,6 +252,7 @@ class Dispatcher:
             problem = "The handshake of this connection is complete; open another one for a new one"
             raise ProtocolError(codes.INVALID_REQUEST, problem)
         await self.catalog.settle()
+        await self.catalog.meet(call)
         result = greeting(self.catalog, call.params)
         connection.greeting = dict(call.params)
         connection.revision = result["protocolVersion"]
@@ -266,7 +281,7 @@ class Dispatcher:
             whole = (_KEPT_BY_NOBODY if method in _CACHEABLE else _BY_STATE) | result
         told = result.get("_meta")
         if self._stamp is None:
-            self._stamp = {meta.SERVER_INFO: self.catalog.implementation}
+            self._stamp = {meta.SERVER_INFO_KEY: self.catalog.implementation(modern=True)}
         if told is None:
             return {**whole, "_meta": self._stamp}
         if is_object(told):  # what is none of the core may hold anything

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.contract import Source
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ChangeKind, Offer
@@ -39,8 +38,9 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     """
     server = catalog.server
     if server is not None and server.offer.settled:
-        return _for_era(server.offer.declared or {}, modern=modern)
-    declared = [_declared(source.offer) for source in catalog.sources]
+        return _for_era(server.offer.told(modern=modern).declared or {}, modern=modern)
+    offers = [source.offer.told(modern=modern) for source in catalog.sources]
+    declared = [_declared(offer) for offer in offers]
     merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
     if not catalog.settled:  # whatever comes is announced, but only to clients that were told that it may
         merged |= {name: {"listChanged": True} for name in _LISTS}
@@ -55,7 +55,7 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
             }
     return {
         **merged,
-        **{name: told for name, told in _for_era(_extras(catalog.sources), modern=modern).items() if told},
+        **{name: told for name, told in _for_era(_extras(offers), modern=modern).items() if told},
     }
 
 
@@ -66,13 +66,13 @@ def _declared(offer: Offer) -> Mapping[str, Any]:
     return {name: everything for name, everything in _EVERYTHING.items() if name in offer.capabilities}
 
 
-def _extras(sources: Iterable[Source]) -> JSON:
+def _extras(offers: Iterable[Offer]) -> JSON:
     """What the sources declare beyond the core, by kind: `tasks`, `extensions`, `experimental`; the first counts."""
     declared: JSON = {}
     many = False
-    for number, source in enumerate(sources):
+    for number, offer in enumerate(offers):
         many = number > 0
-        for name, told in source.offer.extras.items():
+        for name, told in offer.extras.items():
             declared[name] = {**told, **declared.get(name, {})}
     if many and "tasks" in declared:  # a list of tasks has nothing that leads to one of several
         declared["tasks"] = {name: told for name, told in declared["tasks"].items() if name != "list"}
@@ -101,8 +101,8 @@ def greeting(catalog: Catalog, params: Mapping[str, Any]) -> JSON:
     return {
         "protocolVersion": negotiated(params),
         "capabilities": capabilities_of(catalog, modern=False),
-        "serverInfo": catalog.implementation,
-        **_instructions(catalog),
+        "serverInfo": catalog.implementation(modern=False),
+        **_instructions(catalog, modern=False),
     }
 
 
@@ -111,14 +111,14 @@ def discovered(catalog: Catalog) -> JSON:
     return {
         "supportedVersions": list(MODERN_REVISIONS),
         "capabilities": capabilities_of(catalog, modern=True),
-        **_instructions(catalog),
+        **_instructions(catalog, modern=True),
         "ttlMs": 0,
         "cacheScope": "private",
     }
 
 
-def _instructions(catalog: Catalog) -> JSON:
-    instructions = catalog.info.instructions
+def _instructions(catalog: Catalog, *, modern: bool) -> JSON:
+    instructions = catalog.info(modern=modern).instructions
     return {} if instructions is None else {"instructions": instructions}
 
 

@@ -172,13 +172,13 @@ class Methods:
     async def _set_level(self, call: Call) -> JSON:
         level: str = call.params["level"]
         server = self._catalog.server
-        if server is not None and "logging" not in server.offer.capabilities:
+        if server is not None and "logging" not in server.offer.told(modern=False).capabilities:
             return await server.forward("logging/setLevel", {"level": level}, call)
         call.connection.log_level = level
         return {}
 
 
 def _declares(source: Source, capability: str, ability: str) -> bool:
-    """Whether a server can do something in particular."""
-    told: Any = (source.offer.declared or {}).get(capability)
+    """Whether a server can do something in particular for clients of the handshake era."""
+    told: Any = (source.offer.told(modern=False).declared or {}).get(capability)
     return is_object(told) and told.get(ability) is True

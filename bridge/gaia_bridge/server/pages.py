@@ -81,7 +81,8 @@ async def page_of_server(
         ProtocolError: The server has no such list, or no such page.
     """
     method, field = LIST_FIELDS[kind]
-    page = next((page for page in server.offer.pages.get(kind, ()) if page.cursor == cursor), None)
+    pages = server.offer.told(modern=request.modern).pages
+    page = next((page for page in pages.get(kind, ()) if page.cursor == cursor), None)
     if page is None:
         return await server.forward(method, {} if cursor is None else {"cursor": cursor}, request)
     shown = {definition[_KEYS[kind]]: definition for definition in definitions}

@@ -86,7 +86,7 @@ class Subscriptions:
         if len(self._streams) >= self._limits.streams:
             problem = f"{self._limits.streams} clients are listening, which is as many as may; try again later"
             raise ProtocolError(INTERNAL_ERROR, problem)
-        stamp: JSON = {meta.SUBSCRIPTION_ID: call.id}
+        stamp: JSON = {meta.SUBSCRIPTION_ID_KEY: call.id}
         stream = _Stream(wanted)
         for uri in uris:
             self._interest.add(uri)

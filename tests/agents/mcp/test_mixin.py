@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from pathlib import Path
@@ -386,9 +387,10 @@ def test_whatever_fails_while_a_server_is_connected_leaves_the_agent_without_it(
         assert (agent.get_mcp_client("fs"), own_tools(agent)) == (None, [])
         assert "mcp_fs_extra" not in _TOOL_REGISTRY
     agent.fails = False
-    for error in (OSError("disk"), KeyError("x"), TimeoutError("late"), Exception("any")):
+    cancelled = asyncio.CancelledError()
+    for error in (OSError("disk"), KeyError("x"), TimeoutError(), cancelled, BaseExceptionGroup("of", [cancelled])):
 
-        def fails(*args: object, raised: Exception = error) -> None:
+        def fails(*args: object, raised: BaseException = error) -> None:
             raise raised
 
         with monkeypatch.context() as patched:

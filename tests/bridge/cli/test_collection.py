@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli.collection import imported_for_good
+from gaia_bridge.cli.collection import collect_in_larger_pieces, imported_for_good
 from tests.bridge.cli.running import DEADLINE, write_agent
 
 
@@ -87,3 +87,16 @@ def test_a_command_keeps_what_it_imports_and_finalizes_what_an_agents_module_lea
     assert enabled == "True"
     assert int(frozen) > 50_000  # the SDK's classes are among them
     assert at_the_end == ["put", "away"]
+
+
+@pytest.mark.parametrize(("before", "after"), [((700, 10, 10), (3_000, 10, 10)), ((900, 5, 5), (900, 5, 5))])
+def test_new_objects_are_looked_at_less_often_unless_somebody_has_decided_that(
+    before: tuple[int, int, int], after: tuple[int, int, int]
+) -> None:
+    usual = gc.get_threshold()
+    try:
+        gc.set_threshold(*before)
+        collect_in_larger_pieces(3_000)
+        assert gc.get_threshold() == after
+    finally:
+        gc.set_threshold(*usual)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.config import TrustStore
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import ServerSpec, StdioServerSpec
 
 ENTRY = {"command": "a"}
 
@@ -37,6 +39,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def names(configured: ConfiguredServers) -> list[str]:
     return [spec.name for spec in configured.first()]
+
+
+def commands(specs: Iterable[ServerSpec]) -> dict[str, str]:
+    return {spec.name: spec.command for spec in specs if isinstance(spec, StdioServerSpec)}
 
 
 @pytest.mark.parametrize("content", ["", "no json", '{"approved": []}'])
@@ -139,16 +145,89 @@ def test_what_changes_where_agents_work_while_it_is_served_needs_an_approval(
     assert names(configured) == ["a", "b"]
     written(real, {"mcpServers": {"a": {**ENTRY, "timeout": 5}, "b": CHANGED, "c": ENTRY}})
     with caplog.at_level(logging.WARNING):
-        assert [spec.name for spec in configured.again()] == ["a"]
-    assert [(item.name, "gaia-bridge trust --config FILE " + item.name) for item in configured.left_out] == [
-        (item.name, item.reason.rpartition("run: ")[2]) for item in configured.left_out
-    ]
-    assert [item.name for item in configured.left_out] == ["b", "c"]
+        assert commands(configured.again()) == {"a": "a", "b": "a"}  # as it was approved
+    changed, new = configured.left_out
+    assert (changed.kind, changed.name, new.kind, new.name) == ("change", "b", "server", "c")
+    assert changed.reason.endswith(f"until: gaia-bridge trust --config {file} b")
+    assert new.reason.endswith("run: gaia-bridge trust --config FILE c")
     assert "server c is left out" in caplog.text
     TrustStore().approve(file, "b", CHANGED)
-    assert [spec.name for spec in configured.again()] == ["a", "b"]
+    assert commands(configured.again()) == {"a": "a", "b": "b"}
     written(real, {"mcpServers": {"a": ENTRY, "b": ENTRY}})
-    assert [spec.name for spec in configured.again()] == ["a", "b"]
+    assert commands(configured.again()) == {"a": "a", "b": "a"}
+    written(real, {"mcpServers": {"a": CHANGED}})
+    assert commands(configured.again()) == {"a": "a"}
+
+
+PROGRAM = {"command": "./run.sh"}
+ELSEWHERE = {"command": "elsewhere"}
+
+
+@pytest.fixture
+def approved(project: Path) -> ConfiguredServers:
+    """A project with the server `a`, which runs a file of it, approved and started; another `a` is the user's own."""
+    of_the_user("mcp_servers.json", {"mcpServers": {"a": ELSEWHERE}})
+    written(project.with_name("run.sh"), "one")
+    written(project, {"mcpServers": {"a": PROGRAM}})
+    TrustStore().approve(project, "a", PROGRAM)
+    configured = ConfiguredServers(None)
+    assert commands(configured.first()) == {"a": "./run.sh"}
+    return configured
+
+
+@pytest.mark.requirement("F-360")
+def test_a_program_that_was_changed_is_used_as_it_was_approved_and_not_started_again(
+    project: Path, approved: ConfiguredServers, caplog: pytest.LogCaptureFixture
+) -> None:
+    [before] = approved.again()
+    assert approved.refusal(before) is None
+    written(project.with_name("run.sh"), "two")
+    with caplog.at_level(logging.WARNING):
+        assert list(approved.again()) == [before]
+        assert list(approved.again()) == [before]
+    said = "was changed since it was approved; the approved version runs until it is restarted: gaia-bridge trust a"
+    assert caplog.text.count(said) == 1
+    assert [(item.kind, item.name) for item in approved.left_out] == [("change", "a")]
+    assert approved.refusal(before) == "it was changed since it was approved; run: gaia-bridge trust a"
+    written(project.with_name("run.sh"), "one")
+    assert list(approved.again()) == [before]
+    assert (approved.left_out, approved.refusal(before)) == ((), None)
+
+
+@pytest.mark.requirement("F-360")
+def test_a_changed_program_that_is_approved_is_another_server(project: Path, approved: ConfiguredServers) -> None:
+    [before] = approved.again()
+    written(project.with_name("run.sh"), "two")
+    approved.again()
+    TrustStore().approve(project, "a", PROGRAM)
+    [after] = approved.again()
+    assert after != before
+    assert (approved.refusal(after), approved.refusal(before)) == (None, "its entry is another one now")
+
+
+@pytest.mark.requirement("F-360", "S-25")
+@pytest.mark.parametrize("changed_before", [False, True])
+@pytest.mark.parametrize("how", ["revoked", "removed", "disabled", "another"])
+def test_what_is_wanted_no_more_ends_and_what_was_changed_goes_on_as_it_was(
+    project: Path, approved: ConfiguredServers, how: str, changed_before: bool
+) -> None:
+    if changed_before:
+        written(project.with_name("run.sh"), "two")
+        approved.again()
+    if how == "revoked":
+        TrustStore().revoke(project, "a")
+    else:
+        changes: JSON = {"disabled": {**PROGRAM, "disabled": True}, "another": {"command": "b"}}
+        written(project, {"mcpServers": {"a": changes[how]} if how in changes else {}})
+    expected = {"another": {"a": "./run.sh"}, "disabled": {}}
+    assert commands(approved.again()) == expected.get(how, {"a": "elsewhere"})
+
+
+@pytest.mark.requirement("F-360", "C-19")
+def test_a_server_whose_approval_cannot_be_read_is_not_started(project: Path, approved: ConfiguredServers) -> None:
+    [spec] = approved.again()
+    of_the_user("trust.json", "{")
+    assert "whether it was approved cannot be told" in str(approved.refusal(spec))
 
 
 @pytest.mark.requirement("F-261")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import pytest
@@ -11,29 +13,64 @@ import pytest
 from gaia_bridge.cli import json_log
 from gaia_bridge.cli.json_log import log_to_json
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.inbound.call_log import CallRecord, tell_of
 from gaia_bridge.settings import JSON_LOG_FILES
+from tests.helpers import PATIENCE
 
 logger = logging.getLogger("gaia_bridge.example")
+
+CALL = CallRecord("client/1", 1, "tools/call", "work", "code", "ok", 0.0015, 10, 20, ("a", "b", "a"))
 
 
 @pytest.mark.requirement("F-206", "F-207")
 def test_each_record_is_an_object(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"
     stop = log_to_json(file)
-    logger.info("done\n%s", "token=abcdefgh", extra={"call": {"source": "code", "ms": 1.5}})
+    logger.info("done\n%s", "token=abcdefgh")
+    tell_of(lambda: CALL)
     try:
         raise RuntimeError("password=hunter2")
     except RuntimeError:
         logger.exception("it broke")
     stop()
     logger.error("too late")
-    first, second = map(json.loads, file.read_text("utf-8").splitlines())
-    assert (first["level"], first["message"], first["call"]) == (
-        "info",
-        "done\ntoken=***",
-        {"source": "code", "ms": 1.5},
-    )
+    first, call, second = map(json.loads, file.read_text("utf-8").splitlines())
+    assert (first["level"], first["message"]) == ("info", "done\ntoken=***")
+    assert (call["message"], call["call"]) == (str(CALL), CALL.to_json())
     assert "RuntimeError: password=***" in second["traceback"]
+
+
+class Held(RotatingFileHandler):
+    """A file on a disk that takes its time."""
+
+    free = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        assert self.free.wait(PATIENCE)
+        super().emit(record)
+
+
+@pytest.mark.requirement("F-313")
+def test_what_is_left_out_is_counted_and_said_where_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_log, "JSON_LOG_QUEUE", 10)
+    monkeypatch.setattr(json_log, "RotatingFileHandler", Held)
+    file = tmp_path / "log.jsonl"
+    for round_number in range(2):
+        Held.free.clear()
+        stop = log_to_json(file)
+        for number in range(100):
+            logger.info("record %d", number)
+            tell_of(lambda: CALL)
+        Held.free.set()
+        stop()
+        lines = [json.loads(line)["message"] for line in file.read_text("utf-8").splitlines()]
+        lost = [line for line in lines if "left out" in line]
+        assert len(lost) == round_number + 1
+        kept = sum("left out" not in line for line in lines)
+        assert sum(int(line.partition(" ")[0]) for line in lost) + kept == 200 * (round_number + 1)
+        assert 10 <= kept / (round_number + 1) <= 12
 
 
 @pytest.mark.requirement("F-206")

@@ -93,6 +93,39 @@ def test_ctrl_c_ends_the_process_at_once_after_its_own_command_line_alone(argume
     assert handler in result.stdout
 
 
+@pytest.mark.requirement("F-367")
+def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    text = capsys.readouterr().out.partition("Exit codes")[0]
+    text = text[text.index("Run:\n") :]
+    groups = ["Run", "Servers", "Try servers and agents", "Shell"]
+    assert re.findall(r"^(\w[\w ]*):\n", text, re.MULTILINE) == groups
+    listed = re.findall(r"^  ([a-z-]+) {2,}\w", text, re.MULTILINE)
+    assert sorted(listed) == sorted(program.commands)
+    assert "..." not in text
+
+
+@pytest.mark.requirement("F-367")
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *[(word, "serve") for word in ("run", "start", "dev")],
+        *[("install", "add"), ("ls", "list"), ("rm", "remove"), ("inspect", "test-client"), ("statsu", "status")],
+        *[
+            ("agent.py", "serve agent.py"),
+            ("./agents", "serve ./agents"),
+            ("doctor", "test-client"),
+            ("help", "--help"),
+        ],
+    ],
+)
+def test_a_command_of_another_program_is_told_what_it_is_here(
+    capsys: pytest.CaptureFixture[str], typed: str, meant: str
+) -> None:
+    assert main([typed]) == 64
+    assert f"No such command {typed!r}. Did you mean {meant!r}?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -100,7 +133,7 @@ def test_ctrl_c_ends_the_process_at_once_after_its_own_command_line_alone(argume
         (["--unknown"], "No such option"),
         (["unknown"], "No such command"),
         (["serve", "--unknown"], "No such option"),
-        (["serve", "--port", "x"], "is not a valid integer"),
+        (["serve", "--port", "x"], "'x' is not a valid number"),
         (["serve", "--port", "70000"], "0<=x<=65535"),
         (["serve", "--names", "x"], "is not one of"),
         (["serve", "--tool-search", "agent.py"], "'agent.py' is not one of 'auto', 'always', 'never'"),

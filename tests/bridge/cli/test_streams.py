@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,6 +16,12 @@ import pytest
 
 from gaia_bridge.cli.logs import log_to_stderr
 from gaia_bridge.cli.streams import QueuedBytes, drain, queue_standard_streams
+from gaia_bridge.inbound.call_log import CallRecord, tell_of
+
+LINES = (
+    b"INFO    gaia_bridge.inbound.call_log: client/1 #0001 tools/call work of code: ok in 1.5 ms, 10 B in, 20 B out\n"
+    b"printed \\ud800\n"
+)
 
 FULL = 1024 * 1024
 """More than any pipe takes by default."""
@@ -47,6 +54,54 @@ def test_what_is_written_arrives_in_order() -> None:
             stream.write(f"line {number}\n".encode())
         assert stream.drain(10)
         assert os.read(reading, 65_536) == b"".join(f"line {number}\n".encode() for number in range(100))
+
+
+@pytest.mark.requirement("F-310")
+def test_a_line_that_is_made_later_is_made_by_the_thread_that_writes_in_its_place() -> None:
+    makers: list[str] = []
+
+    def line(number: int) -> bytes:
+        makers.append(threading.current_thread().name)
+        return f"line {number}\n".encode()
+
+    with piped() as (reading, writing):
+        stream = QueuedBytes(writing)
+        for number in range(0, 100, 2):
+            stream.write(f"line {number}\n".encode())
+            stream.write_later(partial(line, number + 1), 100)
+        assert stream.drain(10)
+        assert os.read(reading, 65_536) == b"".join(f"line {number}\n".encode() for number in range(100))
+    assert set(makers) == {"gaia-stream"}
+
+
+@pytest.mark.requirement("F-310", "F-313")
+def test_lines_that_are_made_later_are_bounded_and_counted_too() -> None:
+    with piped() as (reading, writing):
+        stream = QueuedBytes(writing, limit=1_000)
+        os.set_blocking(writing, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writing, b"x" * 1_000)
+        for _ in range(100):
+            stream.write_later(lambda: b"made\n", 100)
+        stream.write(b"y" * 2_000)  # the beginning of a line that found no place
+        stream.write_later(lambda: b"rest\n", 100)
+        said = read_until(reading, b"nobody took them\n")
+        assert stream.drain(10)
+    kept = said.count(b"made\n")
+    assert 10 <= kept <= 20
+    assert f"gaia-bridge: {101 - kept} log lines were dropped".encode() in said
+    assert b"rest" not in said
+
+
+@pytest.mark.requirement("F-310")
+def test_a_line_that_cannot_be_made_costs_no_other() -> None:
+    with piped() as (reading, writing):
+        stream = QueuedBytes(writing)
+        stream.write_later(lambda: str(1 / 0).encode(), 10)
+        stream.write(b"next\n")
+        assert stream.drain(10)
+        assert os.read(reading, 65_536) == b"gaia-bridge: a log line could not be made: ZeroDivisionError\nnext\n"
 
 
 @pytest.mark.requirement("F-202")
@@ -156,11 +211,12 @@ def test_the_streams_of_a_process_are_put_back_once_they_were_read(monkeypatch: 
         put_back = queue_standard_streams({"stderr": writing})
         stop = log_to_stderr("info")
         logging.getLogger("gaia_bridge.example").info("news")
+        tell_of(lambda: CallRecord("client/1\n", 1, "tools/call", "work", "code", "ok", 0.0015, 10, 20))
         sys.stderr.write("printed \ud800\n")
         stop()
         put_back()
         assert sys.stderr is real
-        assert os.read(reading, 65_536).endswith(b"gaia_bridge.example: news\nprinted \\ud800\n")
+        assert os.read(reading, 65_536).endswith(LINES)
 
 
 @pytest.mark.requirement("F-202")

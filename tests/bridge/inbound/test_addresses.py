@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +40,7 @@ def test_what_a_client_is_shown_leads_back_to_its_source_under_its_own_name(
     sources: list[FixedSource], other: str
 ) -> None:
     addresses = Addresses(sources)
-    shown = [(definition["uri"], definition["name"]) for definition in addresses.resources]
+    shown = [(definition["uri"], definition["name"]) for definition in addresses.resources(modern=True)]
     assert len({uri for uri, _ in shown}) == len(shown) == sum(len(source.offer.resources) for source in sources)
     for uri, _ in shown:
         source, own = addresses.find(uri)
@@ -46,7 +48,7 @@ def test_what_a_client_is_shown_leads_back_to_its_source_under_its_own_name(
         assert addresses.public(source, own) == uri
     for source in sources:
         for definition in source.offer.templates:
-            listed = [item["uriTemplate"] for item in addresses.templates]
+            listed = [item["uriTemplate"] for item in addresses.templates(modern=True)]
             assert any(addresses.find_template(uri) == (source, definition["uriTemplate"]) for uri in listed)
         said = addresses.public(source, other)
         if "resources" in source.offer.capabilities and not other.startswith("http"):
@@ -60,10 +62,13 @@ _PARTS = st.sampled_from(
 )
 
 
-@given(st.lists(_PARTS, min_size=1, max_size=5).map("".join), st.lists(_PARTS, max_size=5).map("".join))
+_TEXTS = st.lists(_PARTS, max_size=5).map(lambda parts: f"u:{''.join(parts)}")
+
+
+@given(_TEXTS, _TEXTS)
 def test_a_template_describes_what_it_describes_however_it_is_looked_for(template: str, uri: str) -> None:
-    """With two readers: a single one is asked for any URI."""
-    one, two = FixedSource("one", templates=(template,)), FixedSource("two", reads=True)
+    """With two readers of one scheme: a single one is asked for any URI of it."""
+    one, two = FixedSource("one", templates=(template,)), FixedSource("two", resources=("u:two",))
     try:
         parsed = UriTemplate.parse(template)
     except InvalidUriTemplate:
@@ -77,12 +82,73 @@ def test_a_template_describes_what_it_describes_however_it_is_looked_for(templat
         assert (found is not None) == (parsed.match(text) is not None)
 
 
+GREEDY = (
+    "{+any}",
+    "{scheme}://{+rest}",
+    "notes{+rest}",
+    "mcp{+rest}",
+    "mcp://{+rest}",
+    "mcp://c{+rest}",
+    "mcp://code/{+path}",
+    "mcp2://code/{+path}",
+    "ui://code/{+path}",
+)
+
+
+@pytest.mark.requirement("F-321")
+@pytest.mark.parametrize("template", GREEDY)
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_no_template_of_a_source_leads_to_it_what_belongs_to_another(template: str, order: tuple[int, ...]) -> None:
+    greedy = FixedSource("greedy", templates=(template,), kind=SourceKind.SERVER)
+    code = FixedSource("code", resources=("notes:a", "ui://form"), templates=("notes:{name}",))
+    other = FixedSource("other", resources=("notes:a", "file:///a"), kind=SourceKind.SERVER)
+    addresses = Addresses([(greedy, code, other)[place] for place in order])
+    for source in (code, other):
+        for uri in ("notes:a", "notes:unlisted", "file:///unlisted", "ui://form", "anything"):
+            assert addresses.find(addresses.public(source, uri)) == (source, uri)
+            assert addresses.find(f"mcp://{source.name}/{uri}") == (source, uri)
+    assert addresses.find("file:///unlisted") == (other, "file:///unlisted")
+    assert addresses.find("notes:some") == (code, "notes:some")
+    [shown] = [item["uriTemplate"] for item in addresses.templates(modern=True) if item["name"] == template]
+    assert shown.startswith(("mcp://greedy/", "ui://greedy/"))
+    assert addresses.find_template(shown) == (greedy, template)
+    assert addresses.find("mcp://greedy/file:///x") == (greedy, "file:///x")
+
+
+@pytest.mark.requirement("F-321")
+@pytest.mark.parametrize("uri", ["mcp://code/notes:a", "mcp://code/unlisted", "mcp7://code/x", "ui://code/form"])
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_no_resource_is_listed_under_an_address_of_another_source(uri: str, order: tuple[int, ...]) -> None:
+    greedy = FixedSource("greedy", resources=(uri,), kind=SourceKind.SERVER)
+    code = FixedSource("code", resources=("notes:a", "ui://form"))
+    other = FixedSource("other", resources=("notes:a", "ui://form"), kind=SourceKind.SERVER)
+    addresses = Addresses([(greedy, code, other)[place] for place in order])
+    source, own = addresses.find(uri)
+    assert source is code
+    assert own == uri.partition("code/")[2] or (own, uri) == ("ui://form", "ui://code/form")
+    [shown] = [item["uri"] for item in addresses.resources(modern=True) if item["name"] == f"{uri} of greedy"]
+    assert addresses.find(shown) == (greedy, uri)
+    assert addresses.public(greedy, uri) == shown
+    with pytest.raises(ResourceNotFoundError):
+        addresses.find("mcp://removed/notes:a")
+
+
+@pytest.mark.requirement("F-321")
+def test_a_source_that_alone_reads_may_describe_what_it_likes() -> None:
+    one = FixedSource("one", templates=("{+any}",))
+    addresses = Addresses([one, FixedSource("two"), FixedSource("three", kind=SourceKind.SERVER)])
+    assert [item["uriTemplate"] for item in addresses.templates(modern=True)] == ["{+any}"]
+    assert addresses.find("x:y") == (one, "x:y")
+    with pytest.raises(ResourceNotFoundError):
+        addresses.find("mcp://two/x:y")
+
+
 @pytest.mark.requirement("S1-15")
 def test_a_uri_stays_as_it_is_while_it_is_unambiguous() -> None:
     one, two = FixedSource("one", resources=("u:a",)), FixedSource("two", resources=("u:a", "u:b", "ui://f", "ui://g"))
     three = FixedSource("three", resources=("ui://f",), templates=("t:{x}",))
     addresses = Addresses([one, two, three])
-    assert [item["uri"] for item in addresses.resources] == [
+    assert [item["uri"] for item in addresses.resources(modern=True)] == [
         "u:a",
         "mcp://two/u:a",
         "u:b",
@@ -134,7 +200,7 @@ def test_a_template_that_describes_what_another_source_has_is_written_otherwise(
         FixedSource("two", templates=("f:///{name}", "broken:{")),
     )
     addresses = Addresses([one, two])
-    assert [item["uriTemplate"] for item in addresses.templates] == [
+    assert [item["uriTemplate"] for item in addresses.templates(modern=True)] == [
         "f:///{+path}",
         "mcp://two/f:///{name}",
         "broken:{",
@@ -177,7 +243,7 @@ def test_links_of_a_source_that_nobody_can_read_from_stay_as_they_are() -> None:
 @pytest.mark.requirement("S1-15")
 def test_a_source_that_lists_what_others_would_be_called_costs_as_many_tries_as_it_lists() -> None:
     claims = tuple(f"mcp{number or ''}://two/u:a" for number in range(50))
-    one, two = FixedSource("one", resources=("u:a", *claims)), FixedSource("two", resources=("u:a",))
+    one, two = FixedSource("one", resources=("u:a",)), FixedSource("two", resources=(*claims, "u:a"))
     addresses = Addresses([one, two])
     assert addresses.public(two, "u:a") == "mcp50://two/u:a"
     assert addresses.find("mcp50://two/u:a") == (two, "u:a")

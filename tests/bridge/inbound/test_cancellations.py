@@ -19,7 +19,7 @@ from gaia_bridge.model import NamingPolicy, ServerOptions, StdioServerSpec
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.helpers import PATIENCE, ScriptedAgent, wait_in_thread
 from tests.outbound_helpers import until, until_ready
-from tests.probes.reaching import hello, serving_http, stream
+from tests.probes.reaching import MODERN, hello, meta, serving_http, stream
 
 pytestmark = pytest.mark.anyio
 
@@ -125,3 +125,47 @@ async def saying(way: str, bridge: Bridge, tasks: TaskGroup) -> AsyncGenerator[C
         await say(told)
         yield say
         requests.cancel_scope.cancel()
+
+
+@pytest.mark.requirement("F-316")
+async def test_a_cancellation_says_nothing_of_the_request_of_another_client_that_has_the_same_id() -> None:
+    agents = {name: WaitingAgent() for name in ("mine", "theirs")}
+    for name, agent in agents.items():
+        agent.tools = [{"name": name, "inputSchema": {"type": "object"}}]
+    cancelled = {"jsonrpc": "2.0", "method": CANCELLED, "params": {"requestId": 7, "reason": REASON}}
+    with anyio.fail_after(PATIENCE * 3):
+        async with Bridge() as bridge, anyio.create_task_group() as tasks:
+            for name, agent in agents.items():
+                await bridge.add_agent(agent, name)
+            async with serving_http(bridge, tasks) as http, anyio.create_task_group() as requests:
+                call: JSON = {"jsonrpc": "2.0", "id": 7, "method": "tools/call"}
+                headers = {"accept": "application/json, text/event-stream"}
+                new = {**headers, "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "theirs"}
+                theirs = {**call, "params": {"name": "theirs", "arguments": {}, "_meta": meta()}}
+                their_request = anyio.CancelScope()
+                requests.start_soon(within, their_request, lambda: http.post("/mcp", json=theirs, headers=new))
+                await wait_in_thread(agents["theirs"].started.wait)
+                await http.post("/mcp", json=cancelled, headers=headers)  # of nobody's session
+
+                greeted = await http.post("/mcp", json=hello("2025-11-25"), headers=headers)
+                mine = {**headers, "mcp-session-id": greeted.headers["mcp-session-id"]}
+                await http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=mine)
+                params: JSON = {"name": "mine", "arguments": {}}
+                requests.start_soon(lambda: http.post("/mcp", json={**call, "params": params}, headers=mine))
+                await wait_in_thread(agents["mine"].started.wait)
+                await http.post("/mcp", json=cancelled, headers=mine)
+                await wait_in_thread(agents["mine"].ended.wait)
+
+                assert not agents["theirs"].ended.is_set()
+                their_request.cancel()
+                await wait_in_thread(agents["theirs"].ended.wait)
+                requests.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
+    assert agents["mine"].reason == REASON
+    assert agents["theirs"].reason == "the client cancelled the request"
+
+
+async def within(scope: anyio.CancelScope, post: Callable[[], Awaitable[object]]) -> None:
+    """A request whose client can hang up."""
+    with scope:
+        await post()

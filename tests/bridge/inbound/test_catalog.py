@@ -134,9 +134,30 @@ def test_a_definition_that_did_not_change_is_not_made_again(modern: bool) -> Non
     assert [item is old for item, old in zip(after, before, strict=False)] == [True, True, False]
 
 
+BARE: JSON = {"name": "bare", "inputSchema": {"type": "object", "additionalProperties": False}}
+
+
+@pytest.mark.requirement("F-372")
+@pytest.mark.parametrize("modern", [True, False])
+@pytest.mark.parametrize("kind", SourceKind)
+@pytest.mark.parametrize("merges", [True, False])
+def test_a_tool_without_properties_is_given_them_unless_it_is_on_the_endpoint_of_its_server(
+    modern: bool, kind: SourceKind, merges: bool
+) -> None:
+    source = FixedSource("one", kind=kind)
+    source.offer = source.offering(BARE)
+    view = Catalog(ServerInfo("test", "1"), NamingPolicy.DEFAULT, merges=merges)
+    view.add(source)
+    [shown] = view.definitions("tool", modern=modern)
+    unchanged = kind is SourceKind.SERVER and not merges
+    assert shown["inputSchema"] == BARE["inputSchema"] | ({} if unchanged else {"properties": {}})
+    assert "properties" not in BARE["inputSchema"]
+
+
 @pytest.mark.requirement("S1-10")
 def test_a_definition_is_shown_as_declared_but_for_its_public_name() -> None:
-    rich: JSON = {"name": "a", "title": "A", "inputSchema": {"type": "object", "$defs": {"x": True}}, "_meta": {"k": 1}}
+    schema: JSON = {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "$defs": {"x": True}}
+    rich: JSON = {"name": "a", "title": "A", "inputSchema": schema, "_meta": {"k": 1}}
     source = FixedSource("one")
     source.offer = source.offering(rich)
     view = catalog(FixedSource("zero", "a"), source)
@@ -173,14 +194,15 @@ def test_a_resource_that_cannot_keep_its_uri_is_logged(caplog: pytest.LogCapture
 def test_one_source_alone_speaks_for_itself_and_several_as_the_bridge() -> None:
     one, two = FixedSource("one", "a", instructions="Ask one."), FixedSource("two", instructions="Ask two.")
     view = catalog(one)
-    assert view.info == one.offer.info
+    assert view.info(modern=True) == one.offer.info
     view.add(two)
-    assert (view.info.name, view.info.version, view.info.title) == ("bridge", "9", "Bridge")
-    assert view.info.instructions == "## one\n\nAsk one.\n\n## two\n\nAsk two."
+    merged = view.info(modern=True)
+    assert (merged.name, merged.version, merged.title) == ("bridge", "9", "Bridge")
+    assert merged.instructions == "## one\n\nAsk one.\n\n## two\n\nAsk two."
     view.remove("two")
-    assert view.info == one.offer.info
-    assert catalog().info.instructions is None
-    assert catalog(FixedSource("up", kind=SourceKind.SERVER)).info.name == "I am up"
+    assert view.info(modern=True) == one.offer.info
+    assert catalog().info(modern=True).instructions is None
+    assert catalog(FixedSource("up", kind=SourceKind.SERVER)).info(modern=True).name == "I am up"
 
 
 @pytest.mark.requirement("P-10")

@@ -131,6 +131,19 @@ async def test_a_single_call_without_session_or_headers_is_answered_in_json() ->
         assert response.json()["result"]["structuredContent"] == {"called": "danger"}
 
 
+@pytest.mark.parametrize("revision", ["1.0.0", "2025-11-25"])
+@pytest.mark.requirement("F-374")
+async def test_a_client_without_sessions_may_introduce_itself_as_often_as_it_likes(revision: str) -> None:
+    """AMD's does so twice, asks for "1.0.0", and sends no other header than the type."""
+    hello = {"protocolVersion": revision, "clientInfo": {"name": "GAIA", "version": "1.0.0"}, "capabilities": {}}
+    async with calling() as caller:
+        for _ in range(2):
+            response = await caller.client.post("/", json=request("initialize", hello))
+            assert response.json()["result"]["protocolVersion"] == "2025-11-25"
+        listed = await caller.client.post("/", json=request("tools/list", {}))
+        assert [tool["name"] for tool in listed.json()["result"]["tools"]] == ["where", "danger"]
+
+
 @pytest.mark.requirement("F-254")
 async def test_who_opens_an_address_in_a_browser_is_told_what_it_is() -> None:
     browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -356,3 +369,9 @@ async def test_a_second_stream_does_not_take_over_the_first() -> None:
                     if "notifications/tools/list_changed" in line:
                         break
         server.stop()
+
+
+@pytest.mark.parametrize("path", ["/agents/mcp", "/agents//mcp", "/other/agent-0/mcp", "/agents/a/b/mcp", "/MCP"])
+async def test_what_only_looks_like_the_address_of_an_endpoint_is_none(path: str) -> None:
+    async with calling() as caller:
+        assert (await caller.modern("tools/list", path=path)).status_code == 404

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import logging
 import signal
 import socket
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -20,12 +21,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.guard import Guard
 from gaia_bridge.inbound.listener import HttpServer, bind, head_problem
 from gaia_bridge.settings import HttpLimits
+from tests.outbound_helpers import until
 
 pytestmark = pytest.mark.anyio
 
@@ -410,6 +413,56 @@ async def test_a_client_that_reads_slowly_gets_its_answer() -> None:
 PIECE = 4 * 1024 * 1024
 
 
+@contextmanager
+def no_collection() -> Generator[Callable[[], int]]:
+    """Nothing is collected; counts the connections of servers that there are."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield lambda: sum(isinstance(item, H11Protocol) for item in gc.get_objects())
+    finally:
+        gc.enable()
+
+
+async def use_once(port: int, *sent: bytes, end: bytes) -> None:
+    async with connected(port) as stream:
+        for part in sent:
+            await stream.send(part)
+        if end:
+            await read_until(stream, end)
+
+
+@pytest.mark.requirement("F-315")
+@pytest.mark.parametrize(
+    ("sent", "end"),
+    [
+        ((), b""),
+        (("GET /x HTTP/1.1",), b"}"),
+        (("GET /x HTTP/1.1", "GET /y HTTP/1.1"), b"/y"),
+        (("GET /x HTTP/1.0",), b"}"),
+        (("POST /x HTTP/1.1", "content-length: 5"), b""),
+        (("GET /x HTTP/9.9",), b"}"),
+        (("GET /stream HTTP/1.1",), b"x"),
+    ],
+)
+async def test_the_memory_of_a_connection_returns_when_it_ends_without_a_collection(
+    sent: tuple[str, ...], end: bytes
+) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await (talkative if scope.get("path") == "/stream" else hello)(scope, receive, send)
+
+    async with serving(app) as (_, port):
+        lines = [line for line in sent if line.startswith(("GET", "POST"))]
+        headers = [line for line in sent if line not in lines]
+        requests = [request(port, line, *headers) for line in lines]
+        await use_once(port, *requests, end=end)
+        with no_collection() as connections:
+            before = connections()
+            for _ in range(5):
+                await use_once(port, *requests, end=end)
+            await until(lambda: connections() <= before)  # the server has seen that they are closed
+
+
 async def generous(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers with as many bytes as the path says."""
     if scope["type"] == "http":
@@ -438,6 +491,21 @@ async def test_those_that_read_nothing_for_longest_are_cut_off_when_all_together
         complete = [await whole(stream, each) for stream in streams]
     assert not any(complete[:4])
     assert complete[-1]
+
+
+@pytest.mark.requirement("F-251")
+async def test_a_piece_of_an_answer_counts_whole_until_the_last_of_it_was_sent() -> None:
+    size = 16 * PIECE
+    limits = HttpLimits(unsent_bytes=2 * size, unsent_total_bytes=2 * size)
+    async with serving(generous, limits) as (server, port), connected(port) as stream:
+        await stream.send(request(port, f"GET /{size} HTTP/1.1"))
+        received = 0
+        while received < size // 2:
+            received += len(await stream.receive())
+        [connection] = server._server.server_state.connections  # pyright: ignore[reportPrivateUsage]
+        connection = cast("Any", connection)
+        assert 0 < connection.transport.get_write_buffer_size() < size // 2
+        assert connection.unsent >= size
 
 
 async def whole(stream: SocketStream, size: int) -> bool:

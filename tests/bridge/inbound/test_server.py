@@ -107,7 +107,7 @@ async def test_a_client_sees_exactly_what_the_agent_declared(mode: str) -> None:
             "outputSchema": {"type": "object", "properties": {"books": {"$ref": "#/$defs/b"}}, "$defs": {"b": {}}},
             "_meta": {"ui": {"resourceUri": "ui://x"}, "empty": {}},
         },
-        {"name": "x" * 100, "inputSchema": {"type": "object"}},
+        {"name": "x" * 100, "inputSchema": {"type": "object", "properties": {}}},
         {"name": "tést tool/v1.0", "inputSchema": {"type": "object", "properties": {}}},
     ]
     prompts: list[JSON] = [

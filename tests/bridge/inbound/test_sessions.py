@@ -150,7 +150,7 @@ async def test_a_handshake_of_megabytes_is_refused_in_words_and_keeps_nothing() 
         for _ in range(3):
             refused = await entered.hello(capabilities=large)
             assert (refused.status_code, refused.json()["id"]) == (400, 1)
-            assert "expected at most 65,536" in refused.json()["error"]["message"]
+            assert f"expected at most {HttpLimits().handshake_bytes:,}" in refused.json()["error"]["message"]
             assert "mcp-session-id" not in refused.headers
         assert await entered.ping(kept) == 200
 

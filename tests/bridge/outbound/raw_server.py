@@ -252,8 +252,10 @@ def listed(number: Any, field: str, items: list[Any], cursor: str | None) -> Non
 
 def initialize(number: Any, params: JSON) -> None:
     greeted.update(params)
+    while mode == "both, late" and not os.path.exists(os.environ["GATE"]):
+        time.sleep(0.01)
     match mode:
-        case "silent":
+        case "silent" | "both, silent in one":
             return
         case "exit":
             sys.stderr.write("ModuleNotFoundError: No module named 'x'\n")
@@ -358,10 +360,10 @@ def settled(number: Any, method: str | None) -> bool:
 
 def handle(message: JSON) -> None:
     method, number, params = message.get("method"), message.get("id"), message.get("params", {})
-    if number is not None and mode in ("both", "both alone", "modern-only") and settled(number, method):
+    if number is not None and mode.startswith(("both", "modern-only")) and settled(number, method):
         return
     if method is None and number == "question":
-        text(waiting.pop()[0], message["error"])
+        text(waiting.pop()[0], message["error"] if "error" in message else message["result"])
     elif method == "notifications/cancelled" and params["requestId"] in hanging:
         notify("resources/updated", {"uri": f"cancelled://{hanging.pop(params['requestId'])}"})
     elif number is not None and method in METHODS:

@@ -42,6 +42,7 @@ OFFER = Offer(
         "icons": [{"src": "https://example.com/i.png"}],
         "x-extra": [None],
     },
+    modern=True,
 )
 KNOWN = Remembered(OFFER, Era.MODERN)
 
@@ -65,6 +66,15 @@ async def test_what_was_stored_is_loaded_as_it_was(folder: Path) -> None:
     await CatalogCache(folder).store("f1", KNOWN)
     assert await CatalogCache(folder).load("f1", "up") == KNOWN
     assert await CatalogCache(folder).load("f2", "up") is None
+
+
+@pytest.mark.requirement("F-345")
+@pytest.mark.parametrize("modern", [True, False])
+async def test_what_was_said_in_each_era_is_kept(folder: Path, modern: bool) -> None:
+    other = replace(OFFER, declared={"tools": {}}, capabilities=frozenset({"tools"}), modern=not modern)
+    known = Remembered(replace(OFFER, modern=modern, other=other), Era.LEGACY, both=True)
+    await CatalogCache(folder).store("f1", known)
+    assert await CatalogCache(folder).load("f1", "up") == known
 
 
 async def test_what_is_stored_replaces_what_was_there(folder: Path) -> None:

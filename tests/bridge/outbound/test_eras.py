@@ -226,6 +226,41 @@ async def test_a_second_process_that_waits_for_the_first_holds_up_one_call_and_n
         assert state() == "starting"
 
 
+SHORT = replace(PATIENT, first_look=0.1, connect_timeout=600, backoff_start=0.01)
+"""For what hangs when it is started: nobody waits for all of that time."""
+
+
+@pytest.mark.requirement("F-341")
+@pytest.mark.parametrize("first", [True, False], ids=["beside another", "instead of one that nobody used"])
+async def test_a_connection_of_a_second_era_that_hangs_holds_a_call_up_for_a_moment_once_and_is_told_once(
+    first: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(raw_server("both, silent in one"), SHORT) as upstream:
+        if first:
+            await upstream.call_tool("pid", {}, FakeRequest(modern=True))
+        with anyio.fail_after(20):  # of ten minutes
+            pids = {said(await upstream.call_tool("pid", {}, FakeRequest())) for _ in range(3)}
+            pids.add(said(await upstream.call_tool("pid", {}, FakeRequest(modern=True))))
+        assert len(pids) == 1
+        [other] = upstream.details["otherEras"]
+        assert (other["era"], other["state"]) == ("handshake", "starting"), "it may be there one day"
+        assert upstream.details["protocolVersion"] == "2026-07-28"
+        told = [record for record in caplog.records if "in translation" in record.getMessage()]
+        assert [record.levelname for record in told] == ["WARNING"]
+
+
+@pytest.mark.requirement("F-341")
+async def test_a_connection_of_a_second_era_that_comes_late_is_used_from_then_on(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    async with running(raw_server("both, late", GATE=str(gate)), SHORT) as upstream:
+        first = said(await upstream.call_tool("pid", {}, FakeRequest(modern=True)))
+        assert said(await upstream.call_tool("pid", {}, FakeRequest())) == first
+        gate.touch()
+        await until(lambda: [other["state"] for other in upstream.details["otherEras"]] == ["ready"])
+        assert said(await upstream.call_tool("pid", {}, FakeRequest())) != first
+        assert said(await upstream.call_tool("pid", {}, FakeRequest(modern=True))) == first
+
+
 @pytest.mark.requirement("F-281")
 async def test_each_connection_may_crash_without_the_other() -> None:
     async with running(raw_server("both"), replace(PATIENT, backoff_start=0.01)) as upstream:

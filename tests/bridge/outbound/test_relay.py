@@ -383,6 +383,35 @@ async def test_a_question_that_does_not_say_for_whom_waits_until_it_is_clear() -
         assert found == ["ada"]
 
 
+@pytest.mark.requirement("F-340")
+@pytest.mark.parametrize("busy", [False, True], ids=["alone", "beside a call that works"])
+@pytest.mark.parametrize("names", [("ada", "ben"), ("ada", "ben", "cleo")])
+async def test_questions_that_wait_for_one_another_do_not_wait(names: tuple[str, ...], busy: bool) -> None:
+    """The newest is refused until one is left, which is then for the only one that it can be for."""
+    refused, answered = list[str](), list[str]()
+    everybody = [*names, "dan"] if busy else names
+    async with calls_in_flight(*map(Person, everybody)) as (relays, connection, _), anyio.create_task_group() as tasks:
+
+        async def ask(name: str) -> None:
+            try:
+                answered.append(f"{name}: {await asked(relays)}")
+            except ProtocolError as error:
+                assert "Call again" in error.message
+                refused.append(name)
+            connection.release[name].set()
+
+        began = anyio.current_time()
+        for name in names:
+            tasks.start_soon(ask, name)
+            await anyio.wait_all_tasks_blocked()
+        if busy:
+            assert (refused, answered) == ([], []), "the other call may end by itself"
+            connection.release["dan"].set()
+            await anyio.wait_all_tasks_blocked()
+        assert (refused, answered) == ([*reversed(names[1:])], ["ada: ada"])
+        assert anyio.current_time() < began + 5, "far from the sixty that it would wait"
+
+
 @pytest.mark.requirement("C-24", "S-32")
 @pytest.mark.parametrize("deaf", [{}, {"sampling": {}}], ids=["nothing", "something else"])
 async def test_what_is_asked_for_a_client_that_cannot_be_asked_reaches_nobody_else(deaf: JSON) -> None:

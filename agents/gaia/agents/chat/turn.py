@@ -75,6 +75,7 @@ class Turn:
             ModelError: The model gave no usable answer.
         """
         added, usage, told = list(new), Usage(), _Paragraphs(tell)
+        run: list[str] = []
         for step in range(1, self.max_steps + 1):
             self.narrator.tell("print_step_header", step, self.max_steps)
             view = await self.look()
@@ -85,13 +86,16 @@ class Turn:
             usage += reply.usage
             theirs, ours = self._divided(reply.tool_calls)
             added.append(assistant_message(reply, (*ours, *theirs)))
+            run += [call.name for call in ours]
             note_used = partial(self.search.load, entries=view.tools, loaded=self.loaded)  # S2-22
             added += await self.executor.run(ours, toolbox, self._searching(view), note_used)
             if theirs:
-                return replace(reply, tool_calls=theirs, finish_reason="tool_calls", usage=usage), added
+                called = replace(reply, tool_calls=theirs, finish_reason="tool_calls")
+                return replace(called, usage=usage, tools_run=tuple(run)), added
             if not ours:
-                return _last(reply, usage), added
-        return await self._conclude(history, added, usage, told)
+                return replace(_last(reply, usage), tools_run=tuple(run)), added
+        reply, added = await self._conclude(history, added, usage, told)
+        return replace(reply, tools_run=tuple(run)), added
 
     async def _conclude(
         self, history: Sequence[JSON], added: list[JSON], usage: Usage, told: _Paragraphs

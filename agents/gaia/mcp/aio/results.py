@@ -16,7 +16,7 @@ _SILENT = "The tool failed without saying why"
 _ASKS = "The tool asks for input that nobody can give it here"
 
 
-def outcome(result: JSON) -> dict[str, Any]:
+def outcome(result: object) -> dict[str, Any]:
     """What a tool did.
 
     Args:
@@ -27,6 +27,8 @@ def outcome(result: JSON) -> dict[str, Any]:
     """
     if is_input_required(result):
         return failure(_ASKS)
+    if not is_object(result):  # over a transport of one's own
+        return failure(f"The tool answered with a {type(result).__name__}; expected an object")
     text = _text(result)
     if result.get("isError") is True:
         return failure(text or _SILENT)

@@ -31,6 +31,8 @@ _LIMITS: Final = UpstreamLimits()
 
 _REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """What a server may answer to `initialize`. Our own transports have agreed on one by themselves."""
+_AMD_REVISION: Final = "1.0.0"
+"""What AMD's own servers answer, and the doubles of transports in tests for amd-gaia."""
 
 
 class MCPClient:
@@ -339,7 +341,7 @@ class MCPClient:
         if not is_object(result):
             return "it answered initialize with neither a result nor an error"
         revision = result.get("protocolVersion", self.PROTOCOL_VERSION)
-        if revision not in (self.PROTOCOL_VERSION, *_REVISIONS):
+        if revision not in (self.PROTOCOL_VERSION, _AMD_REVISION, *_REVISIONS):
             return f"it speaks the protocol revision {revision!r}; expected one of {', '.join(_REVISIONS)}"
         info = result.get("serverInfo")
         self.server_info = info if is_object(info) else {}

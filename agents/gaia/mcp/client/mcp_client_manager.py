@@ -14,6 +14,7 @@ from gaia.mcp.client.mcp_client import MCPClient
 from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.transports.agent import AgentTransport
 from gaia.mcp.client.transports.connection import ConnectionTransport
+from gaia_bridge.config.expansion import referenced_files
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import is_object
 
@@ -141,7 +142,11 @@ class MCPClientManager:
         return client if self._reserve(name) else None
 
     def _client(self, name: str, config: dict[str, Any]) -> MCPClient:
-        client = MCPClient.from_config(name, config, debug=self.debug, folder=self.config.folder_of(name))
+        # Only where it matters: what programs put in place of `from_config` takes what AMD's takes.
+        beside: dict[str, Any] = {}
+        if is_object(config) and referenced_files(config):
+            beside["folder"] = self.config.folder_of(name)
+        client = MCPClient.from_config(name, config, debug=self.debug, **beside)
         owner = self._owner()
         if owner is not None and isinstance(client.transport, AgentTransport):
             client.transport.used_by(owner)

@@ -19,7 +19,7 @@ from gaia.mcp.client.transports import HTTPTransport, MCPTransport, StdioTranspo
 from gaia.mcp.client.validation import is_validation_error
 from gaia.mcp.responses import failure_text
 from gaia.mcp.toolset.mcp_config import MCPServerConfig
-from gaia_bridge.jsontypes import JSON, is_array
+from gaia_bridge.jsontypes import JSON, is_array, is_object
 
 __all__ = ["MCPClientManager"]
 
@@ -124,6 +124,9 @@ class MCPClientManager:
                 raise
             client = self._running(server_name, instead_of=client)
             result = client.call_tool(tool_name, given)
+        if not is_object(result):  # over a transport of one's own
+            kind = type(result).__name__
+            raise RuntimeError(f"MCP tool '{tool_name}' answered with a result that is a {kind}; expected an object")
         if "error" in result and "content" not in result:
             raise RuntimeError(str(result["error"]))
         problem = failure_text(result)
@@ -133,7 +136,7 @@ class MCPClientManager:
             raise RuntimeError(problem)
         content, structured = result.get("content"), result.get("structuredContent")
         if is_array(content) and (content or structured is None):
-            return content
+            return [block for block in content if is_object(block)]
         return [result] if structured is not None else []
 
     def get_discovered_tools(self, server_name: str) -> list[JSON]:
@@ -178,7 +181,7 @@ class MCPClientManager:
             stdio = StdioTransport(config.command or "", config.timeout, args=config.args or (), env=config.env)
             stdio.name = server_name
             return stdio
-        http = HTTPTransport(config.url or "", config.headers, config.timeout, sse=config.transport == "sse")
+        http = HTTPTransport(config.url or "", config.timeout, headers=config.headers, sse=config.transport == "sse")
         http.name = server_name
         return http
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.jsontypes import JSON, RepeatedKeyError, is_array, is_object, unique_keys
 from gaia_bridge.text import one_line
 
 __all__ = ["ArgumentsError", "tool_arguments"]
@@ -53,7 +53,7 @@ def tool_arguments(words: Sequence[str], schema: Mapping[str, Any]) -> JSON:
 
 def _object(text: str) -> JSON:
     try:
-        value: object = json.loads(text)
+        value: object = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise ArgumentsError(f"the arguments are not valid JSON: {error}") from None
     if not is_object(value):
@@ -65,7 +65,9 @@ def _value(key: str, text: str, types: frozenset[str]) -> Any:
     if types == frozenset((_TEXT,)):
         return text
     try:
-        value: object = json.loads(text)
+        value: object = json.loads(text, object_pairs_hook=unique_keys)
+    except RepeatedKeyError as error:
+        raise ArgumentsError(f"the value of {key}= is not clear: {error}") from None
     except (ValueError, RecursionError):
         if _TEXT in types or not types:
             return text
@@ -77,7 +79,7 @@ def _value(key: str, text: str, types: frozenset[str]) -> Any:
 
 def _json(key: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise ArgumentsError(f"the value of {key}:= is not valid JSON: {error}") from None
 

@@ -14,6 +14,7 @@ import click
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.options import bridge_options, bridge_url
 from gaia_bridge.cli.servers.naming import (
     Activity,
     complete_server,
@@ -35,21 +36,24 @@ if TYPE_CHECKING:
 
 __all__ = ["call", "test_client", "tools"]
 
+_NOBODY_TO_ASK = "the tool asks its user something; run it in a terminal, without --json, to be asked"
+
 _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 
 
-@click.command()
+@click.command(short_help="Show the tools of a server or agent.")
 @click.argument("name", shell_complete=complete_server)
 @json_option
 @config_option
-def tools(name: str, as_json: bool, config: Path | None) -> int:
+@bridge_options
+def tools(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Show the tools of a server, also those that the configuration keeps from being published."""
     with imported_for_good():
         from gaia_bridge.cli.servers.parameters import parameter_lines
         from gaia_bridge.cli.servers.probing import shown_tools
         from gaia_bridge.outbound.listing import is_permitted
 
-    spec = _spec(name, config)
+    spec = _spec(name, config, bridge)
     found: Sequence[Mapping[str, Any]] = _probed(spec).definitions.get("tool", [])
     hidden = [tool.get("name") for tool in found if not is_permitted(str(tool.get("name")), spec.options)]
     if spec.options.tools:
@@ -79,28 +83,32 @@ def tools(name: str, as_json: bool, config: Path | None) -> int:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JSON | KEY=VALUE...]")
 @json_option
 @config_option
-def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config: Path | None) -> int:
+@bridge_options
+def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Call a tool of a server.
 
     Its arguments are one JSON object, or KEY=VALUE words, read as the tool's schema wants them; KEY:=JSON says it
-    exactly.
+    exactly. On a terminal, what the tool asks is asked there, unless with --json.
     """
     with imported_for_good():
+        from gaia_bridge.cli.servers.answering import CallerRole, can_ask
         from gaia_bridge.cli.servers.arguments import ArgumentsError, tool_arguments
         from gaia_bridge.cli.servers.naming import unknown_hint
         from gaia_bridge.cli.servers.probing import UnknownToolError
         from gaia_bridge.cli.servers.probing import call as call_tool
         from gaia_bridge.cli.servers.reaching import reach
-        from gaia_bridge.errors import ToolError
+        from gaia_bridge.errors import ServerUnavailableError, ToolError
         from gaia_bridge.outbound.reaching import secrets_of
         from gaia_bridge.redact import Redactor
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
+        role = CallerRole(name, activity, asks=asks)
         return await call_tool(
-            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options
+            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options, role
         )
 
-    spec = _spec(name, config)
+    asks = can_ask() and not as_json
+    spec = _spec(name, config, bridge)
     try:
         tool_arguments(arguments, {})  # what no schema allows need not be asked about
         answer = reach(spec, ask)
@@ -110,10 +118,16 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
         raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
     except (ArgumentsError, ToolError) as error:
         raise click.UsageError(str(error)) from None
+    except ServerUnavailableError as error:
+        if asks or not _is_about_asking(error.problem):
+            raise
+        raise ServerUnavailableError(name, f"{error.problem}; {_NOBODY_TO_ASK}") from None
     if as_json:
         print_json(answer.result)
     else:
         _print_answer(tool, answer)
+    if answer.failed and not asks and _is_about_asking(json.dumps(answer.result)):
+        click.echo(f"note: {_NOBODY_TO_ASK}", err=True)
     return ExitCode.TOOL_FAILED if answer.failed else ExitCode.OK
 
 
@@ -121,13 +135,14 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
 @click.argument("name", shell_complete=complete_server)
 @json_option
 @config_option
-def test_client(name: str, as_json: bool, config: Path | None) -> int:
+@bridge_options
+def test_client(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Test a server: connect, list, ping; with timings."""
     with imported_for_good():
         from gaia_bridge.outbound.reaching import secrets_of
         from gaia_bridge.redact import Redactor
 
-    spec = _spec(name, config)
+    spec = _spec(name, config, bridge)
     found = _probed(spec, show_all=True)
     problems = list(map(Redactor(secrets_of(spec)), found.problems))
     found = replace(found, problems=problems)
@@ -174,8 +189,26 @@ def _print_test(name: str, found: Probe) -> None:
         click.echo(f"{name} works")
 
 
-def _spec(name: str, config: Path | None) -> ServerSpec:
-    return usable_spec(configured(config), name)
+def _spec(name: str, config: Path | None, bridge: dict[str, Any]) -> ServerSpec:
+    """How to reach a server that is configured, or else what a running bridge publishes under that name."""
+    from gaia_bridge.errors import ConfigError
+
+    servers = configured(config)
+    if name not in servers.entries and config is None:
+        with imported_for_good():
+            from gaia_bridge.cli.servers.running import published_at
+            from gaia_bridge.model import HttpServerSpec, ServerOptions
+
+        base = bridge_url(**bridge)
+        if (url := published_at(base, name)) is not None:
+            click.echo(printable(f"note: {name} is published by the bridge at {base}, which is asked"), err=True)
+            return HttpServerSpec(name, url, options=ServerOptions(), oauth=None)
+        try:
+            return usable_spec(servers, name)
+        except ConfigError as error:
+            hint = f"{error.hint}; no bridge at {base} publishes it either" if error.hint else ""
+            raise ConfigError(error.place, error.problem, hint) from None
+    return usable_spec(servers, name)
 
 
 def _probed(spec: ServerSpec, show_all: bool = False) -> Probe:
@@ -184,6 +217,11 @@ def _probed(spec: ServerSpec, show_all: bool = False) -> Probe:
         from gaia_bridge.cli.servers.reaching import reach
 
     return reach(spec, partial(probe, options=spec.options), show_all=show_all)
+
+
+def _is_about_asking(reason: str) -> bool:
+    """Whether a call failed because nobody could be asked: each server has words of its own for that, and this one."""
+    return "elicit" in reason.lower()
 
 
 def _print_answer(tool: str, answer: Answer) -> None:

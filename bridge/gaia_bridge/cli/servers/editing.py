@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gaia_bridge.cli.collection import imported_for_good
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exits import ExitCode, exit_code_of
 from gaia_bridge.cli.servers.naming import (
     complete_server,
     config_option,
@@ -20,6 +22,9 @@ from gaia_bridge.cli.servers.naming import (
     json_option,
     print_json,
 )
+from gaia_bridge.cli.servers.pasting import PasteError, is_pasted, pasted_entries
+from gaia_bridge.cli.servers.portable import portable
+from gaia_bridge.names import is_source_name
 from gaia_bridge.text import one_line, printable
 
 if TYPE_CHECKING:
@@ -62,7 +67,7 @@ class _WithCommandLine(click.Command):
 
 @click.command(cls=_WithCommandLine, context_settings={"ignore_unknown_options": True})
 @click.argument("name")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...|URL")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...|URL|JSON")
 @click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable that the program sees; repeatable.")
 @click.option("--header", multiple=True, metavar="NAME:VALUE", help="A header of every request to URL; repeatable.")
 @click.option("--sse", is_flag=True, help="URL speaks HTTP+SSE (MCP 2024-11-05).")
@@ -98,24 +103,85 @@ def add(
     COMMAND is one text, as in a terminal, or several words; nothing in it is given to a shell. Options stand before
     COMMAND or right after its first word; what comes after its second word, or after --, belongs to the program.
     Values may be references: --env 'TOKEN=${env:MY_TOKEN}'
+
+    JSON from the documentation of a server is taken as it is, in place of NAME and COMMAND, or of COMMAND alone, or,
+    for -, from standard input.
     """
-    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore
+    if name.startswith("-") and name != "-":
+        raise click.UsageError(f"no such option: {name}; a URL is recognised by itself, and --sse is for HTTP+SSE")
+    typed = _pairs("--env", "=", env), _pairs("--header", ":", header)
+    place = _Place(config, local, force, no_connect)
+    if is_pasted(name) or (len(command) == 1 and is_pasted(command[0])):
+        if any(typed) or sse or cwd or (is_pasted(name) and command):
+            raise click.UsageError("what is pasted says all of that itself: leave out what comes beside it")
+        return _add_pasted(name, *command, place=place, further=(inherit_env, timeout), as_json=as_json)
+    if not command and not is_source_name(name):
+        raise click.UsageError(f"NAME is missing: gaia-bridge add NAME {shlex.quote(name)}")
+    if not command:
+        raise click.UsageError("Missing argument 'COMMAND...|URL|JSON'.")
+    entry = _entry(command, *typed, sse, cwd)
+    return _keep(name, entry | _further(entry, inherit_env, timeout), place, as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an entry is to be kept, and how."""
+
+    config: Path | None
+    local: bool | None
+    force: bool
+    untried: bool
+
+
+def _add_pasted(
+    name: str, command: str | None = None, *, place: _Place, further: tuple[bool, float | None], as_json: bool
+) -> int:
+    """Show each server that was pasted, and keep those that work.
+
+    Returns:
+        The exit code of the first that was not kept.
+    """
+    from gaia_bridge.config import launch_line_text
+    from gaia_bridge.errors import BridgeError
+
+    text = command or name
+    try:
+        entries = pasted_entries(sys.stdin.read() if text == "-" else text, name if command else None)
+    except PasteError as error:
+        raise click.UsageError(str(error)) from None
+    failed: BridgeError | None = None
+    for number, (each, entry) in enumerate(entries.items()):
+        click.echo(("\n" if number else "") + f"{printable(each)}: {launch_line_text(entry)}", err=True)
+        try:
+            _keep(each, entry | _further(entry, *further), place, as_json)
+        except BridgeError as error:
+            if len(entries) == 1:
+                raise
+            click.echo(f"error: {printable(one_line(str(error)), None)}", err=True)
+            failed = failed or error
+    return ExitCode.OK if failed is None else exit_code_of(failed)
+
+
+def _keep(name: str, entry: JSON, place: _Place, as_json: bool) -> int:
+    """Try a server, and keep its entry if it works."""
+    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore, current_folder
     from gaia_bridge.errors import ConfigError
 
-    if name.startswith("-"):
-        raise click.UsageError(f"no such option: {name}; a URL is recognised by itself, and --sse is for HTTP+SSE")
-    entry = _entry(command, _pairs("--env", "=", env), _pairs("--header", ":", header), sse, cwd)
-    entry |= _further(entry, inherit_env, timeout)
+    config, local = place.config, place.local
     servers = ServersConfig(config, strict=True)
     to = None if local is None or config else (LayerKind.LOCAL if local else LayerKind.GLOBAL)
-    if not force and (owner := servers.owner(name)) is not None:
+    if not place.force and (owner := servers.owner(name)) is not None:
         raise ConfigError(str(owner.path), f"there is a server {name!r} already", "--force replaces it")
     target = servers.target(name, to)
     if target.error is not None:
         raise target.error
-    spec = _understood(name, entry, target.path.parent, later=no_connect)
-    wants_login = spec is not None and not no_connect and _wants_login(spec, as_json)
-    path = servers.add(name, entry, to=target.kind, replace=force)
+    if target.kind is not LayerKind.LOCAL:  # which counts in its own folder alone
+        entry, changed = portable(entry, current_folder())
+        for change in changed:
+            click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
+    spec = _understood(name, entry, target.path.parent, later=place.untried)
+    wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
+    path = servers.add(name, entry, to=target.kind, replace=place.force)
     if target.kind is not LayerKind.GLOBAL:
         TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again (S-25)
     code = _done("added", name, [path], as_json)
@@ -275,8 +341,6 @@ def _refuse_slip(line: str) -> None:
     Raises:
         click.UsageError: It is none.
     """
-    if line.lstrip().startswith("{"):
-        raise click.UsageError("that is JSON, and belongs into a configuration file; expected a command line or a URL")
     if variable := re.match(r"\s*([A-Za-z_][A-Za-z0-9_]*)=", line):
         raise click.UsageError(f"no shell sees the command; {variable[1]} goes with --env {variable[1]}=VALUE")
     if re.fullmatch(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S*|[\w.-]+:\d+(/\S*)?", line) and not Path(line).exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ _FOLLOW_INTERVAL = 0.5
 """Seconds between two looks for new lines."""
 
 
-@click.command("list")
+@click.command("list", short_help="Show the configured servers.")
 @json_option
 @config_option
 def list_servers(as_json: bool, config: Path | None) -> int:
@@ -82,7 +83,7 @@ def list_servers(as_json: bool, config: Path | None) -> int:
     return ExitCode.CONFIG if errors else ExitCode.OK
 
 
-@click.command()
+@click.command(short_help="Show what a server wrote to its error output.")
 @click.argument("name", shell_complete=complete_server)
 @click.option("-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="How many lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as more lines come, until Ctrl-C.")
@@ -131,7 +132,8 @@ def _era(entry: object) -> str:
 
 def _with_era(row: JSON) -> str:
     era = row["era"]
-    return one_line(row["server"], 60) + ("" if era == "auto" else f" ({one_line(era, 20)} only)")
+    width = 60 if sys.stdout.isatty() else 1_000  # a program wants all of it
+    return one_line(row["server"], width) + ("" if era == "auto" else f" ({one_line(era, 20)} only)")
 
 
 def _target(entry: object) -> str:

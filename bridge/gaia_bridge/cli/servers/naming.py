@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -104,12 +105,13 @@ def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
     """How to reach a server. One that a project lists must have been approved (S-25).
 
     Raises:
-        ConfigError: There is no such server, it was not approved, or its entry cannot be used.
+        ConfigError: There is no such server, it is disabled or was not approved, or its entry cannot be used.
     """
     from gaia_bridge.config import EntryError, LayerKind, TrustStore, parse_entry
     from gaia_bridge.jsontypes import is_object
 
     layer, entry = entry_of_server(config, name)
+    _refuse_disabled(config, layer, name)
     if layer.kind is LayerKind.LOCAL and not TrustStore().is_approved(layer.path, name, entry):
         problem = f"the project's file lists server {name!r}, and its launch line was not approved"
         below = next(
@@ -119,10 +121,21 @@ def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
             raise ConfigError(str(layer.path), problem, f"run: gaia-bridge trust {name}")
         click.echo(printable(f"note: {layer.path}: {problem}; that of {below.path} is used", None), err=True)
         layer, entry = below, below.entries[name]
+        _refuse_disabled(config, layer, name)
     try:
         return parse_entry(name, entry, layer.path.parent).spec
     except EntryError as error:
         raise ConfigError(str(layer.path), f"server {name!r}: {error}") from None
+
+
+def _refuse_disabled(config: ServersConfig, layer: Layer, name: str) -> None:
+    from gaia_bridge.config import LayerKind, is_disabled
+
+    if is_disabled(layer.entries[name]):
+        option = f" --config {shlex.quote(str(layer.path))}" if layer.kind is LayerKind.EXPLICIT else ""
+        here = layer is config.owner(name)
+        hint = f"to use it: gaia-bridge enable {name}{option}" if here else "change that there"
+        raise ConfigError(str(layer.path), f"server {name!r} is disabled", hint)
 
 
 def print_json(value: object) -> None:
@@ -182,6 +195,17 @@ class Activity:
     def progress(self, text: str) -> None:
         """Say how far it is; without a terminal, that is a line."""
         (self.say if self._display is None else self.doing)(one_line(text))
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Show nothing to the end of the block, where something else is shown."""
+        if self._display is not None:
+            self._display.stop()
+        try:
+            yield
+        finally:
+            if self._display is not None:
+                self._display.start()
 
     def say(self, line: str) -> None:
         """Show a line that stays. What is in it is shown as it is."""

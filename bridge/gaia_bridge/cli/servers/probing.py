@@ -12,18 +12,21 @@ from gaia_bridge.cli.servers.naming import Activity
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ServerOptions, ToolTailoring
-from gaia_bridge.outbound.client import ClientRole, Connection, Greeting, connect
+from gaia_bridge.outbound.client import ClientRole, Connection, Era, Greeting, connect
 from gaia_bridge.outbound.eras import only_era
 from gaia_bridge.outbound.listing import LISTS, empty_offer, with_list
 from gaia_bridge.outbound.tailoring import Tailored, tailored
 from gaia_bridge.outbound.transport import Transport, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.wire import LIST_FIELDS
+from gaia_bridge.wire import LIST_FIELDS, LOG_LEVEL_KEY
 
 __all__ = ["PINGS", "Answer", "Probe", "UnknownToolError", "call", "probe", "shown_tools"]
 
 PINGS = 3
 """How often the server is asked whether it is there; the best of them tells most about the server."""
+
+_LOG_LEVEL = "info"
+"""From where on log messages of a called tool are shown; a server of the handshake era has a level of its own."""
 
 _DECLARED_AS = {"tool": "tools", "prompt": "prompts", "resource": "resources", "resource template": "resources"}
 
@@ -108,6 +111,7 @@ async def call(
     arguments: Callable[[JSON], JSON],
     activity: Activity,
     options: ServerOptions | None = None,
+    role: ClientRole | None = None,
 ) -> Answer:
     """Connect and call one tool.
 
@@ -118,6 +122,7 @@ async def call(
         arguments: Makes its arguments, given its `inputSchema`.
         activity: Where to say what is being done, and how far it is.
         options: What its entry says of it; of its tools, too.
+        role: Who we are to the server; nobody who can be asked, if `None`.
 
     Raises:
         UnknownToolError: The server has no such tool.
@@ -130,8 +135,10 @@ async def call(
         reached = f"{progress:g}" + ("" if total is None else f"/{total:g}")
         activity.progress(f"{reached} {message or ''}")
 
-    options = options or ServerOptions()
-    async with connect(transport, ClientRole(), limits, only=only_era(options)) as connection:
+    options, role = options or ServerOptions(), role or ClientRole()
+    # Servers of both eras may ask by requests, which only the handshake era has.
+    era = Era.LEGACY if role.capabilities else None
+    async with connect(transport, role, limits, era=era, only=only_era(options)) as connection:
         activity.connected("reading its tools")
         shown = shown_tools(await connection.list_all("tool"), options.tools)
         tools = {item["name"]: item for item in shown.offer.tools}
@@ -139,7 +146,9 @@ async def call(
             raise UnknownToolError(sorted(tools))
         schema = tools[tool].get("inputSchema")
         own, given = shown.call(tool, arguments(schema if is_object(schema) else {}))
-        params = {"name": own, "arguments": given}
+        params: JSON = {"name": own, "arguments": given}
+        if connection.greeting.modern:
+            params["_meta"] = {LOG_LEVEL_KEY: _LOG_LEVEL}
         activity.doing(f"calling {tool}")
         started = anyio.current_time()
         result = await connection.request("tools/call", params, on_progress=on_progress)

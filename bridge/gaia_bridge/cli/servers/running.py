@@ -23,11 +23,11 @@ from urllib.parse import urlsplit
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ServerUnavailableError
 from gaia_bridge.inbound.token import MAX_LENGTH, token_proof
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.loopback import is_loopback_host
 from gaia_bridge.text import one_line
 
-__all__ = ["bridge_status"]
+__all__ = ["bridge_status", "published_at"]
 
 _PATIENCE: Final = 5.0
 """Seconds for the bridge to answer, all in all: it answers from memory."""
@@ -56,6 +56,32 @@ def bridge_status(url: str) -> JSON:
         raise ServerUnavailableError(url, problem) from None
 
 
+def published_at(url: str, name: str) -> str | None:
+    """Where a running bridge publishes an agent or server of that name; `None` if it does not, or no bridge answers.
+
+    Args:
+        url: The bridge's address.
+        name: The agent or server.
+
+    Raises:
+        ServerUnavailableError: It does, and wants to be told a token.
+    """
+    asked = _Asked(url)
+    try:
+        with asked.bounded():
+            sources = asked.status().get("sources")
+    except (OSError, HTTPException, ValueError, ServerUnavailableError):
+        return None
+    for source in sources if is_array(sources) else ():
+        if is_object(source) and source.get("name") == name and isinstance(path := source.get("path"), str):
+            if asked.needs_token:
+                header = f"--header 'Authorization:Bearer ${{file:~/{_TOKEN_FILE}}}'"
+                hint = f"add it: gaia-bridge add NAME {url}{path} {header}"
+                raise ServerUnavailableError(name, f"the bridge that runs at {url} publishes it, with a token; {hint}")
+            return f"{url}{path}"
+    return None
+
+
 class _Asked:
     """What listens at an address.
 
@@ -71,6 +97,8 @@ class _Asked:
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._connection = kind(self._authority, timeout=_PATIENCE)
         self._socket: socket.socket | None = None
+        self.needs_token = False
+        """Whether it was told the token, and so wants it from everybody."""
         self._late = Event()
 
     @contextmanager
@@ -103,7 +131,7 @@ class _Asked:
             ValueError: It is no bridge.
         """
         token = _token(self._url)
-        proven = token is not None and self._proves(token)
+        proven = self.needs_token = token is not None and self._proves(token)
         status, found = self._get("/status", {"Authorization": f"Bearer {token}"} if proven else {})
         if status == HTTPStatus.OK:
             if not is_object(found):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["login", "trust"]
 
 
-@click.command()
+@click.command(short_help="Approve the servers of a project.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_server)
 @click.option("--yes", is_flag=True, help="Approve without asking; the launch lines are shown all the same.")
 @click.option("--list", "only_list", is_flag=True, help="Show what is and what is not approved, and change nothing.")

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 import click
 
 from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.options import bridge_options, bridge_url
 from gaia_bridge.cli.servers.naming import json_option, print_json, print_rows
 from gaia_bridge.text import one_line
 
 __all__ = ["completion", "status"]
 
 
-@click.command()
-@click.option(
-    "--url", default="http://127.0.0.1:8765", show_default=True, help="Where the bridge runs: [http://]HOST:PORT"
-)
+@click.command(short_help="Show how a running bridge is.")
+@bridge_options
 @json_option
-def status(url: str, as_json: bool) -> int:
+def status(host: str | None, port: int | None, url: str | None, as_json: bool) -> int:
     """Show how the agents and servers of a running bridge are, and what of the configuration it leaves out."""
     from gaia_bridge.cli.servers.running import bridge_status  # slow to load: every start of the program would pay
 
-    found = bridge_status(_base_url(url))
+    found = bridge_status(bridge_url(host, port, url))
     if as_json:
         print_json(found)
         return ExitCode.OK
@@ -46,7 +43,7 @@ def status(url: str, as_json: bool) -> int:
     return ExitCode.OK
 
 
-@click.command()
+@click.command(short_help="Make a shell complete commands and names.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> int:
@@ -63,15 +60,3 @@ def completion(ctx: click.Context, shell: str) -> int:
     assert kind is not None
     click.echo(kind(root.command, {}, name, variable).source())
     return ExitCode.OK
-
-
-def _base_url(text: str) -> str:
-    """The address of a bridge, which may have been typed or copied in more ways than one."""
-    expected = f"--url {text!r}: expected http://HOST:PORT, as `gaia-bridge serve` prints it"
-    try:
-        parts = urlsplit(text if "://" in text else f"http://{text}")
-        if parts.scheme not in ("http", "https") or not parts.hostname or (parts.port or 0) < 0:
-            raise click.UsageError(expected)
-    except ValueError:  # a port that is none
-        raise click.UsageError(expected) from None
-    return f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/mcp').rstrip('/')}"

@@ -26,6 +26,7 @@ from gaia_bridge.inbound.openai.lending import Loan, offered_tools
 from gaia_bridge.inbound.openai.models import Model, Models
 from gaia_bridge.inbound.openai.tool_request import ChatClients
 from gaia_bridge.inbound.openai.turn import Turn
+from gaia_bridge.inbound.openai.turn_log import TurnLine
 from gaia_bridge.settings import ChatEndpointLimits
 
 __all__ = ["Event", "Exchange", "TurnEndpoint", "failed"]
@@ -102,42 +103,53 @@ class TurnEndpoint:
         self._read = read
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+        request, line = Request(scope, receive), TurnLine(scope, send)
         headers = {"x-request-id": f"req_{secrets.token_hex(16)}"}
         name = ""
         exchange: Exchange | None = None
         with ExitStack() as turn_ends:
+            turn_ends.callback(line.tell)
             try:
                 session_id = session_of(request.headers)
                 if session_id is not None:
                     headers[SESSION_HEADER] = session_id
-                exchange = begun = self._read(await request.body(), session_id)
+                line.of_session(session_id)
+                body = await request.body()
+                line.bytes_in = len(body)
+                exchange = begun = self._read(body, session_id)
                 model = self._models.find(exchange.asked.model)
+                line.asks(model)
                 name = model.id
                 turn = turn_ends.enter_context(model.turn())
-                response = await _unless_gone(receive, lambda: self._answer(begun, model, turn, turn_ends))
+                response = await _unless_gone(receive, lambda: self._answer(begun, model, turn, turn_ends, line))
             except Exception as error:
                 problem = as_chat_error(error, name)
+                line.failed(problem)
                 response = failed(problem if exchange is None else exchange.refused(problem))
             if response is not None:
                 response.headers.update(headers)
-                await response(scope, receive, send)
+                await response(scope, receive, line.send)
 
-    async def _answer(self, exchange: Exchange, model: Model, turn: Turn, turn_ends: ExitStack) -> Response:
+    async def _answer(
+        self, exchange: Exchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine
+    ) -> Response:
         """Begin the turn, and wait for what decides about the status: all of it, or its first piece."""
         asked, source = exchange.asked, model.source
         tools = await offered_tools(self._catalog, asked.tools, source.agent, self._limits.lent_tools)
         client = turn_ends.enter_context(self._clients.using(source.name, asked.session_id))
-        loan = Loan(self._catalog, tools, client)
+        loan = Loan(self._catalog, tools, client, line)
         turn_ends.callback(loan.end)
         chat = ChatRequest(asked.messages, asked.session_id, loan.tools, asked.tools.client, asked.options)
         model.begin(turn, chat)
         if not asked.stream:
-            return Response(exchange.whole(await turn.reply()), media_type="application/json")
+            reply = await turn.reply()
+            whole = exchange.whole(reply)
+            line.answered(reply)
+            return Response(whole, media_type="application/json")
         first: str | Reply | None = None
         with anyio.move_on_after(self._limits.ping_interval):
             first = await turn.next()
-        events = _events(turn, first, exchange, model.id)
+        events = _events(turn, first, exchange, model.id, line)
         return EventSourceResponse(events, ping=self._limits.ping_interval, ping_message_factory=_ping, sep=_LINE_END)
 
 
@@ -147,7 +159,7 @@ def failed(error: ChatError) -> Response:
 
 
 async def _events(
-    turn: Turn, piece: str | Reply | None, exchange: Exchange, model: str
+    turn: Turn, piece: str | Reply | None, exchange: Exchange, model: str, line: TurnLine
 ) -> AsyncGenerator[ServerSentEvent]:
     """What a stream consists of. A failure is its last event."""
     for event in exchange.first():
@@ -159,8 +171,11 @@ async def _events(
                 yield _sent(event)
             piece = await turn.next()
         last = list(exchange.last(piece, turn.rest(piece)))
+        line.answered(piece)
     except Exception as error:  # also what an agent put into its reply that is none
-        last = list(exchange.broken(exchange.refused(as_chat_error(error, model))))
+        problem = as_chat_error(error, model)
+        line.failed(problem)
+        last = list(exchange.broken(exchange.refused(problem)))
     for event in last:
         yield _sent(event)
 

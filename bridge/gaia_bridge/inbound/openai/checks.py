@@ -8,7 +8,7 @@ from gaia_bridge.inbound.access import shown
 from gaia_bridge.inbound.openai.errors import ChatError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 
-__all__ = ["array_at", "came", "invalid", "object_at", "string_at"]
+__all__ = ["array_at", "came", "invalid", "object_at", "string_at", "text_at"]
 
 
 def came(value: object) -> str:
@@ -46,6 +46,13 @@ def array_at(param: str, value: Any, limit: int, expected: str) -> list[Any]:
         raise invalid(param, value, expected)
     if len(value) > limit:
         raise ChatError(400, f"{param}: {len(value)} items came; expected at most {limit}.", "array_too_long", param)
+    return value
+
+
+def text_at(param: str, value: Any, expected: str = "a text") -> str:
+    """A text, which may be empty, or the error that it is none."""
+    if not isinstance(value, str):
+        raise invalid(param, value, expected)
     return value
 
 

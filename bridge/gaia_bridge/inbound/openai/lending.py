@@ -19,6 +19,7 @@ from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.openai.errors import ChatError
 from gaia_bridge.inbound.openai.tool_request import ChatClient, ToolRequest
 from gaia_bridge.inbound.openai.tools import EVERYTHING, Borrowing, ToolsAsked
+from gaia_bridge.inbound.openai.turn_log import TurnLine
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import SourceState
 from gaia_bridge.results import error_result, is_input_required, words
@@ -129,9 +130,11 @@ class Loan:
         catalog: What they are published in.
         tools: Which.
         client: On whose behalf they are called.
+        line: Tells of the calls.
     """
 
-    def __init__(self, catalog: Catalog, tools: Sequence[_Offered], client: ChatClient) -> None:
+    def __init__(self, catalog: Catalog, tools: Sequence[_Offered], client: ChatClient, line: TurnLine) -> None:
+        self._line = line
         self._catalog = catalog
         self._client = client
         self._loop = LoopHandle()
@@ -156,20 +159,22 @@ class Loan:
         if not is_object(arguments):
             return error_result(f"tool '{tool.public_name}' takes an object of arguments")
         request = ToolRequest(self._client, tool.public_name, arguments)
-        with anyio.CancelScope() as call:
+        result: JSON | None = None
+        with anyio.CancelScope() as call, self._line.calling(tool.public_name, tool.source.name, arguments) as called:
             if self._over:
                 call.cancel()
             self._calls.add(call)
             try:
-                return await self._result(tool, arguments, request)
+                result = called.result = await self._result(tool, arguments, request)
             except RequestError as error:
-                return error_result(words(error))
+                result = called.result = error_result(words(error))
             except Exception:
                 logger.exception("the lent tool %s failed", tool.public_name)
-                return error_result(f"tool '{tool.public_name}' failed; the details are in the bridge's log")
+                problem = f"tool '{tool.public_name}' failed; the details are in the bridge's log"
+                result = called.result = error_result(problem)
             finally:
                 self._calls.discard(call)
-        return error_result(f"tool '{tool.public_name}' was cancelled: the turn is over")
+        return result or error_result(f"tool '{tool.public_name}' was cancelled: the turn is over")
 
     async def _result(self, tool: _Offered, arguments: JSON, request: ToolRequest) -> JSON:
         result = await tool.source.call_tool(tool.name, arguments, request)

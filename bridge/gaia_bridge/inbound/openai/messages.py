@@ -5,17 +5,18 @@ Contents that are lists of texts become one text; `developer` is today's word fo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from gaia_bridge.inbound.openai.checks import array_at, invalid, object_at, string_at
 from gaia_bridge.inbound.openai.errors import ChatError
-from gaia_bridge.jsontypes import JSON, is_array
+from gaia_bridge.inbound.openai.parts import call_of, content_at, joined, text_part
+from gaia_bridge.jsontypes import JSON
 
-__all__ = ["joined", "last_question", "read_messages", "since_last_answer"]
+__all__ = ["last_question", "read_messages", "since_last_answer"]
 
 _ROLES: Final = {"assistant": "assistant", "developer": "system", "system": "system", "tool": "tool", "user": "user"}
 _ASKING: Final = ("user", "tool")
-_MAX_PARTS: Final = 1_000
 _MAX_CALLS: Final = 256
 
 
@@ -71,53 +72,33 @@ def _message(at: str, item: Any) -> JSON:
         calls = array_at(f"{at}.tool_calls", fields["tool_calls"], _MAX_CALLS, "a list of tool calls")
         message["tool_calls"] = [_call(f"{at}.tool_calls[{number}]", call) for number, call in enumerate(calls)]
     if fields.get("content") is not None or "tool_calls" not in message:
-        message["content"] = _content(f"{at}.content", fields.get("content"), images=role == "user")
+        read = partial(_read_part, images=role == "user")
+        message["content"] = content_at(f"{at}.content", fields.get("content"), read, least=1)
     return message
 
 
 def _call(at: str, item: Any) -> JSON:
     fields = object_at(at, item)
     function = object_at(f"{at}.function", fields.get("function"), "an object with name and arguments")
-    arguments = function.get("arguments")
-    if not isinstance(arguments, str):
-        raise invalid(f"{at}.function.arguments", arguments, "a text with JSON in it")
-    return {
-        "id": string_at(f"{at}.id", fields.get("id")),
-        "type": "function",
-        "function": {"name": string_at(f"{at}.function.name", function.get("name")), "arguments": arguments},
-    }
+    return call_of(
+        f"{at}.function",
+        function,
+        name=lambda: string_at(f"{at}.function.name", function.get("name")),
+        call_id=lambda: string_at(f"{at}.id", fields.get("id")),
+    )
 
 
-def _content(at: str, value: Any, *, images: bool) -> str | list[JSON]:
-    """One text, or parts as they came where an image is among them."""
-    if isinstance(value, str):
-        return value
-    if not is_array(value) or not value:
-        raise invalid(at, value, "a text, or a list of parts")
-    items = array_at(at, value, _MAX_PARTS, "a list of parts")
-    parts = [_part(f"{at}[{number}]", item, images=images) for number, item in enumerate(items)]
-    return joined(parts) if all(part["type"] == "text" for part in parts) else parts
-
-
-def _part(at: str, item: Any, *, images: bool) -> JSON:
-    fields = object_at(at, item, "an object with type")
+def _read_part(at: str, fields: JSON, *, images: bool) -> JSON:
+    """One part; an image as it came."""
     match fields.get("type"):
         case "text" | "refusal" as kind:
-            text = fields.get(kind)
-            if not isinstance(text, str):
-                raise invalid(f"{at}.{kind}", text, "a text")
-            return {"type": "text", "text": text}
+            return text_part(at, fields, kind)
         case "image_url" if images:
             image = object_at(f"{at}.image_url", fields.get("image_url"), "an object with url")
             string_at(f"{at}.image_url.url", image.get("url"), "a URL, such as data:image/png;base64,...")
             return fields
         case other:
             raise invalid(f"{at}.type", other, "text or image_url" if images else "text")
-
-
-def joined(parts: list[JSON]) -> str:
-    """The texts among the parts of a content, as one."""
-    return "\n".join(part["text"] for part in parts if part["type"] == "text")
 
 
 def _check_results(messages: list[JSON]) -> None:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import anyio
-from mcp_types import LOG_LEVEL_META_KEY, PROTOCOL_VERSION_META_KEY
 
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client.exchange import Exchange, opened
@@ -22,6 +21,7 @@ from gaia_bridge.outbound.client.rounds import play
 from gaia_bridge.outbound.client.subscriptions import Subscriptions
 from gaia_bridge.outbound.client.tasks import Tasks
 from gaia_bridge.outbound.transport import ConnectionLostError, MisconfiguredError, Transport, UpstreamError
+from gaia_bridge.protocol.meta import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.results import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
@@ -257,7 +257,7 @@ class Connection:
             UpstreamError: It did not answer as it should.
         """
         if self.greeting.modern:
-            self._meta[LOG_LEVEL_META_KEY] = level
+            self._meta[LOG_LEVEL_KEY] = level
         elif "logging" in self.greeting.capabilities:
             await self.request("logging/setLevel", {"level": level}, deadline=self._list_deadline)
 
@@ -282,7 +282,7 @@ class Connection:
         meta = None if params is None else params.get("_meta")
         if not is_object(meta):
             return {**(params or {}), "_meta": dict(self._meta)}
-        revision = {PROTOCOL_VERSION_META_KEY: self.greeting.revision}
+        revision = {PROTOCOL_VERSION_KEY: self.greeting.revision}
         return {**(params or {}), "_meta": {**self._meta, **meta, **revision}}
 
     async def _answer(self, method: str, params: JSON) -> JSON:

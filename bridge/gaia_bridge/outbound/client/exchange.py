@@ -77,7 +77,7 @@ class Exchange:
         self.declared: JSON = role.capabilities
         self.over = anyio.Event()
         """Set when the link is over, whoever ended it."""
-        self.heard: Heard = lambda method, params, _: self.tell(method, params)
+        self.heard: Heard = self.tell
         """Whom notifications are for."""
         self.established = False
         """Whether this is a connection; before that, its end is a failure to connect, and no news for the role."""
@@ -205,10 +205,10 @@ class Exchange:
                 with self._guarded("the end"):
                     self._role.ended(reason)
 
-    def tell(self, method: str, params: JSON) -> None:
+    def tell(self, method: str, params: JSON, during: int | None = None) -> None:
         """Tell the role of a notification."""
         with self._guarded(method):
-            self._role.notified(method, params)
+            self._role.notified(method, params, during)
 
     def doubt(self, why: str) -> None:
         """Tell the role that the server may be gone."""

@@ -77,6 +77,8 @@ class RequestTimeoutError(UpstreamError):
         seconds: How long it was waited for.
     """
 
+    too_late = True
+
     def __init__(self, method: str, seconds: float) -> None:
         super().__init__(f"did not answer {method} within {seconds:g} s")
         self.method = method
@@ -116,7 +118,7 @@ class ClientRole:
         """
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """A notification came: a changed list, an updated resource, a log message; not progress.
 
         Called on the event loop, in the order of arrival, perhaps before the connection is open; must not block.
@@ -125,6 +127,7 @@ class ClientRole:
         Args:
             method: Such as `notifications/message`.
             params: Its parameters, as they came.
+            during: The id of our request that it belongs to, where the wire tells.
         """
 
     def ended(self, reason: str) -> None:

@@ -7,12 +7,12 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from anyio import sleep
-from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
+from anyio import current_time, sleep
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.protocol.headers import annotation_problem, header_map, parameter_headers
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 from gaia_bridge.wire import LIST_FIELDS
@@ -39,14 +39,14 @@ class ReadPage(NamedTuple):
 
 
 async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -> list[ReadPage]:
-    """Read a list (P-4). An endless one, or one that runs in a circle, is cut with a warning (F-036).
+    """Read a list (P-4). An endless one, or one that runs in a circle or takes too long, is cut with a warning (F-036).
 
     An empty cursor is one like any other; but some servers mean the end of the list by it, and refuse it or begin anew.
 
     Args:
         kind: A key of `LIST_FIELDS`.
         ask: Makes one request.
-        limits: How many pages and definitions, how many attempts.
+        limits: How many pages and definitions, how many attempts, for how long.
         server: What our log calls the server.
 
     Raises:
@@ -58,9 +58,10 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
     room = limits.tools
     cursor: str | None = None
     seen: set[str] = set()
+    until = current_time() + limits.list_cap
     for _ in range(limits.pages):
         try:
-            page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits)
+            page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits, until)
         except ProtocolError:
             if cursor == "":
                 return pages
@@ -74,7 +75,7 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
         cursor = _text(page.get("nextCursor"))
         if room >= 0 and cursor is None:
             return pages
-        if room < 0 or cursor is None or cursor in seen:
+        if room < 0 or cursor is None or cursor in seen or current_time() >= until:
             break
         seen.add(cursor)
     kept = sum(len(page.items) for page in pages)
@@ -82,7 +83,7 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
     return pages
 
 
-async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits) -> JSON:
+async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits, until: float) -> JSON:
     """One page. A list is data: asking again does no harm, as calling a tool again could (F-051, F-052)."""
     for attempt in range(limits.read_retries):
         try:
@@ -91,7 +92,7 @@ async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits) -> 
             raise
         except UpstreamError as error:
             pause = error.retry_after
-            if pause is not None and pause > limits.retry_after_cap:
+            if (pause is not None and pause > limits.retry_after_cap) or current_time() >= until:
                 raise
             logger.debug("%s is asked for again: the server %s", method, error)
         # Full jitter, so that many clients of a server that recovers do not come back at the same moment.
@@ -113,7 +114,7 @@ class ParameterHeaders:
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._maps: dict[str, dict[tuple[str, ...], str]] = {}
+        self._maps: dict[str, HeaderMap] = {}
 
     def forget(self) -> None:
         """Know nothing of earlier lists any more."""
@@ -129,13 +130,13 @@ class ParameterHeaders:
         for tool in tools:
             schema = tool.get("inputSchema") if is_object(tool) else None
             name = tool.get("name") if is_object(tool) else None
-            if (reason := find_invalid_x_mcp_header(schema)) is not None:
+            if (reason := annotation_problem(schema)) is not None:
                 logger.warning(
                     "%s: tool %s is left out: %s", self._server, printable(str(name), 200), printable(reason)
                 )
                 continue
             kept.append(tool)
-            if isinstance(name, str) and (found := x_mcp_header_map(schema)):
+            if isinstance(name, str) and (found := header_map(schema)):
                 self._maps[name] = found
         return kept
 
@@ -147,4 +148,4 @@ class ParameterHeaders:
         found = self._maps.get(name) if isinstance(name, str) else None
         if found is None or not is_object(arguments):
             return _NO_HEADERS
-        return mcp_param_headers(found, arguments)
+        return parameter_headers(found, arguments)

@@ -14,19 +14,6 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-    SERVER_INFO_META_KEY,
-    UNSUPPORTED_PROTOCOL_VERSION,
-)
-from mcp_types.version import (
-    HANDSHAKE_PROTOCOL_VERSIONS,
-    LATEST_HANDSHAKE_VERSION,
-    LATEST_MODERN_VERSION,
-    MODERN_PROTOCOL_VERSIONS,
-)
 
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.hops import is_loop
@@ -34,6 +21,9 @@ from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.client.exchange import Exchange
 from gaia_bridge.outbound.client.facts import ClientRole, Deadline, Era, Greeting
 from gaia_bridge.outbound.transport import AuthorizationError, ConnectionLostError, LaunchError, UpstreamError
+from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
+from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, LATEST_MODERN, MODERN_REVISIONS
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 
@@ -43,6 +33,10 @@ DISCOVER: Final = "server/discover"
 
 _FOR_EVER: Final = Deadline(math.inf, math.inf)
 """Whoever opens the connection has a deadline for all of it."""
+
+_AMD_REVISION: Final = "1.0.0"
+"""What the MCP bridges of amd-gaia answer whatever they were asked (to 0.22): no revision of MCP, but they do nothing
+that the oldest one does not have."""
 
 _SHOWN_REVISIONS: Final = 10
 """How many of a server's revisions an error names."""
@@ -77,7 +71,7 @@ class _DisjointError(UpstreamError):
 
     def __init__(self, theirs: list[Any]) -> None:
         shown = ", ".join(printable(str(revision), 40) for revision in theirs[:_SHOWN_REVISIONS])
-        ours = ", ".join((*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS))
+        ours = ", ".join((*HANDSHAKE_REVISIONS, *MODERN_REVISIONS))
         super().__init__(f"speaks none of our revisions of MCP: it supports {shown}; we support {ours}")
 
 
@@ -121,9 +115,9 @@ def attempts(era: Era | None, only: Era | None = None) -> tuple[Attempt, ...]:
 def modern_meta(role_info: JSON, declared: JSON, revision: str) -> JSON:
     """What every modern request says about us in its `_meta` (MCP 2026-07-28, basic)."""
     return {
-        PROTOCOL_VERSION_META_KEY: revision,
-        CLIENT_INFO_META_KEY: role_info,
-        CLIENT_CAPABILITIES_META_KEY: declared,
+        PROTOCOL_VERSION_KEY: revision,
+        CLIENT_INFO_KEY: role_info,
+        CLIENT_CAPABILITIES_KEY: declared,
     }
 
 
@@ -251,14 +245,14 @@ class _Contender:
 
 async def _discover(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
     """Raises `_DisjointError` if the server is modern but too new, and another `UpstreamError` if it is legacy."""
-    result = await _discovered(exchange, role, LATEST_MODERN_VERSION)
+    result = await _discovered(exchange, role, LATEST_MODERN)
     supported = result.get("supportedVersions")
     _refuse_disjoint(supported)
     revision = _newest_in_common(supported)
     if revision is None:
         raise _RefusedError(f"answered {DISCOVER} without a modern revision")
     meta = result.get("_meta")
-    info = meta.get(SERVER_INFO_META_KEY) if is_object(meta) else None
+    info = meta.get(SERVER_INFO_KEY) if is_object(meta) else None
     return _greeting(revision, result, info, limits)
 
 
@@ -268,7 +262,7 @@ async def _discovered(exchange: Exchange, role: ClientRole, revision: str, *, ag
     try:
         return await exchange.request(DISCOVER, params, _FOR_EVER)
     except ProtocolError as error:
-        if error.code == UNSUPPORTED_PROTOCOL_VERSION and is_object(error.data):
+        if error.code == UNSUPPORTED_REVISION and is_object(error.data):
             supported = error.data.get("supported")
             _refuse_disjoint(supported)
             if again and (wanted := _newest_in_common(supported)) is not None:
@@ -280,17 +274,17 @@ async def _discovered(exchange: Exchange, role: ClientRole, revision: str, *, ag
 
 def _newest_in_common(supported: object) -> str | None:
     theirs: list[Any] = supported if is_array(supported) else []
-    return next((ours for ours in reversed(MODERN_PROTOCOL_VERSIONS) if ours in theirs), None)
+    return next((ours for ours in reversed(MODERN_REVISIONS) if ours in theirs), None)
 
 
 def _refuse_disjoint(supported: object) -> None:
-    known = (*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS)
+    known = (*HANDSHAKE_REVISIONS, *MODERN_REVISIONS)
     if is_array(supported) and supported and not any(revision in known for revision in supported):
         raise _DisjointError(supported)
 
 
 async def _initialize(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
-    params = {"protocolVersion": LATEST_HANDSHAKE_VERSION, "capabilities": exchange.declared, "clientInfo": role.info}
+    params = {"protocolVersion": LATEST_HANDSHAKE, "capabilities": exchange.declared, "clientInfo": role.info}
     try:
         result = await exchange.request("initialize", params, _FOR_EVER)
     except ProtocolError as error:
@@ -298,9 +292,11 @@ async def _initialize(exchange: Exchange, role: ClientRole, limits: UpstreamLimi
             raise _LoopError(error) from None
         raise _RefusedError(f"refused the handshake: {printable(error.message)} ({error.code})", error.code) from None
     revision = result.get("protocolVersion")
-    if not isinstance(revision, str) or revision not in HANDSHAKE_PROTOCOL_VERSIONS:
+    if revision == _AMD_REVISION:
+        revision = HANDSHAKE_REVISIONS[0]
+    if not isinstance(revision, str) or revision not in HANDSHAKE_REVISIONS:
         shown = "no revision of MCP" if revision is None else f"the revision {printable(json.dumps(revision), 40)}"
-        expected = ", ".join(HANDSHAKE_PROTOCOL_VERSIONS)
+        expected = ", ".join(HANDSHAKE_REVISIONS)
         raise _RefusedError(f"answered the handshake with {shown}; we support {expected}")
     return _greeting(revision, result, result.get("serverInfo"), limits)
 
@@ -309,7 +305,7 @@ def _greeting(revision: str, result: JSON, info: object, limits: UpstreamLimits)
     capabilities, instructions = result.get("capabilities"), result.get("instructions")
     return Greeting(
         revision=revision,
-        modern=revision in MODERN_PROTOCOL_VERSIONS,
+        modern=revision in MODERN_REVISIONS,
         info=_cut(info, limits.text_bytes),
         capabilities=_cut(capabilities, limits.text_bytes),
         instructions=_cut_text(instructions, limits.text_bytes) if isinstance(instructions, str) else None,

@@ -14,14 +14,14 @@ from typing import Final
 
 import anyio
 from anyio import sleep
-from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
-from mcp_types import METHOD_NOT_FOUND
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client.exchange import Exchange
 from gaia_bridge.outbound.client.facts import Deadline, RequestTimeoutError
 from gaia_bridge.outbound.transport import UnreachableError, UpstreamError
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["Subscriptions"]
@@ -116,7 +116,7 @@ class Subscriptions:
                 stream.scope.cancel()
             return
         meta = params.get("_meta")
-        name = meta.get(SUBSCRIPTION_ID_META_KEY) if is_object(meta) else None
+        name = meta.get(SUBSCRIPTION_ID_KEY) if is_object(meta) else None
         if method == _ACKNOWLEDGED:
             self._acknowledge(during if name is None else name)
             return
@@ -124,8 +124,9 @@ class Subscriptions:
             stream = self._stream(name)
             if stream is None or not stream.acknowledged:
                 return
-            params = {**params, "_meta": {key: meta[key] for key in meta if key != SUBSCRIPTION_ID_META_KEY}}
-        self._exchange.tell(method, params)
+            params = {**params, "_meta": {key: meta[key] for key in meta if key != SUBSCRIPTION_ID_KEY}}
+        ours = during is not None and self._stream(during) is not None
+        self._exchange.tell(method, params, None if ours else during)  # which is no call of anybody
 
     async def _run(self) -> None:
         pause = self._limits.retry_floor

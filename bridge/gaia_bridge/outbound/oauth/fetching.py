@@ -19,6 +19,7 @@ from gaia_bridge.loopback import is_loopback_address, is_loopback_host
 from gaia_bridge.outbound.oauth.addresses import is_public, url_problem
 from gaia_bridge.outbound.oauth.errors import FetchError
 from gaia_bridge.outbound.transports.http_values import origin, reason_of, shown
+from gaia_bridge.outbound.transports.tls import verifying_context
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import one_line
 
@@ -191,9 +192,7 @@ class Fetcher:
     def _verifying(self, url: httpx2.URL) -> ssl.SSLContext:
         if url.scheme == "http":
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
-        if self._tls is None:
-            self._tls = httpx2.create_ssl_context()
-        return self._tls
+        return self._tls or verifying_context()
 
 
 def _redirected(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request | None:

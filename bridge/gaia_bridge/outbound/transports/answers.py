@@ -20,6 +20,7 @@ __all__ = [
     "error_response",
     "is_stream",
     "is_transient",
+    "knows_no_method",
     "knows_no_session",
     "messages_of",
     "session_of",
@@ -90,6 +91,17 @@ async def error_response(request_id: int, reply: Reply) -> JSON | None:
     except UpstreamError:
         return None
     return next(({**message, "id": request_id} for message in found if is_object(message.get("error"))), None)
+
+
+async def knows_no_method(reply: Reply) -> bool:
+    """Whether a message was refused only because its method is not known there. Of a notification, nothing is lost by
+    that: servers of few lines, such as amd-gaia's MCP bridge, know no `notifications/initialized`.
+
+    Args:
+        reply: Not one of success.
+    """
+    response = await error_response(0, reply)
+    return response is not None and response["error"].get("code") == METHOD_NOT_FOUND
 
 
 async def knows_no_session(reply: Reply, response: JSON | None) -> bool:

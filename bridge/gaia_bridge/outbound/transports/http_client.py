@@ -7,11 +7,10 @@ its `AsyncClient`, which keeps cookies, reads bodies without a bound, and logs w
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, Literal
 
 import anyio
@@ -31,6 +30,7 @@ from gaia_bridge.outbound.transports.http_values import (
     usable_url,
 )
 from gaia_bridge.outbound.transports.pacing import PacedBackend
+from gaia_bridge.outbound.transports.tls import verifying_context
 from gaia_bridge.settings import KIB, UpstreamLimits
 from gaia_bridge.text import one_line
 
@@ -161,7 +161,7 @@ class HttpClient:
         auth: Says who we are, if the server wants to know.
 
     Raises:
-        UpstreamError: The URL or a header cannot be used.
+        UpstreamError: The URL, a header, or what certificates are verified with cannot be used.
     """
 
     def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, auth: httpx2.Auth | None = None) -> None:
@@ -321,17 +321,10 @@ def _asking(idle: int) -> list[tuple[int, int, int]]:
     return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]
 
 
-@cache
-def _verifying(authorities: str | None, folder: str | None) -> ssl.SSLContext:
-    """Reading all authorities takes some 20 ms; once is enough. The arguments are what it depends on."""
-    return httpx2.create_ssl_context()
-
-
 def _tls(url: httpx2.URL) -> ssl.SSLContext:
-    """Verifies always, with the system's authorities or those of `SSL_CERT_FILE` and `SSL_CERT_DIR` (F-065)."""
     if url.scheme == "http":
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
-    return _verifying(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+    return verifying_context()
 
 
 async def _decodable(response: httpx2.Response) -> httpx2.Response:

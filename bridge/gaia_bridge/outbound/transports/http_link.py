@@ -15,6 +15,7 @@ import httpx2
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, UpstreamError
+from gaia_bridge.outbound.transports.answers import knows_no_method
 from gaia_bridge.outbound.transports.budgets import Budget
 from gaia_bridge.outbound.transports.events import EventStream
 from gaia_bridge.outbound.transports.http_client import HttpClient, Reply
@@ -141,7 +142,7 @@ class HttpLink(ABC):
         """
         reply = await self._post(message, headers, url)
         try:
-            if not reply.ok:
+            if not reply.ok and not await knows_no_method(reply):
                 raise self._refusal(reply)
         finally:
             await self._finish(reply)

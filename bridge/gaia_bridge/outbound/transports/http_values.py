@@ -14,6 +14,7 @@ from typing import Final
 import httpx2
 
 from gaia_bridge.outbound.transport import LaunchError
+from gaia_bridge.outbound.transports.tls import tls_problem
 from gaia_bridge.text import one_line
 
 __all__ = [
@@ -111,8 +112,8 @@ def reason_of(error: BaseException) -> str:
     reason = str(error) or type(error).__name__
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not valid: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError) and (problem := tls_problem(cause)):
+            return one_line(problem, 300)
         if isinstance(cause, OSError) and cause.strerror:
             reason = _system_error(cause) or cause.strerror
         cause = _cause_of(cause)

@@ -7,14 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import anyio
-from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    LOG_LEVEL_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-    SERVER_INFO_META_KEY,
-)
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.errors import (
@@ -28,6 +20,14 @@ from gaia_bridge.errors import (
 from gaia_bridge.hops import HOPS_META_KEY, unmarked
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS, Change, ChangeKind
+from gaia_bridge.protocol.meta import (
+    CLIENT_CAPABILITIES_KEY,
+    LOG_LEVEL_KEY,
+    PROTOCOL_VERSION_KEY,
+    SERVER_INFO_KEY,
+    SUBSCRIPTION_ID_KEY,
+)
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, MODERN_REVISIONS
 from gaia_bridge.results import error_result, is_input_required
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.wire import LIST_FIELDS, LOG_MESSAGE, for_legacy, is_loud_enough, missing_capability, server_info
@@ -119,9 +119,9 @@ class LocalServer:
         handler = self._methods.get(method, self._forward)
         meta = params.get("_meta")
         known = meta if is_object(meta) else {}
-        modern = PROTOCOL_VERSION_META_KEY in known
-        capabilities = known.get(CLIENT_CAPABILITIES_META_KEY) if modern else self._capabilities
-        level = known.get(LOG_LEVEL_META_KEY) if modern else self._level
+        modern = PROTOCOL_VERSION_KEY in known
+        capabilities = known.get(CLIENT_CAPABILITIES_KEY) if modern else self._capabilities
+        level = known.get(LOG_LEVEL_KEY) if modern else self._level
         request = _LocalRequest(
             self._way, number, method, modern, known, capabilities if is_object(capabilities) else {}, level, params
         )
@@ -145,22 +145,22 @@ class LocalServer:
             self._way.tell(method, params, None)
         for number, wanted in self._streams.items():
             if _wants(wanted, change):
-                self._way.tell(method, {**params, "_meta": {SUBSCRIPTION_ID_META_KEY: number}}, number)
+                self._way.tell(method, {**params, "_meta": {SUBSCRIPTION_ID_KEY: number}}, number)
 
     async def _initialize(self, request: _LocalRequest, params: JSON) -> JSON:
         asked, declared = params.get("protocolVersion"), params.get("capabilities")
         self._legacy = True
         self._capabilities = declared if is_object(declared) else {}
         return {
-            "protocolVersion": asked if asked in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION,
+            "protocolVersion": asked if asked in HANDSHAKE_REVISIONS else LATEST_HANDSHAKE,
             "serverInfo": server_info(self._source.offer.info),
             **self._introduction(),
         }
 
     async def _discover(self, request: _LocalRequest, params: JSON) -> JSON:
         return {
-            "supportedVersions": [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS],
-            "_meta": {SERVER_INFO_META_KEY: server_info(self._source.offer.info)},
+            "supportedVersions": [*HANDSHAKE_REVISIONS, *MODERN_REVISIONS],
+            "_meta": {SERVER_INFO_KEY: server_info(self._source.offer.info)},
             **self._introduction(),
         }
 
@@ -248,7 +248,7 @@ class LocalServer:
             for uri in wanted.get("resourceSubscriptions") or ():
                 await self._source.subscribe(uri)
                 subscribed.append(uri)
-            acknowledged: JSON = {"notifications": wanted, "_meta": {SUBSCRIPTION_ID_META_KEY: request.number}}
+            acknowledged: JSON = {"notifications": wanted, "_meta": {SUBSCRIPTION_ID_KEY: request.number}}
             self._way.tell("notifications/subscriptions/acknowledged", acknowledged, request.number)
             await anyio.sleep_forever()
         finally:

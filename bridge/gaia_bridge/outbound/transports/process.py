@@ -67,6 +67,13 @@ _LOOK: Final = 0.02
 _SWEEPS: Final = 3
 """How often descendants that left the group are looked for while some are found: they may be starting others."""
 
+_PARTS_OF: Final = {
+    **dict.fromkeys(("uv", "uvx"), "uv: https://docs.astral.sh/uv/"),
+    **dict.fromkeys(("node", "npm", "npx"), "Node.js: https://nodejs.org/"),
+    "docker": "Docker: https://docs.docker.com/",
+}
+"""Where the programs come from that most servers are started with."""
+
 _PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Reasons for a failed launch that may be gone next time (F-048)."""
 
@@ -362,4 +369,6 @@ def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError
     if isinstance(error, FileNotFoundError):
         words = len(spec.command.split()) > 1
         text += "; the words after the program belong into args" if words else "; is it installed, and on the PATH?"
+        if (source := _PARTS_OF.get(spec.command)) is not None:
+            text += f" {spec.command} is a part of {source}"
     return UpstreamError(text) if error.errno in _PASSING else LaunchError(text)

@@ -11,15 +11,6 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from mcp.shared.inbound import (
-    MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
-    MCP_PROTOCOL_VERSION_HEADER,
-    NAME_BEARING_METHODS,
-    encode_header_value,
-)
-from mcp_types import PROTOCOL_VERSION_META_KEY
-
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.transport import Receiver, SessionExpiredError, UpstreamError
 from gaia_bridge.outbound.transports.answers import (
@@ -40,6 +31,8 @@ from gaia_bridge.outbound.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.outbound.transports.http_values import retry_after
 from gaia_bridge.outbound.transports.json_rpc import is_response, messages, response_to
 from gaia_bridge.outbound.transports.resuming import Place
+from gaia_bridge.protocol.headers import METHOD_HEADER, NAME_HEADER, NAMED, REVISION_HEADER, encoded_value
+from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.settings import UpstreamLimits
 
@@ -106,13 +99,13 @@ class _StreamableHttpLink(HttpLink):
         headers = self._own_headers()
         if not modern:
             return headers
-        headers[MCP_PROTOCOL_VERSION_HEADER] = _named_revision(message) or self._revision or ""
+        headers[REVISION_HEADER] = _named_revision(message) or self._revision or ""
         params = message.get("params")
         if isinstance(method, str):
-            headers[MCP_METHOD_HEADER] = encode_header_value(method)
-            name = params.get(NAME_BEARING_METHODS.get(method, "")) if is_object(params) else None
+            headers[METHOD_HEADER] = encoded_value(method)
+            name = params.get(NAMED.get(method, "")) if is_object(params) else None
             if isinstance(name, str):
-                headers[MCP_NAME_HEADER] = encode_header_value(name)
+                headers[NAME_HEADER] = encoded_value(name)
         return headers
 
     def _own_headers(self, accept: str = _ACCEPTED) -> dict[str, str]:
@@ -120,7 +113,7 @@ class _StreamableHttpLink(HttpLink):
         if self._session is not None:
             headers[SESSION] = self._session
         if self._revision is not None:
-            headers[MCP_PROTOCOL_VERSION_HEADER] = self._revision
+            headers[REVISION_HEADER] = self._revision
         return headers
 
     # What comes back
@@ -294,5 +287,5 @@ def _named_revision(message: JSON) -> str | None:
     """The revision that the message itself names, as messages do since 2026-07-28."""
     params = message.get("params")
     meta = params.get("_meta") if is_object(params) else None
-    revision = meta.get(PROTOCOL_VERSION_META_KEY) if is_object(meta) else None
+    revision = meta.get(PROTOCOL_VERSION_KEY) if is_object(meta) else None
     return revision if isinstance(revision, str) and is_modern(revision) else None

@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 
 __all__ = ["EventStream", "ReplayBuffer"]
 
+_MOST_BYTES: Final = 4 * 1024 * 1024
+"""Bytes that may wait in one stream; then whoever sends the next message waits."""
+
 EVENT_OVERHEAD: Final = 512
 """Bytes that an event counts for besides its message, so that many small ones are bounded as well."""
 
@@ -112,6 +115,7 @@ class EventStream:
         self._reader = 0
         self._is_read = is_read
         self._waiting: deque[bytes] = deque()
+        self._bytes = 0
         self._news: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
 
@@ -120,7 +124,7 @@ class EventStream:
         if self._over:
             return
         self._put(message)
-        while self._is_read and len(self._waiting) > self._most:
+        while self._is_read and self._is_full:
             self._room = self._room or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._room)
 
@@ -174,6 +178,7 @@ class EventStream:
             while reader == self._reader:
                 if self._waiting:
                     event = self._waiting.popleft()
+                    self._bytes = max(0, self._bytes - len(event))
                     self._let_go()
                     yield event
                 elif self._over or self._is_paused:
@@ -184,14 +189,20 @@ class EventStream:
         finally:
             if reader == self._reader:
                 self._is_read = False
+                self._bytes = 0
                 self._waiting.clear()  # whoever resumes is given it again
                 self._let_go()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._waiting) > self._most or self._bytes > _MOST_BYTES
 
     def _put(self, message: bytes) -> None:
         self.open()
         event_id = None if self._replay is None else self._replay.add(self, message)
         if self._is_read:
             self._waiting.append(framed(message, event_id))
+            self._bytes += len(message)
             self._wake()
 
     def _wake(self) -> None:
@@ -199,7 +210,7 @@ class EventStream:
             self._news.set_result(None)
 
     def _let_go(self) -> None:
-        if self._room is not None and len(self._waiting) <= self._most:
+        if self._room is not None and not self._is_full:
             room, self._room = self._room, None
             if not room.done():
                 room.set_result(None)

@@ -152,13 +152,16 @@ class HandshakeHttp:
             await reply.take(call, answer)
 
         self._dispatcher.begin(call, take)
-        if exchange.accepts[0]:
-            await reply.first(self._limits.quick_answer)
-        if reply.answer is not None:
-            await exchange.json(reply.answer.body, 200, _named(session))
-        else:
-            stream.open()
-            await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+        try:
+            if exchange.accepts[0]:
+                await reply.first(self._limits.quick_answer)
+            if reply.answer is not None:
+                await exchange.json(reply.answer.body, 200, _named(session))
+            else:
+                stream.open()
+                await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+        finally:
+            call.sent()
 
     async def _batch(self, session: Session, exchange: Exchange, messages: list[Any]) -> None:
         """Serve a batch: each message as if it had come alone, what they are answered on one stream."""
@@ -169,10 +172,11 @@ class HandshakeHttp:
         stream, waiting = session.stream(), 0
         refusals = {number: problem for number, item in enumerate(messages) if (problem := batched_problem(item))}
 
-        async def take(answer: Answer) -> None:
+        async def take(call: Call, answer: Answer) -> None:
             nonlocal waiting
             waiting -= 1
             await stream.send(answer.body)
+            call.sent()
             if not waiting:
                 stream.finish(b"")
 
@@ -184,7 +188,8 @@ class HandshakeHttp:
             if number not in refusals and not is_request(item):
                 self._heard(session.connection, item)
         for item in requests:
-            self._dispatcher.begin(Call(session.connection, stream, item), take)
+            call = Call(session.connection, stream, item)
+            self._dispatcher.begin(call, partial(take, call))
         if requests or refusals:
             if not requests:
                 stream.finish(b"")
@@ -229,6 +234,7 @@ class HandshakeHttp:
         self._dispatcher.begin(call, partial(reply.take, call))
         await reply.first(None)
         connection.close()
+        call.sent()
         assert reply.answer is not None
         await exchange.json(reply.answer.body)
 

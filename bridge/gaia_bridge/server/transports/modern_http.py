@@ -101,7 +101,7 @@ class ModernHttp:
 
     async def _serve(self, exchange: Exchange, message: JSON, *, only_json: bool, soon: bool) -> None:
         stream = EventStream(None, self._limits.stream_messages, can_ask=False)
-        connection = Connection(_NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION])
+        connection = Connection(_NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
         call = Call(connection, _NOWHERE if only_json else stream, message, exchange.size, exchange.host)
         reply = Reply(stream)
         self._dispatcher.begin(call, partial(reply.take, call))
@@ -116,6 +116,7 @@ class ModernHttp:
         finally:
             call.cancel("the client closed the response")
             connection.close()
+            call.sent()
 
     async def _first(self, exchange: Exchange, reply: Reply, patience: float | None) -> None:
         """Wait for what comes first, which takes longer: as long as the client stays, and a silent response is kept.

@@ -139,7 +139,10 @@ class Sessions:
     @property
     def is_full(self) -> bool:
         """Whether as many are in use, or being opened, as there may be."""
-        return self._opening + sum(session.is_in_use for session in self._known.values()) >= self._limits.sessions
+        most = self._limits.sessions
+        if len(self._known) + self._opening < most:  # to look at each takes long where there are many
+            return False
+        return self._opening + sum(session.is_in_use for session in self._known.values()) >= most
 
     @contextmanager
     def opening(self) -> Generator[Session]:

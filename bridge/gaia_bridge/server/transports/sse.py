@@ -52,7 +52,7 @@ class SseTransport:
             return
         identity = uuid4().hex
         events = EventStream(None, self._limits.stream_messages)
-        client = self._clients[identity] = DuplexClient(self._dispatcher, events)
+        client = self._clients[identity] = DuplexClient(self._dispatcher, events, cut=lambda: events.finish(b""))
         self._streams.add(events)
         root = exchange.scope.get("root_path", "").rstrip("/")
         endpoint = f"event: endpoint\r\ndata: {quote(root + self._path)}?session_id={identity}\r\n\r\n"

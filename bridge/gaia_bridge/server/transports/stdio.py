@@ -15,7 +15,7 @@ import threading
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import anyio
 import anyio.to_thread
@@ -23,10 +23,11 @@ import anyio.to_thread
 from gaia_bridge.descriptors import reserve_descriptors
 from gaia_bridge.forking import FORKS
 from gaia_bridge.framing import LineFramer
+from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.lines import LineClient
 
-__all__ = ["ClaimedStdio", "claim_stdio", "serve_stdio"]
+__all__ = ["ClaimedStdio", "Owed", "Waiting", "claim_stdio", "serve_stdio"]
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ def claim_stdio() -> ClaimedStdio:
 
 
 async def serve_stdio(
-    dispatcher: Dispatcher, claimed: ClaimedStdio, *, line_bytes: int, batch: int, grace: float
+    dispatcher: Dispatcher, claimed: ClaimedStdio, *, line_bytes: int, batch: int, grace: float, starting: float
 ) -> None:
     """Serve until the client closes our input. Everything said before the end is written out.
 
@@ -78,7 +79,9 @@ async def serve_stdio(
         line_bytes: The longest line that is accepted.
         batch: How many messages may come at once.
         grace: Seconds for requests in flight to finish after the end of input.
+        starting: Seconds that they are kept before that while they wait for a server to start.
     """
+    owed = Owed(dispatcher.catalog, grace, starting)
     async with _reader(claimed.reading) as reader, _writer(claimed.writing) as writer:
         closed = asyncio.Event()
 
@@ -90,14 +93,56 @@ async def serve_stdio(
         client = LineClient(dispatcher, write, batch)
         try:
             await _until(closed, _read_lines(reader, client, line_bytes))
-            # `printf ... | gaia-bridge` deserves answers.
-            if client.is_waiting and not closed.is_set():
-                await _until(closed, dispatcher.catalog.settle())
-            with anyio.move_on_after(grace):
-                await _until(closed, client.none_left())
-                await _until(closed, dispatcher.catalog.learn())  # so that the next run need not wait for it
+            if not closed.is_set():  # `printf ... | gaia-bridge` deserves answers
+                await _until(closed, owed.given(client))
         finally:
             client.close()
+
+
+class Waiting(Protocol):
+    """A client that has said everything."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is not answered yet."""
+        ...
+
+    async def none_left(self) -> None:
+        """Wait until every request is answered."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """The answers that are owed to a client that has said everything."""
+
+    catalog: Catalog
+    grace: float
+    """Seconds for them to be given."""
+    starting: float
+    """Seconds that they are waited for beside that while a server starts for one of them."""
+
+    async def given(self, client: Waiting) -> None:
+        """Wait for them; no longer for a call that hangs because a server somewhere does."""
+        if client.is_waiting:
+            await self.catalog.settle()
+        until = anyio.current_time() + self.starting
+        await self._given_in_time(client)
+        while client.is_waiting and self.catalog.awaited and anyio.current_time() < until:
+            async with anyio.create_task_group() as tasks:
+                tasks.cancel_scope.deadline = until
+                tasks.start_soon(self._until_started, tasks.cancel_scope)
+                await client.none_left()
+                tasks.cancel_scope.cancel()
+            await self._given_in_time(client)
+
+    async def _until_started(self, scope: anyio.CancelScope) -> None:
+        await self.catalog.started()
+        scope.cancel()
+
+    async def _given_in_time(self, client: Waiting) -> None:
+        with anyio.move_on_after(self.grace):
+            await client.none_left()
 
 
 async def _read_lines(reader: asyncio.StreamReader, client: LineClient, line_bytes: int) -> None:

@@ -34,14 +34,22 @@ class DuplexClient:
         dispatcher: Answers its requests.
         channel: Carries everything that it is sent.
         answered: Sends the answer to the request of an id; on the channel like everything else, if `None`.
+        cut: Ends the channel.
     """
 
-    def __init__(self, dispatcher: Dispatcher, channel: Channel, answered: Answered | None = None) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        channel: Channel,
+        answered: Answered | None = None,
+        cut: Callable[[], None] | None = None,
+    ) -> None:
         self._dispatcher = dispatcher
         self._channel = channel
         self._answered = answered
         self._handshake = Connection(channel)
         self._modern = Connection(_NoQuestions(channel), LATEST_MODERN)
+        self._handshake.cut = self._modern.cut = cut
         self._era: Connection | None = None
 
     @property
@@ -81,6 +89,7 @@ class DuplexClient:
 
     async def _take(self, call: Call, answer: Answer) -> None:
         await self._say(call.id, answer.body)
+        call.sent()
 
     async def _say(self, request_id: int | str, body: bytes) -> None:
         if self._answered is not None:

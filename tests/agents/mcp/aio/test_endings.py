@@ -62,7 +62,14 @@ def started(ending: str, config: Mapping[str, Any], wait: float = 10) -> subproc
 @pytest.mark.requirement("S2-31")
 @pytest.mark.parametrize(
     ("ending", "code", "said"),
-    [("return", 0, ""), ("open loop", 0, ""), ("raise", 1, "as it was told to"), ("exit", 4, ""), ("hard", 5, "")],
+    [
+        ("return", 0, ""),
+        ("raise", 1, "as it was told to"),
+        *(
+            pytest.param(*other, "", marks=pytest.mark.thorough)
+            for other in [("open loop", 0), ("exit", 4), ("hard", 5)]
+        ),
+    ],
 )
 def test_a_program_that_forgets_to_clean_up_ends_and_leaves_no_server(
     servers: Gate, ending: str, code: int, said: str

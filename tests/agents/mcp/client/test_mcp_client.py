@@ -138,7 +138,8 @@ def test_a_subclass_can_say_what_the_specification_says_literally() -> None:
     }
 
 
-@pytest.mark.parametrize("revision", [*HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION])
+@pytest.mark.requirement("F-370")
+@pytest.mark.parametrize("revision", ["1.0.0", *HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION])
 def test_a_server_may_answer_with_every_revision_that_there_is(revision: str) -> None:
     assert MCPClient("test", FakeTransport(initialize={"result": {"protocolVersion": revision}})).connect()
 

@@ -56,6 +56,21 @@ def write(file: Path, **servers: Any) -> None:
     file.write_text(json.dumps({"mcpServers": servers}), "utf-8")
 
 
+@pytest.mark.requirement("F-371")
+def test_what_takes_the_place_of_from_config_takes_what_amds_takes(
+    manager: MCPClientManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[MCPClient] = []
+
+    def from_config(name: str, config: dict[str, Any], timeout: int = 30, debug: bool = False) -> MCPClient:
+        made.append(MCPClient(name, FakeTransport({"name": "t"}), debug))
+        return made[-1]
+
+    monkeypatch.setattr(MCPClient, "from_config", from_config)
+
+    assert manager.add_server("test", {"command": "npx", "args": ["-y", "server"]}) is made[0]
+
+
 @pytest.mark.requirement("S0-38")
 def test_a_new_manager_has_its_arguments_and_no_clients() -> None:
     config = MCPConfig()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
@@ -16,7 +17,7 @@ import pytest
 
 from gaia_bridge.cli import main
 from gaia_bridge.jsontypes import JSON
-from tests.bridge.cli.running import running
+from tests.bridge.cli.running import running, write_agent
 from tests.client_helpers import eventually
 
 SERVER = Path(__file__).parents[2] / "outbound" / "raw_server.py"
@@ -64,6 +65,26 @@ def test_a_relative_file_is_looked_for_where_the_entry_is_kept(run: Run) -> None
     assert run("add", "raw", COMMAND, "--env", "KEY=${file:key}")[0] == 0
     code, _, err = run("add", "other", COMMAND, "--local", "--env", "KEY=${file:key}")
     assert (code, f"{Path.cwd()}/key: cannot be read" in err) == (78, True)
+
+
+@pytest.mark.requirement("F-369")
+def test_who_lacks_a_program_that_servers_need_is_told_where_it_comes_from(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "uvx is a part of uv: https://docs.astral.sh/uv/" in run("add", "x", "uvx server")[2]
+
+
+@pytest.mark.requirement("F-369")
+def test_what_was_added_in_one_folder_works_in_every_other(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+    Path("server.py").write_text(SERVER.read_text(encoding="utf-8"), encoding="utf-8")
+    file = Path("server.py").absolute()
+    code, _, err = run("add", "raw", "--", sys.executable, "-S", "server.py")
+    assert (code, f"note: server.py is kept as {file}, to be found from every folder" in err) == (0, True)
+    assert run("add", "here", "--local", "--no-connect", "--", sys.executable, "server.py")[0] == 0
+    assert entries("mcp_servers.json")["here"]["args"] == ["server.py"]
+    monkeypatch.chdir(tmp_path)
+    assert run("tools", "raw")[0] == 0
 
 
 def test_a_command_can_be_typed_as_words(run: Run) -> None:
@@ -205,6 +226,33 @@ def test_a_server_that_is_not_there_is_an_error_that_helps(run: Run, command: st
     code, out, err = run(command, "wether", *(["x"] if command == "call" else []))
     assert (code, out) == (78, "")
     assert "did you mean 'weather'?" in err
+
+
+@pytest.mark.requirement("F-362")
+@pytest.mark.parametrize("command", ["tools", "test-client", "call", "login"])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_server_that_is_disabled_is_not_started(run: Run, command: str, named: bool) -> None:
+    option = ["--config", "own file.json"] if named else []
+    started = Path("started")
+    code = f"open({str(started.absolute())!r}, 'w')"
+    run("add", "off", *option, "--no-connect", "--", sys.executable, "-S", "-c", code)
+    assert run("disable", "off", *option)[0] == 0
+    result, out, err = run(command, "off", *(["x"] if command == "call" else []), *option)
+    assert (result, out) == (78, "")
+    assert "server 'off' is disabled (to use it: gaia-bridge enable off" in err
+    assert (f" --config '{Path('own file.json').absolute()}'" in err) is named
+    assert not started.exists()
+    assert run("enable", "off", *option)[0] == 0
+    assert "is disabled" not in run(command, "off", *(["x"] if command == "call" else []), *option)[2]
+
+
+@pytest.mark.requirement("F-362", "S-25")
+def test_a_server_that_is_disabled_is_not_started_in_place_of_one_that_was_not_approved(run: Run) -> None:
+    run("add", "raw", COMMAND, "--no-connect")
+    run("disable", "raw")
+    project(raw={"command": "other"})
+    code, _, err = run("tools", "raw")
+    assert (code, "server 'raw' is disabled (change that there)" in err) == (78, True)
 
 
 @pytest.mark.requirement("S0-63")
@@ -531,8 +579,8 @@ def test_a_file_that_is_not_there_is_told_apart_from_one_without_the_server(run:
             {"command": "docker", "args": ["run", "-e", "TOKEN=abc", "image"]},
         ),
         (
-            ("python", "-m", "thing", "--config", "x.json"),
-            {"command": "python", "args": ["-m", "thing", "--config", "x.json"]},
+            ("thing", "-m", "thing", "--config", "x.json"),
+            {"command": "thing", "args": ["-m", "thing", "--config", "x.json"]},
         ),
         (
             ("thing", "--env", "A=1", "--zone", "UTC"),
@@ -648,15 +696,78 @@ def test_a_variable_that_a_server_asks_for_and_that_was_withheld_is_named(
     assert "you have" not in err
 
 
+@pytest.mark.requirement("F-365")
+def test_what_is_pasted_is_shown_tried_and_kept_and_what_does_not_work_is_not(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = {"command": sys.executable, "args": ["-S", str(SERVER)], "env": {"API_KEY": "s3cr3t"}}
+    text = json.dumps({"mcpServers": {"raw": raw, "bad": {"command": "no-such-program"}, "late": raw}})
+    code, out, err = run("add", text, "--timeout", "50")
+    assert (code, "added raw to" in out, "added late to" in out) == (69, True, True)
+    assert f"raw: {sys.executable} -S {SERVER}\nvariable: API_KEY=***\n" in err
+    assert "error: server 'bad': it cannot be started" in err
+    assert entries() == {name: {**raw, "timeout": 50, "startup_timeout": 50} for name in ("raw", "late")}
+    assert run("add", text)[0] == 78  # they are there already
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"servers": {"in": {"type": "stdio", **raw}}})))
+    assert run("add", "-", "--no-connect")[0] == 0
+    assert run("add", "one", json.dumps(raw), "--no-connect", "--local")[0] == 0
+    assert (entries()["in"], entries("mcp_servers.json")) == (raw, {"one": raw})
+    assert run("trust", "--list")[1] == "one: approved\n"
+
+
+@pytest.mark.requirement("F-365")
+@pytest.mark.parametrize(
+    "arguments",
+    [["{}"], ['{"command": "x"}'], ["x", "{"], ['{"a": {"command": "x"}}', "uvx"], ["x", "{}", "--env", "A=b"], ["x"]],
+)
+def test_what_is_pasted_and_lists_nothing_is_a_wrong_command_line(run: Run, arguments: list[str]) -> None:
+    assert run("add", *arguments)[0] == 64
+    assert not Path(GLOBAL).exists()
+
+
+@pytest.mark.requirement("F-366")
+def test_what_a_running_bridge_publishes_is_asked_there(run: Run, tmp_path: Path) -> None:
+    write_agent(tmp_path)
+    with running("serve", "demo.py", "--port", "0", cwd=tmp_path) as bridge:
+        port = re.findall(r":(\d+)/mcp", bridge.until_error("/mcp"))[0]
+        code, out, err = run("tools", "demo", "--port", port)
+        assert (code, out.splitlines()[0]) == (0, "hello")
+        assert err == f"note: demo is published by the bridge at http://127.0.0.1:{port}, which is asked\n"
+        assert run("call", "demo", "hello", "--url", f"http://127.0.0.1:{port}/mcp")[1] == '{"text":"hello"}\n'
+        assert run("test-client", "demo", "--host", "127.0.0.1", "--port", port)[1].endswith("demo works\n")
+        assert "demo  agent  ready" in run("status", "--port", port)[1]
+        code, _, err = run("tools", "dem", "--port", port)
+        assert code == 78
+        assert f"no bridge at http://127.0.0.1:{port} publishes it either" in err
+
+
+@pytest.mark.requirement("F-366")
+@pytest.mark.parametrize("arguments", [["--url", "x:1", "--port", "1"], ["--port", "abc"], ["--port", "0"]])
+def test_an_address_of_a_bridge_that_is_none_is_refused(run: Run, arguments: list[str]) -> None:
+    for command in (["status"], ["tools", "x"]):
+        assert run(*command, *arguments)[0] == 64
+
+
+@pytest.mark.requirement("F-366")
+def test_a_bridge_that_wants_a_token_says_how_it_is_used(run: Run, tmp_path: Path) -> None:
+    write_agent(tmp_path)
+    with running("serve", "demo.py", "--port", "0", "--auth", cwd=tmp_path) as bridge:
+        port = re.findall(r":(\d+)/mcp", bridge.until_error("/mcp"))[0]
+        code, _, err = run("tools", "demo", "--port", port)
+    assert code == 69
+    assert f"gaia-bridge add NAME http://127.0.0.1:{port}/agents/demo/mcp --header 'Authorization:Bearer" in err
+
+
 @pytest.mark.requirement("F-276")
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["x", '{"command": "npx"}'], "that is JSON, and belongs into a configuration file"),
         (["x", "mcp.example.invalid/mcp"], "did you mean https://mcp.example.invalid/mcp?"),
         (["x", "localhost:8000/mcp"], "did you mean https://localhost:8000/mcp?"),
         (["--transport", "http", "x", "https://x.org"], "no such option: --transport; a URL is recognised by itself"),
         (["x", "FOO=bar npx server"], "FOO goes with --env FOO=VALUE"),
+        (["https://x.org/mcp"], "NAME is missing: gaia-bridge add NAME https://x.org/mcp"),
+        (["uvx server"], "NAME is missing: gaia-bridge add NAME 'uvx server'"),
     ],
 )
 def test_what_people_type_elsewhere_is_told_what_it_is_here(run: Run, arguments: list[str], hint: str) -> None:

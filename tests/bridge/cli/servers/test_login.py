@@ -27,6 +27,7 @@ async def test_a_login_tells_where_to_go_and_what_came_of_it(on_terminal: bool) 
 
 
 @pytest.mark.anyio
+@pytest.mark.thorough
 async def test_a_login_is_kept_and_used_until_another_is_wanted() -> None:
     async with _server() as server:
         refused = await anyio.to_thread.run_sync(partial(run, "tools", "web"))

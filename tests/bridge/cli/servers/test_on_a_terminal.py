@@ -269,13 +269,18 @@ def hostile_server(tmp_path: Path) -> None:
     "command",
     [
         "call hostile pid",
-        "call hostile pid --json",
-        "call hostile refuse",
-        "call hostile nothing-like-this",
         "tools hostile",
-        "tools hostile --json",
-        "test-client hostile",
-        "test-client hostile --json",
+        *(
+            pytest.param(command, marks=pytest.mark.thorough)
+            for command in (
+                "call hostile pid --json",
+                "call hostile refuse",
+                "call hostile nothing-like-this",
+                "tools hostile --json",
+                "test-client hostile",
+                "test-client hostile --json",
+            )
+        ),
     ],
 )
 def test_what_a_server_says_moves_no_cursor(command: str) -> None:

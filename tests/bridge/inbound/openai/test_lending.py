@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from gaia_bridge.inbound.sessions import nowhere
 
 from gaia_bridge.chats import ChatRequest, LentTool, Reply
 from gaia_bridge.context import get_request_context
@@ -19,6 +20,7 @@ from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.openai.lending import Loan, offered_tools
 from gaia_bridge.inbound.openai.tool_request import ChatClient
 from gaia_bridge.inbound.openai.tools import Borrowing, ToolsAsked
+from gaia_bridge.inbound.openai.turn_log import TurnLine
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy, ServerInfo, ServerOptions, ServerSpec
 from gaia_bridge.settings import ChatEndpointLimits, Settings
@@ -231,7 +233,8 @@ async def test_a_bridge_that_ends_during_a_call_is_a_result_too() -> None:
         catalog = Catalog(ServerInfo("b", "1"), NamingPolicy.DEFAULT)
         catalog.add(Hanging("x", "work"))
         asked = ToolsAsked(borrowings=(Borrowing("tools[0]", "*", None),))
-        lent.extend(Loan(catalog, await offered_tools(catalog, asked, object(), 1), ChatClient("c")).tools)
+        line = TurnLine({"path": "/v1/chat/completions", "headers": []}, nowhere)
+        lent.extend(Loan(catalog, await offered_tools(catalog, asked, object(), 1), ChatClient("c"), line).tools)
         ready.set()
         await asyncio.to_thread(started.wait)
 

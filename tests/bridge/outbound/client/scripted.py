@@ -214,7 +214,7 @@ class Role(ClientRole):
         result: JSON = await answer(params)
         return result
 
-    def notified(self, method: str, params: JSON) -> None:
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         self.heard.append((method, params))
         self._more.set()
         self._more = anyio.Event()

@@ -25,7 +25,17 @@ AGAIN = 0.5
 the handshake, and what happens before is not told."""
 
 
-@pytest.fixture(params=product(TRANSPORTS, Era), ids=lambda place: f"{place[0]}-{place[1].value}")
+@pytest.fixture(
+    params=[
+        pytest.param(
+            (transport, era),
+            id=f"{transport}-{era.value}",
+            # Each of these is a process of its own; tests of real servers use pipes, too.
+            marks=[pytest.mark.thorough] if transport == "stdio" else [],
+        )
+        for transport, era in product(TRANSPORTS, Era)
+    ]
+)
 def place(request: pytest.FixtureRequest) -> Place:
     return Place(*request.param)
 

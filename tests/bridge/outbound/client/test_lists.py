@@ -67,6 +67,20 @@ async def test_an_endless_list_is_cut_with_a_warning(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.requirement("F-036")
+async def test_a_list_that_takes_too_long_is_cut_with_a_warning_and_not_asked_for_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with connected(legacy(serving(tools=numbered(10**6))), limits=UpstreamLimits(list_cap=0)) as (connection, _):
+        assert len(await connection.list_all("tool")) == 1
+    assert caplog.messages == ["scripted: tools/list is too long or does not end; after 1 definitions it is cut"]
+    down = failing(*[UpstreamError("is down")] * 9)
+    async with connected(legacy(down), limits=UpstreamLimits(list_cap=0)) as (connection, wire):
+        with pytest.raises(UpstreamError):
+            await connection.list_all("tool")
+        assert [message["method"] for message in wire.received].count("tools/list") == 1
+
+
+@pytest.mark.requirement("F-036")
 async def test_a_list_that_is_too_long_is_cut_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     many = {"tools": [{"name": str(number)} for number in range(10_000)], "nextCursor": "more"}
     async with connected(legacy(serving(tools=many))) as (connection, wire):

@@ -336,6 +336,13 @@ async def test_every_handshake_revision_is_accepted(version: str) -> None:
         assert wire.agreed == [version]
 
 
+@pytest.mark.requirement("F-370")
+async def test_what_amds_servers_answer_is_taken_for_the_oldest_revision() -> None:
+    async with connected(legacy(protocolVersion="1.0.0")) as (connection, wire):
+        assert connection.greeting.revision == HANDSHAKE_PROTOCOL_VERSIONS[0]
+        assert wire.agreed == [HANDSHAKE_PROTOCOL_VERSIONS[0]]
+
+
 @pytest.mark.requirement("F-041")
 @pytest.mark.parametrize("version", ["9999", "2026-07-28", "", 5, None, ["2025-11-25"], "x" * 100_000, "2\x1b[31m"])
 async def test_a_revision_that_nobody_knows_is_a_clear_error(version: Any) -> None:

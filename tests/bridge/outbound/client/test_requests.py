@@ -390,7 +390,7 @@ async def test_a_role_that_fails_when_told_of_the_end_does_no_harm(caplog: pytes
         def ended(self, reason: str) -> None:
             raise ValueError("broken")
 
-        def notified(self, method: str, params: JSON) -> None:
+        def notified(self, method: str, params: JSON, during: int | None = None) -> None:
             raise ValueError("broken")
 
     async def exits(wire: Wire) -> None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import ssl
 import sys
 import tracemalloc
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from pathlib import Path
 
 import anyio
 import httpx2
 import pytest
-import trustme
 
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.outbound.transport import UpstreamError
@@ -484,79 +481,6 @@ async def test_an_authorisation_that_fails_is_an_error_that_keeps_its_secrets() 
 
     async with evil_http() as server, client_of(server.url(), Failing()) as client:
         assert await failure_of(client) == "could not be authorised (RuntimeError)"
-
-
-# TLS
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-def trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the authority one that this machine knows."""
-    file = tmp_path / "authority.pem"
-    authority.cert_pem.write_to_path(str(file))
-    monkeypatch.setenv("SSL_CERT_FILE", str(file))
-
-
-def tls_of(leaf: trustme.LeafCert) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    leaf.configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
-    return context
-
-
-@pytest.mark.usefixtures("trusted")
-@pytest.mark.requirement("F-065")
-async def test_a_certificate_of_a_known_authority_is_accepted(authority: trustme.CA) -> None:
-    async with evil_http(tls_of(authority.issue_cert("127.0.0.1"))) as server, client_of(server.url()) as client:
-        assert await body_of(client)
-
-
-def of_nobody(_: trustme.CA) -> trustme.LeafCert:
-    return trustme.CA().issue_cert("127.0.0.1")
-
-
-def of_yesterday(known: trustme.CA) -> trustme.LeafCert:
-    return known.issue_cert("127.0.0.1", not_after=datetime(2020, 1, 1, tzinfo=UTC))
-
-
-def of_another(known: trustme.CA) -> trustme.LeafCert:
-    return known.issue_cert("elsewhere.example")
-
-
-@pytest.mark.usefixtures("trusted")
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (of_nobody, "unable to get local issuer certificate"),
-        (of_yesterday, "certificate has expired"),
-        (of_another, "IP address mismatch"),
-    ],
-)
-@pytest.mark.requirement("F-065")
-async def test_an_invalid_certificate_is_refused_with_the_reason(
-    authority: trustme.CA, make: Callable[[trustme.CA], trustme.LeafCert], reason: str
-) -> None:
-    async with evil_http(tls_of(make(authority))) as server, client_of(server.url()) as client:
-        failure = await failure_of(client)
-        assert "its certificate is not valid" in failure
-        assert reason in failure
-        assert not server.seen
-
-
-@pytest.mark.usefixtures("trusted")
-@pytest.mark.requirement("F-065")
-async def test_an_outdated_version_of_tls_is_refused(authority: trustme.CA) -> None:
-    context = tls_of(authority.issue_cert("127.0.0.1"))
-    context.set_ciphers("DEFAULT:@SECLEVEL=0")
-    with pytest.warns(DeprecationWarning):
-        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
-    async with evil_http(context) as server, client_of(server.url()) as client:
-        assert "cannot be reached" in await failure_of(client)
-        assert not server.seen
 
 
 async def test_a_broken_answer_is_told_from_one_that_cannot_be_used() -> None:

@@ -83,6 +83,21 @@ async def test_the_response_to_a_request_of_the_server_is_posted() -> None:
         assert server.seen[-1].message == {"jsonrpc": "2.0", "id": "theirs", "result": {}}
 
 
+@pytest.mark.requirement("F-370")
+@pytest.mark.parametrize("code", [-32601, -32600])
+async def test_a_notification_that_the_server_does_not_know_is_no_failure_and_one_that_it_refuses_is(code: int) -> None:
+    async def knowing_nothing(exchange: Exchange) -> None:
+        await exchange.answer({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": "no"}}, 400)
+
+    async with evil_http() as server, linked(server.url("simple"), revision=LEGACY) as link:
+        server.faults["simple"] = knowing_nothing
+        if code == -32601:
+            await link.notify(INITIALIZED)
+        else:
+            with pytest.raises(UpstreamError, match="HTTP 400"):
+                await link.notify(INITIALIZED)
+
+
 async def test_text_of_any_script_arrives_and_half_a_character_is_replaced() -> None:
     async with evil_http() as server, linked(server.url()) as link:
         await link.request(request(text="né 日本 \ud83d"))

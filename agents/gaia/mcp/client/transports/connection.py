@@ -165,6 +165,7 @@ class ConnectionTransport(MCPTransport):
             UpstreamLimits(),
             connect_timeout=self.startup_timeout or self.timeout,
             list_timeout=self.timeout,
+            list_cap=self.timeout,
             call_timeout=self.timeout,
             call_cap=self.timeout,
         )

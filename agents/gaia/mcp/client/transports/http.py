@@ -20,18 +20,18 @@ class HTTPTransport(ConnectionTransport):
 
     Args:
         url: Where the server is, such as `http://127.0.0.1:8000/mcp`.
-        headers: Sent with every request, such as `{"Authorization": "Bearer ..."}`.
         timeout: Seconds for the connection, and for each request.
         debug: Whether requests are logged at level DEBUG.
+        headers: Sent with every request, such as `{"Authorization": "Bearer ..."}`.
         sse: Whether the server speaks HTTP+SSE (MCP 2024-11-05).
     """
 
     def __init__(
         self,
         url: str,
-        headers: Mapping[str, str] | None = None,
         timeout: float = 30,
         debug: bool = False,
+        headers: Mapping[str, str] | None = None,
         sse: bool = False,
     ) -> None:
         super().__init__("the server", timeout, debug)
@@ -50,7 +50,7 @@ class HTTPTransport(ConnectionTransport):
             timeout: Seconds for the connection, and for each request.
             debug: Whether requests are logged at level DEBUG.
         """
-        transport = cls(spec.url, spec.headers, timeout, debug, spec.sse)
+        transport = cls(spec.url, timeout, debug, spec.headers, spec.sse)
         transport.name, transport.oauth = spec.name, spec.oauth
         return transport
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from gaia_bridge.inbound.openai.checks import array_at, invalid, object_at, string_at
 from gaia_bridge.inbound.openai.errors import ChatError
-from gaia_bridge.inbound.openai.messages import joined, since_last_answer
+from gaia_bridge.inbound.openai.messages import since_last_answer
+from gaia_bridge.inbound.openai.parts import call_of, content_at, text_part
 from gaia_bridge.inbound.openai.tools import function_name
-from gaia_bridge.jsontypes import JSON, is_array
+from gaia_bridge.jsontypes import JSON
 
 __all__ = ["read_items"]
 
@@ -21,7 +23,6 @@ _SKIPPED: Final = frozenset(
     | {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "computer_call"}
 )
 """What a client sends back of other models' answers, and no model here has a use for."""
-_MAX_PARTS: Final = 1_000
 
 
 def read_items(value: Any, limit: int, history: Iterable[JSON] = (), *, whole: bool) -> list[JSON]:
@@ -77,7 +78,7 @@ def _message(at: str, item: JSON) -> JSON | None:
             return {"role": "assistant", "content": None, "tool_calls": [_call(at, item)]}
         case "function_call_output":
             call_id = string_at(f"{at}.call_id", item.get("call_id"), "the call_id of a function_call")
-            output = _content(f"{at}.output", item.get("output"), images=False)
+            output = content_at(f"{at}.output", item.get("output"), partial(_read_part, images=False))
             return {"role": "tool", "content": output, "tool_call_id": call_id}
         case str() if kind in _SKIPPED:
             return None
@@ -89,37 +90,24 @@ def _said(at: str, item: JSON) -> JSON:
     role = item.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         raise invalid(f"{at}.role", role, f"one of {', '.join(_ROLES)}")
-    return {"role": _ROLES[role], "content": _content(f"{at}.content", item.get("content"), images=role == "user")}
+    read = partial(_read_part, images=role == "user")
+    return {"role": _ROLES[role], "content": content_at(f"{at}.content", item.get("content"), read)}
 
 
 def _call(at: str, item: JSON) -> JSON:
-    arguments = item.get("arguments")
-    if not isinstance(arguments, str):
-        raise invalid(f"{at}.arguments", arguments, "a text with JSON in it")
-    name = function_name(item.get("namespace"), string_at(f"{at}.name", item.get("name")))
-    function = {"name": name, "arguments": arguments}
-    return {"id": string_at(f"{at}.call_id", item.get("call_id")), "type": "function", "function": function}
+    return call_of(
+        at,
+        item,
+        name=lambda: function_name(item.get("namespace"), string_at(f"{at}.name", item.get("name"))),
+        call_id=lambda: string_at(f"{at}.call_id", item.get("call_id")),
+    )
 
 
-def _content(at: str, value: Any, *, images: bool) -> str | list[JSON]:
-    """One text, or parts of chat completions where an image is among them."""
-    if isinstance(value, str):
-        return value
-    if not is_array(value):
-        raise invalid(at, value, "a text, or a list of parts")
-    items = array_at(at, value, _MAX_PARTS, "a list of parts")
-    parts = [_part(f"{at}[{number}]", item, images=images) for number, item in enumerate(items)]
-    return joined(parts) if all(part["type"] == "text" for part in parts) else parts
-
-
-def _part(at: str, item: Any, *, images: bool) -> JSON:
-    fields = object_at(at, item, "an object with type")
+def _read_part(at: str, fields: JSON, *, images: bool) -> JSON:
+    """One part, an image as chat completions have it."""
     kind = fields.get("type")
     if isinstance(kind, str) and (field := _TEXTS.get(kind)):
-        text = fields.get(field)
-        if not isinstance(text, str):
-            raise invalid(f"{at}.{field}", text, "a text")
-        return {"type": "text", "text": text}
+        return text_part(at, fields, field)
     if kind == "input_image" and images:
         url = string_at(f"{at}.image_url", fields.get("image_url"), "a URL, such as data:image/png;base64,...")
         detail = fields.get("detail")

@@ -41,7 +41,7 @@ def test_a_server_is_used_over_http(url: str, path: str, kind: str) -> None:
 
 def test_headers_are_sent_with_every_request(url: str) -> None:
     seen_authorizations.clear()
-    with MCPClient("web", HTTPTransport(f"{url}/mcp/", {"Authorization": "Bearer y"})) as client:
+    with MCPClient("web", HTTPTransport(f"{url}/mcp/", headers={"Authorization": "Bearer y"})) as client:
         client.list_tools()
     assert len(seen_authorizations) >= 3
     assert set(seen_authorizations) == {"Bearer y"}
@@ -51,6 +51,12 @@ def test_a_new_transport_has_its_arguments() -> None:
     transport = HTTPTransport("http://localhost/mcp")
     facts: Any = (transport.url, transport.headers, transport.timeout, transport.debug, transport.sse)
     assert facts == ("http://localhost/mcp", {}, 30, False, False)
+
+
+@pytest.mark.requirement("F-371")
+def test_arguments_by_place_are_in_the_order_of_amds_transport() -> None:
+    transport = HTTPTransport("http://localhost/mcp", 5, True)
+    assert (transport.timeout, transport.debug, transport.headers) == (5, True, {})
 
 
 @pytest.mark.requirement("S0-4")

@@ -1,0 +1,170 @@
+"""Who `gaia-bridge call` is to a server: on a terminal, somebody who can be asked (MCP elicitation).
+
+Lines are read on the event loop, not in a thread: a thread that reads cannot be called off, and would keep the process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import termios
+from typing import Any, Final
+
+import anyio
+import click
+from anyio.abc import TaskStatus
+
+from gaia_bridge.cli.servers.fields import Field, FieldError
+from gaia_bridge.cli.servers.naming import Activity
+from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.outbound.client import ClientRole
+from gaia_bridge.text import one_line, printable
+from gaia_bridge.wire import LOG_MESSAGE
+
+__all__ = ["CallerRole", "can_ask"]
+
+_ASKS: Final[JSON] = {"elicitation": {"form": {}, "url": {}}}
+
+_INPUT: Final = 0
+"""The descriptor of standard input."""
+
+_LONGEST: Final = 64 * 1024
+"""Bytes of a line; a terminal takes 4,096."""
+
+_HELP: Final = "(nothing: what stands in brackets, or no answer; Ctrl-D declines, Ctrl-C cancels)"
+
+
+def can_ask() -> bool:
+    """Whether there is a terminal on which questions are seen and answered."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+class _DeclinedError(Exception):
+    """The user does not want to answer."""
+
+
+class CallerRole(ClientRole):
+    """Shows on standard error what a server logs, and puts its questions to the user, one at a time.
+
+    Args:
+        name: What the server is called here.
+        activity: What is shown meanwhile.
+        asks: Whether there is somebody to ask; if not, nothing is declared.
+    """
+
+    def __init__(self, name: str, activity: Activity, *, asks: bool) -> None:
+        self.capabilities = _ASKS if asks else {}
+        self.server = f"server {name!r}"
+        self._name = one_line(name)
+        self._activity = activity
+        self._turn = anyio.Lock()
+        self._typed = b""
+
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
+        """Show a log message."""
+        if method != LOG_MESSAGE:
+            return
+        data = params.get("data")
+        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        self._activity.say(f"{self._name}: {one_line(str(params.get('level', '')), 20)}: {printable(text)}")
+
+    async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
+        """Ask the user. Ctrl-C cancels the question, and not yet the command."""
+        async with self._turn:
+            with self._activity.paused():
+                return await self._asked(params)
+
+    async def _asked(self, params: JSON) -> JSON:
+        result: JSON = {"action": "cancel"}
+        before = signal.getsignal(signal.SIGINT)
+        try:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(_cancel_on_interrupt, tasks.cancel_scope)
+                termios.tcflush(_INPUT, termios.TCIFLUSH)  # what was typed before is no answer
+                self._typed = b""
+                try:
+                    result = await (self._link(params) if params.get("mode") == "url" else self._form(params))
+                except _DeclinedError:
+                    result = {"action": "decline"}
+                tasks.cancel_scope.cancel()
+        finally:
+            signal.signal(signal.SIGINT, before)  # which is that of the loop's runner again
+        if result["action"] != "accept":
+            _say("", f"({result['action']}{'d' if result['action'] == 'decline' else 'led'})")
+        return result
+
+    async def _link(self, params: JSON) -> JSON:
+        """Somebody shall go somewhere, which only a person may decide."""
+        _say(*self._question(params), f"  {printable(str(params.get('url')), None)}")
+        await self._agreed("Will you open this address in your browser?")
+        return {"action": "accept"}
+
+    async def _form(self, params: JSON) -> JSON:
+        schema = params.get("requestedSchema")
+        properties = schema.get("properties") if is_object(schema) else None
+        required = schema.get("required") if is_object(schema) else None
+        _say(*self._question(params))
+        content: JSON = {}
+        if not is_object(properties) or not properties:
+            await self._agreed("Accept?")
+            return {"action": "accept", "content": content}
+        _say(_HELP)
+        for key, part in properties.items():
+            field = Field(
+                key, part if is_object(part) else {}, required=key in (required if is_array(required) else ())
+            )
+            _say(*field.lines)
+            found = await self._field(field)
+            if found:
+                content[key] = found[0]
+        return {"action": "accept", "content": content}
+
+    async def _field(self, field: Field) -> list[Any]:
+        """The value that was typed, if any."""
+        while True:
+            text = await self._line(field.prompt)
+            if not text:
+                if field.has_default:
+                    return [field.default]
+                if field.required:
+                    raise _DeclinedError
+                return []
+            try:
+                return [field.read(text)]
+            except FieldError as error:
+                _say(f"error: {error}")
+
+    async def _agreed(self, question: str) -> None:
+        if (await self._line(f"{question} [y/N]: ")).strip().lower() not in ("y", "yes"):
+            raise _DeclinedError
+
+    async def _line(self, prompt: str) -> str:
+        click.echo(prompt, nl=False, err=True)
+        while b"\n" not in self._typed:
+            await anyio.wait_readable(_INPUT)
+            piece = os.read(_INPUT, _LONGEST)
+            if not piece or len(self._typed) > _LONGEST:
+                raise _DeclinedError
+            self._typed += piece
+        line, _, self._typed = self._typed.partition(b"\n")
+        return line.decode(errors="replace")
+
+    def _question(self, params: JSON) -> list[str]:
+        first, *more = str(params.get("message", "")).split("\n")
+        return ["", f"{self._name} asks: {printable(first, None)}", *(printable(line, None) for line in more)]
+
+
+async def _cancel_on_interrupt(
+    scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT) as signals:
+        task_status.started()
+        async for _ in signals:
+            scope.cancel()
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        click.echo(line, err=True)

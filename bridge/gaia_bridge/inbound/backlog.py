@@ -1,0 +1,209 @@
+"""What clients have asked for and not been given yet is bounded, in bytes, for each client and for the process.
+
+A client may ask for more than it reads, and a server may answer faster than answers can be written. Without a bound all
+of that waits here as objects. So a call waits before it is made while too much waits for its client, and of calls whose
+answers may be large only so many are made at once. Knows nothing of how answers are carried: whoever carries them tells
+when one has left (`Turn.over`).
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import TimerHandle, get_running_loop
+from collections import deque
+from collections.abc import Callable, Hashable
+
+import anyio
+
+from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
+from gaia_bridge.settings import BacklogLimits
+
+__all__ = ["Backlog", "Turn"]
+
+logger = logging.getLogger(__name__)
+
+
+class Turn:
+    """One call, from before it is made until its answer has left. Made by `Backlog.begin`.
+
+    Args:
+        backlog: What it belongs to.
+        client: Who asked.
+        target: What was called.
+        may_be_large: Whether it is one of those of which only so many are made at once.
+    """
+
+    def __init__(self, backlog: Backlog, client: Hashable, target: Hashable, may_be_large: bool) -> None:
+        self.size = 0
+        """Bytes of its answer, once there is one that has not left."""
+        self._backlog = backlog
+        self._client = client
+        self._target = target
+        self._over = False
+        self._slow: TimerHandle | None = None
+        if may_be_large:
+            limits = backlog.limits
+            seconds = limits.large_interval if backlog.is_large(target) else limits.interval
+            self._slow = get_running_loop().call_later(seconds, self._make_way)
+
+    def answered(self, size: int) -> None:
+        """There is an answer, which now waits to leave.
+
+        Args:
+            size: Its bytes.
+        """
+        self._make_way()
+        self._backlog.note(self._target, size)
+        if not self._over:
+            self.size = size
+            self._backlog.hold(self._client, size)
+
+    def over(self) -> None:
+        """The answer has left, or there will be none."""
+        if not self._over:
+            self._over = True
+            self._make_way()
+            size, self.size = self.size, 0
+            self._backlog.let_go(self._client, size)
+
+    def _make_way(self) -> None:
+        """Whoever takes long, or is done, keeps nobody from being called."""
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+            self._backlog.make_way(self._client)
+
+
+class _Client:
+    """What is on its way to one client."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        """Calls that are not over."""
+        self.large = 0
+        """Of these, those that were made just now and whose answers may be large."""
+        self.held = 0
+        self.cut: Callable[[], None] | None = None
+        """Ends the way on which it is answered, if all its answers have one and it can be ended."""
+        self.waiting: deque[tuple[anyio.Event, bool]] = deque()
+
+
+class Backlog:
+    """What is on its way to all clients. Only on the event loop.
+
+    Args:
+        limits: How much.
+    """
+
+    def __init__(self, limits: BacklogLimits) -> None:
+        self.limits = limits
+        self.held = 0
+        """Bytes of answers that have not left."""
+        self._clients: dict[Hashable, _Client] = {}
+        self._large: dict[Hashable, bool] = {}
+
+    async def begin(self, client: Hashable, target: Hashable, cut: Callable[[], None] | None = None) -> Turn:
+        """Wait until a call may be made.
+
+        Args:
+            client: Who calls.
+            target: What is called.
+            cut: Ends the way to the client, where all its answers have one and it can be ended.
+
+        Raises:
+            ProtocolError: Too much has waited for the client for too long.
+        """
+        known = self._clients.setdefault(client, _Client())
+        may_be_large = self._large.get(target, True)
+        known.turns += 1
+        try:
+            if self._may_begin(known, may_be_large):
+                known.large += may_be_large
+            else:
+                await self._wait(known, may_be_large)
+        except BaseException:
+            self._end(client)
+            raise
+        known.cut = cut
+        return Turn(self, client, target, may_be_large)
+
+    def is_large(self, target: Hashable) -> bool:
+        """Whether the last answer of a target was large; not if it was never called."""
+        return self._large.get(target, False)
+
+    def note(self, target: Hashable, size: int) -> None:
+        """How large an answer was."""
+        self._large.pop(target, None)
+        self._large[target] = size >= self.limits.large
+        while len(self._large) > self.limits.targets:
+            del self._large[next(iter(self._large))]
+
+    def hold(self, client: Hashable, size: int) -> None:
+        """An answer waits for a client."""
+        self._clients[client].held += size
+        self.held += size
+        if self.held > self.limits.total_bytes:
+            self._cut_off()
+
+    def let_go(self, client: Hashable, size: int) -> None:
+        """An answer of that size waits no longer, and its call is over."""
+        self._clients[client].held -= size
+        self.held -= size
+        self._end(client)
+
+    def make_way(self, client: Hashable) -> None:
+        """One call that may have a large answer keeps no other waiting."""
+        known = self._clients[client]
+        known.large -= 1
+        self._wake(known)
+
+    def _may_begin(self, known: _Client, may_be_large: bool) -> bool:
+        if known.held >= self.limits.client_bytes:
+            return False
+        return not may_be_large or known.large < self.limits.at_once
+
+    async def _wait(self, known: _Client, may_be_large: bool) -> None:
+        turn = anyio.Event()
+        known.waiting.append((turn, may_be_large))
+        try:
+            with anyio.move_on_after(self.limits.patience):
+                await turn.wait()
+        except BaseException:
+            self._leave(known, turn, may_be_large)
+            raise
+        if not turn.is_set():
+            self._leave(known, turn, may_be_large)
+            raise ProtocolError(
+                INTERNAL_ERROR,
+                f"{known.held:,} bytes of answers wait for this client, and {known.turns:,} of its calls are not "
+                f"over; nothing changed in {self.limits.patience:g} s. Read the answers, and call again",
+            )
+
+    def _leave(self, known: _Client, turn: anyio.Event, may_be_large: bool) -> None:
+        if turn.is_set():  # it came just now
+            known.large -= may_be_large
+            self._wake(known)
+        else:
+            known.waiting.remove((turn, may_be_large))
+
+    def _wake(self, known: _Client) -> None:
+        while known.waiting and self._may_begin(known, known.waiting[0][1]):
+            turn, may_be_large = known.waiting.popleft()
+            known.large += may_be_large
+            turn.set()
+
+    def _end(self, client: Hashable) -> None:
+        known = self._clients[client]
+        known.turns -= 1
+        if known.turns:
+            self._wake(known)
+        else:
+            del self._clients[client]
+
+    def _cut_off(self) -> None:
+        """End the way on which most is waiting, of those that can be ended; the others end by themselves."""
+        for slowest in sorted(self._clients.values(), key=lambda known: known.held, reverse=True):
+            if slowest.cut is not None:
+                logger.warning("a client was cut off: it left %d bytes of its answers unread", slowest.held)
+                slowest.cut()
+                return

@@ -1,0 +1,80 @@
+"""JSON that people paste is taken for what it says, whatever program it was written for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaia_bridge.cli.servers.pasting import PasteError, is_pasted, pasted_entries
+
+TIME = {"command": "uvx", "args": ["mcp-server-time"]}
+REMOTE = {"type": "http", "url": "https://example.com/mcp"}
+
+
+@pytest.mark.requirement("F-365")
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"mcpServers": {"time": TIME, "far": REMOTE}},
+        {"servers": {"time": {"type": "stdio", **TIME}, "far": REMOTE}, "inputs": []},
+        {"mcp": {"servers": {"time": TIME, "far": REMOTE}}},
+        {"context_servers": {"time": TIME, "far": REMOTE}},
+        {"time": TIME, "far": REMOTE},
+    ],
+)
+def test_each_programs_form_leads_to_the_same_entries(document: Any) -> None:
+    assert pasted_entries(json.dumps(document, indent=2)) == {"time": TIME, "far": REMOTE}
+    assert list(pasted_entries("\n" + json.dumps(document))) == ["time", "far"]
+
+
+@pytest.mark.requirement("F-365")
+@pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
+def test_one_entry_has_the_name_that_is_typed_and_an_address_that_is_called_otherwise(key: str) -> None:
+    assert pasted_entries(json.dumps({key: "https://x.org"}), "x") == {"x": {"url": "https://x.org"}}
+    assert pasted_entries(json.dumps({"mcpServers": {"other": TIME}}), "x") == {"x": TIME}
+
+
+@pytest.mark.requirement("F-365")
+def test_a_line_of_a_file_and_a_name_with_blanks_will_do() -> None:
+    assert pasted_entries(f'"My server": {json.dumps(TIME)},') == {"My-server": TIME}
+
+
+@pytest.mark.requirement("F-365")
+@pytest.mark.parametrize(
+    ("text", "name", "reason"),
+    [
+        (json.dumps(TIME), None, "one server without a name"),
+        ('{"command": "x",}', None, "comments and trailing commas are none of JSON"),
+        ('{"a": ', None, "not valid JSON"),
+        ('{"a": 1}', None, "lists no servers"),
+        ("{}", None, "lists no servers"),
+        ('{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}', "x", "leave out 'x'"),
+        ("{" * 100_000, None, "not valid JSON|nested too deep"),
+    ],
+)
+def test_what_lists_no_servers_is_refused_with_what_was_expected(text: str, name: str | None, reason: str) -> None:
+    with pytest.raises(PasteError, match=reason):
+        pasted_entries(text, name)
+
+
+@pytest.mark.requirement("F-365")
+@pytest.mark.parametrize(("word", "pasted"), [("{", True), (' "a": {}', True), ("-", True), ("uvx x", False)])
+def test_json_is_told_from_names_and_command_lines(word: str, pasted: bool) -> None:
+    assert is_pasted(word) is pasted
+
+
+@given(
+    st.recursive(st.none() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)),
+    st.sampled_from((None, "x")),
+)
+def test_whatever_is_pasted_is_entries_or_an_error(document: Any, name: str | None) -> None:
+    try:
+        found = pasted_entries(json.dumps(document), name)
+    except PasteError:
+        return
+    assert found
+    assert all(isinstance(entry, dict) for entry in found.values())

@@ -1,0 +1,53 @@
+"""An entry that was typed in one folder leads to the same server from every other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gaia_bridge.cli.servers.portable import portable
+from gaia_bridge.jsontypes import JSON, is_array
+from tests.workspaces import write_files
+
+
+@pytest.mark.requirement("F-369")
+@pytest.mark.parametrize(
+    ("entry", "kept"),
+    [
+        ({"command": "uv", "args": ["run", "s.py"]}, {"command": "uv", "args": ["run", "/F/s.py"]}),
+        ({"command": "./run.sh", "args": ["."]}, {"command": "/F/run.sh", "args": ["/F"]}),
+        ({"command": "sub/run", "args": ["../x", "/abs/s.py"]}, {"command": "/F/sub/run", "args": ["/x", "/abs/s.py"]}),
+        (
+            {"command": "npx", "args": ["sub", "pkg@1.0", 5]},
+            {"command": "npx", "args": ["sub", "pkg@1.0", 5]},
+        ),
+        ({"command": "uv", "args": ["s.py"], "cwd": "sub"}, {"command": "uv", "args": ["s.py"], "cwd": "/F/sub"}),
+        ({"command": "s.py", "args": []}, {"command": "s.py", "args": []}),
+        ({"url": "https://x.org"}, {"url": "https://x.org"}),
+    ],
+)
+def test_paths_are_written_whole_and_nothing_else_is_touched(tmp_path: Path, entry: JSON, kept: JSON) -> None:
+    write_files(tmp_path, {"s.py": "", "run.sh": "", "sub/run": ""})
+
+    def placed(value: object) -> object:
+        if is_array(value):
+            return [placed(item) for item in value]
+        if value == "/x":
+            return str(tmp_path.parent / "x")
+        return value.replace("/F", str(tmp_path)) if isinstance(value, str) else value
+
+    made, changed = portable(entry, tmp_path)
+    assert made == {key: placed(value) for key, value in kept.items()}
+    assert bool(changed) is (made != entry)
+
+
+@pytest.mark.requirement("F-369")
+def test_a_bare_python_is_the_one_of_the_environment_that_is_active(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python3").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    made, [change] = portable({"command": "python3", "args": []}, tmp_path)
+    assert made["command"] == str(tmp_path / "python3")
+    assert change == f"python3 is kept as {made['command']}"

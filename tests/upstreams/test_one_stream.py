@@ -1,0 +1,40 @@
+"""Whether servers of other hands serve both eras on one stream: none does, so each era has a process of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+import pytest
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import StdioServerSpec
+from tests.conformance.raw_clients import DEADLINE, StdioClient
+from tests.translation.raw_comparison import BOTH_ERAS, LEGACY, META
+from tests.upstreams.servers import started
+
+OPENINGS: dict[str, JSON] = {
+    "initialize": {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}},
+    "server/discover": {"_meta": META},
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.thorough
+@pytest.mark.requirement("P-202")
+@pytest.mark.timeout(600)  # the first run installs them
+@pytest.mark.parametrize("name", BOTH_ERAS)
+async def test_a_stream_that_was_opened_in_one_era_is_refused_in_the_other(name: str, tmp_path: Path) -> None:
+    """With one that is not, a second process could be saved."""
+    with started(tmp_path) as fixtures:
+        spec = fixtures.specs[name]
+        assert isinstance(spec, StdioServerSpec)
+        for first, second in (("initialize", "server/discover"), ("server/discover", "initialize")):
+            with anyio.fail_after(DEADLINE):
+                command, env = [spec.command, *spec.args], {**os.environ, **spec.env}
+                async with await anyio.open_process(command, stderr=None, env=env) as process:
+                    client = StdioClient(process)
+                    assert "result" in await client.request(first, OPENINGS[first])
+                    assert "error" in await client.request(second, OPENINGS[second])
+                    process.kill()
