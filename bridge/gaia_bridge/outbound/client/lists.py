@@ -12,7 +12,7 @@ from anyio import current_time, sleep
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
-from gaia_bridge.protocol.headers import annotation_problem, header_map, parameter_headers
+from gaia_bridge.protocol.headers import HeaderMap, annotation_problem, header_map, parameter_headers
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
 from gaia_bridge.wire import LIST_FIELDS
