@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from types import GeneratorType
 from typing import Any, TypeGuard, cast
 
-from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
@@ -395,7 +394,7 @@ def _plain(value: Any) -> Any:
 def _is_protocol_model(value: Any) -> bool:
     """Whether `value` is, or holds, a model of the SDK's own types, whose unset fields must not appear as null."""
     first = value[0] if is_array(value) and value else value
-    return isinstance(first, BaseModel) and type(first).__module__.partition(".")[0] in ("mcp", "mcp_types")
+    return hasattr(type(first), "model_dump") and type(first).__module__.partition(".")[0] in ("mcp", "mcp_types")
 
 
 def _check_size(size: int, limit: int) -> None:
