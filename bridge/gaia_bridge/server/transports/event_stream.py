@@ -66,7 +66,7 @@ class ReplayBuffer:
         if prefix != self._prefix or not (digits.isascii() and digits.isdecimal() and len(digits) < 16):
             return None
         number = int(digits) - self._first
-        if not 0 <= number < len(self._events):
+        if event_id != self._id(int(digits)) or not 0 <= number < len(self._events):
             return None
         events = list(self._events)
         stream = events[number].stream

@@ -1,0 +1,138 @@
+"""The first request that does more than look around decides which era a stream speaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import anyio
+import pytest
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
+from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, LATEST_MODERN
+from gaia_bridge.server.transports.streams import DuplexClient
+from tests.helpers import PATIENCE, one_tool, running_bridge
+
+pytestmark = pytest.mark.anyio
+
+ENVELOPE: JSON = {PROTOCOL_VERSION_KEY: LATEST_MODERN, CLIENT_CAPABILITIES_KEY: {}}
+HANDSHAKE: JSON = {
+    "protocolVersion": LATEST_HANDSHAKE,
+    "capabilities": {},
+    "clientInfo": {"name": "c", "version": "1"},
+}
+
+
+class RawClient:
+    """Speaks JSON-RPC with an endpoint of this process: is the channel of its own connection."""
+
+    can_ask = True
+
+    def __init__(self) -> None:
+        self.client: DuplexClient
+        self.messages: list[JSON] = []
+        self._more = anyio.Event()
+        self._ids = count(1)
+
+    async def send(self, message: bytes) -> None:
+        self.messages.append(json.loads(message))
+        self._more.set()
+        self._more = anyio.Event()
+
+    def end(self) -> None: ...
+
+    async def ask(self, method: str, **params: Any) -> JSON:
+        """Send a request and return its result, or its error under `error`."""
+        number = next(self._ids)
+        await self.client.take({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        return await self.answer(number)
+
+    async def answer(self, number: int) -> JSON:
+        with anyio.fail_after(PATIENCE):
+            while not (found := [message for message in self.messages if message.get("id") == number]):
+                await self._more.wait()
+        result: JSON = found[0].get("result") or {"error": found[0]["error"]}
+        return result
+
+    async def discover(self, version: str = LATEST_MODERN) -> JSON:
+        return await self.ask("server/discover", _meta={**ENVELOPE, PROTOCOL_VERSION_KEY: version})
+
+    async def tell(self, method: str) -> None:
+        await self.client.take({"jsonrpc": "2.0", "method": method})
+
+
+@asynccontextmanager
+async def connected() -> AsyncGenerator[RawClient]:
+    async with running_bridge(one_tool(lambda _: {"worked": True})) as running:
+        client = RawClient()
+        client.client = DuplexClient(running.endpoint(), client)
+        yield client
+        client.client.close()
+
+
+@pytest.mark.requirement("P-2", "P-12")
+async def test_a_client_that_only_looked_may_still_shake_hands() -> None:
+    async with connected() as client:
+        for _ in range(3):
+            assert (await client.discover())["supportedVersions"] == [LATEST_MODERN]
+        assert (await client.ask("initialize", **HANDSHAKE))["protocolVersion"] == LATEST_HANDSHAKE
+        await client.tell("notifications/initialized")
+        assert (await client.ask("tools/call", name="work"))["structuredContent"] == {"worked": True}
+
+
+async def test_a_client_that_looked_and_goes_on_without_a_handshake_is_served() -> None:
+    async with connected() as client:
+        found = await client.discover()
+        assert found["_meta"][SERVER_INFO_KEY]["name"] == "GAIA ScriptedAgent"
+        assert found["capabilities"]["tools"] == {"listChanged": True}
+        assert (await client.ask("tools/call", name="work", _meta=ENVELOPE))["structuredContent"] == {"worked": True}
+        assert (await client.discover())["supportedVersions"] == [LATEST_MODERN]
+
+
+async def test_once_the_era_is_decided_the_other_is_refused() -> None:
+    async with connected() as client:
+        await client.ask("initialize", **HANDSHAKE)
+        assert (await client.discover())["error"]["code"] == -32600
+        assert (await client.ask("tools/list", _meta=ENVELOPE))["error"]["code"] == -32600
+    async with connected() as client:
+        await client.ask("tools/list", _meta=ENVELOPE)
+        refusal = (await client.ask("initialize", **HANDSHAKE))["error"]
+        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [LATEST_MODERN])
+
+
+@pytest.mark.requirement("F-243")
+@pytest.mark.parametrize("method", ["server/discover", "tools/list"])
+async def test_what_is_refused_for_its_revision_decides_nothing(method: str) -> None:
+    unknown = {**ENVELOPE, PROTOCOL_VERSION_KEY: "2099-01-01"}
+    async with connected() as client:
+        refusal = (await client.ask(method, _meta=unknown))["error"]
+        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [LATEST_MODERN])
+        assert (await client.ask("initialize", **HANDSHAKE))["protocolVersion"] == LATEST_HANDSHAKE
+    async with connected() as client:
+        await client.ask(method, _meta=unknown)
+        assert "tools" in await client.ask("tools/list", _meta=ENVELOPE)
+
+
+@pytest.mark.parametrize("meta", [None, 5, {}, {PROTOCOL_VERSION_KEY: ["x"]}])
+async def test_a_malformed_look_around_decides_nothing(meta: Any) -> None:
+    async with connected() as client:
+        assert "error" in await client.ask("server/discover", _meta=meta)
+        assert "error" not in await client.ask("initialize", **HANDSHAKE)
+
+
+async def test_notifications_decide_nothing() -> None:
+    async with connected() as client:
+        await client.tell("notifications/roots/list_changed")
+        await client.discover()
+        assert "error" not in await client.ask("initialize", **HANDSHAKE)
+
+
+async def test_who_does_not_wait_for_the_answer_to_the_handshake_finds_it_complete() -> None:
+    async with connected() as client:
+        for number, (method, params) in enumerate([("initialize", HANDSHAKE), ("tools/list", {})], 1):
+            await client.client.take({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        assert "tools" in await client.answer(2)
