@@ -24,12 +24,12 @@ from gaia_bridge.inbound.client_request import Context, connection_of
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.text import one_line
 
-__all__ = ["Begun", "Call", "CallLog", "size_of", "tell_of"]
+__all__ = ["CALLS", "Begun", "Call", "CallLog", "size_of", "tell_of"]
 
 logger = logging.getLogger(__name__)
 
-_CALLS: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""What is told, and which parameter says what was wanted."""
+CALLS: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""What is told of, since it is work and may have a large result, and which parameter says what was wanted."""
 
 _SHOWN: Final = 120
 """Characters of a name that are told."""
@@ -149,7 +149,7 @@ class Begun:
 
     def _tell(self, outcome: str, size: int) -> None:
         ctx, seconds = self._ctx, time.monotonic() - self._began
-        wanted = str((ctx.params or {}).get(_CALLS[ctx.method]))
+        wanted = str((ctx.params or {}).get(CALLS[ctx.method]))
         client, number = _client(ctx)
         source, wanted = self._source(wanted), wanted[:_KEPT]
         _tell(Call(client, number, ctx.method, wanted, source, outcome, seconds, size_of(ctx.params), size))
@@ -182,7 +182,7 @@ class CallLog:
 
     def begin(self, ctx: Context) -> Begun | None:
         """What a request came to is to be told when it is known; `None` where nobody wants to know."""
-        return Begun(ctx, self._catalog) if ctx.method in _CALLS and logger.isEnabledFor(logging.INFO) else None
+        return Begun(ctx, self._catalog) if ctx.method in CALLS and logger.isEnabledFor(logging.INFO) else None
 
 
 def _client(ctx: Context) -> tuple[str, int]:

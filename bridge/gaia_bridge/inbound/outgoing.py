@@ -8,7 +8,6 @@ Before that, calls wait while too much is on its way to their client (`backlog`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import anyio
@@ -18,7 +17,7 @@ from mcp.server.context import CallNext, HandlerResult
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.inbound.backlog import Backlog, Turn, current_outlet
-from gaia_bridge.inbound.call_log import CallLog
+from gaia_bridge.inbound.call_log import CALLS, CallLog
 from gaia_bridge.inbound.client_request import Context, SdkClientRequest
 from gaia_bridge.jsontypes import is_object
 from gaia_bridge.text import valid_json_of_size
@@ -27,10 +26,6 @@ __all__ = ["Outgoing"]
 
 _TURNS: Final = 20
 """Turns of the loop: there are about a dozen steps between a result and the socket."""
-
-
-_CALLS: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""What can have a large result, and which parameter says what was wanted."""
 
 
 class Outgoing:
@@ -75,11 +70,11 @@ class Outgoing:
 
     async def _begun(self, ctx: Context) -> Turn | None:
         """Wait until a call may be made; `None` where nothing large can come of a request."""
-        if ctx.method not in _CALLS or ctx.request_id is None:
+        if ctx.method not in CALLS or ctx.request_id is None:
             return None
         outlet = current_outlet()
         client = outlet if outlet is not None and outlet.is_stream else SdkClientRequest(ctx, {}, None).client
-        target = ctx.method, str((ctx.params or {}).get(_CALLS[ctx.method]))
+        target = ctx.method, str((ctx.params or {}).get(CALLS[ctx.method]))
         try:
             turn = await self._backlog.begin(client, target, outlet)
         except ProtocolError as error:
