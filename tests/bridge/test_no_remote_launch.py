@@ -84,7 +84,8 @@ def paths_of(bridge: Bridge) -> list[str]:
     """Every route, and some that there might be."""
     guard = bridge.asgi(AccessPolicy.for_address("127.0.0.1", 8765))
     assert isinstance(guard, Guard)
-    app: Any = getattr(guard._app, "_others")  # noqa: B009 # pyright: ignore[reportPrivateUsage]
+    direct: Any = guard._app  # pyright: ignore[reportPrivateUsage]
+    app = direct._others
     assert isinstance(app, Starlette)
     routes = [route.path for route in app.routes if isinstance(route, Route)]
     assert len(routes) == len(app.routes) >= 14

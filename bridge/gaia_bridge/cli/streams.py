@@ -8,6 +8,7 @@ was in vain once, so that their output keeps its order (F-364).
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import select
@@ -201,6 +202,8 @@ def queue_standard_streams(descriptors: Mapping[str, int] = _DESCRIPTORS, patien
             if before[name] is not None:
                 before[name].flush()
             queued: Any = QueuedBytes(descriptor, patience=patience)
+            # What is said while the interpreter ends may come after the stream was put back, by whoever still has it.
+            atexit.register(queued.drain, STREAM_FAREWELL)
             setattr(sys, name, io.TextIOWrapper(queued, "utf-8", "backslashreplace", write_through=True))
 
     def put_back() -> None:
