@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from gaia_bridge.cancellation import was_too_late
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.inbound.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.jsontypes import is_object
+from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.server.call import Call
 
-__all__ = ["WANTED", "CallLog"]
-
-WANTED: Final[Mapping[str, str]] = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""What is told, and which parameter says what was wanted."""
+__all__ = ["CallLog"]
 
 
 class CallLog:
@@ -31,7 +28,7 @@ class CallLog:
 
     def began(self, call: Call) -> float | None:
         """When a call began; `None` if nothing is told of it."""
-        return time.monotonic() if call.method in WANTED and is_wanted() else None
+        return time.monotonic() if call.method in NAMED and is_wanted() else None
 
     def ended(self, call: Call, began: float, outcome: str, size: int) -> None:
         """Tell of a call.
@@ -43,7 +40,7 @@ class CallLog:
             size: Bytes of the answer.
         """
         seconds = time.monotonic() - began
-        wanted = str(call.params.get(WANTED[call.method]))
+        wanted = str(call.params.get(NAMED[call.method]))
         info = call.client_info
         client = f"{str(info.get('name', 'unknown'))[:KEPT]}/{str(info.get('version', ''))[:KEPT]}"
         source, number = self._source(call.method, wanted), id(call.connection) >> 4

@@ -24,11 +24,12 @@ from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import Change
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.encoding import encoded_error, encoded_result
+from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.protocol.parameters import HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.results import is_input_required, jsonable, words
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.call_log import WANTED, CallLog, outcome_of, outcome_of_error
+from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import target_of, with_public_task
 from gaia_bridge.server.introduction import discovered, greeting
@@ -158,8 +159,8 @@ class Dispatcher:
         began = self._log.began(call)
         outcome, answer = "failed", Answer(b"")
         try:
-            if call.method in WANTED:
-                target = call.method, str(call.params.get(WANTED[call.method]))
+            if call.method in NAMED:
+                target = call.method, str(call.params.get(NAMED[call.method]))
                 call.turn = await self._backlog.begin(call.client, target, call.connection.cut)
             result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:
