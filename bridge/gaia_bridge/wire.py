@@ -116,6 +116,8 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
         if problem := first_problem(_INPUT_REQUIRED, result):
             return problem
         asked: Mapping[str, JSON] = result.get("inputRequests") or {}
+        if not asked and result.get("requestState") is None:
+            return "inputRequests: nothing is asked; expected a question, or a requestState to come back with"
         problems = (question_problem(item["method"], item.get("params") or {}) for item in asked.values())
         return next(filter(None, problems), None)
     # What is of an extension, or a task of 2025-11-25, is not for us to judge.

@@ -12,7 +12,6 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from gaia_bridge.server.transports.stdio import ClaimedStdio
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ProtocolError
@@ -21,6 +20,7 @@ from gaia_bridge.inbound.backlog import Backlog, Outlet, Turn
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy
+from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import BacklogLimits, Settings
 from tests.helpers import PATIENCE
 

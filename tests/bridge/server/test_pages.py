@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.server.pages import Pager
 from gaia_bridge.jsontypes import JSON
+from gaia_bridge.server.pages import Pager
 from gaia_bridge.settings import PageLimits
 from tests.helpers import ScriptedAgent, both_eras, running_bridge
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from gaia_bridge.inbound.sessions import nowhere
+from starlette.types import Message
 
 from gaia_bridge.chats import ChatRequest, LentTool, Reply
 from gaia_bridge.context import get_request_context
@@ -30,6 +30,10 @@ from tests.outbound_helpers import raw_server
 from tests.sources import FixedSource
 
 pytestmark = pytest.mark.anyio
+
+
+async def nowhere(message: Message) -> None:
+    """Sends nothing."""
 
 
 class Borrower(ChatAgent):

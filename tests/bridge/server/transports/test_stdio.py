@@ -10,13 +10,12 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from gaia_bridge.inbound.lines import Conversation
-from gaia_bridge.server.transports.stdio import ClaimedStdio, _Owed  # pyright: ignore[reportPrivateUsage]
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerOptions
+from gaia_bridge.server.transports.stdio import ClaimedStdio, Owed
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.cli.running import INITIALIZE, request
 from tests.helpers import one_tool
@@ -102,7 +101,7 @@ in_virtual_time = pytest.mark.parametrize("anyio_backend", [VIRTUAL_TIME], ids=[
 
 async def seconds_kept(client: FakeClient, catalog: FakeCatalog, at: float = 0, then: float = 0) -> float:
     """How long a client is kept whose server is up at a time, and answers a while later."""
-    owed = _Owed(cast(Catalog, catalog), grace=1, starting=30)
+    owed = Owed(cast(Catalog, catalog), grace=1, starting=30)
     began = anyio.current_time()
     async with anyio.create_task_group() as tasks:
 
@@ -115,7 +114,7 @@ async def seconds_kept(client: FakeClient, catalog: FakeCatalog, at: float = 0, 
 
         if at:
             tasks.start_soon(happen)
-        await owed.given(cast(Conversation, client))
+        await owed.given(client)
         tasks.cancel_scope.cancel()
     return round(anyio.current_time() - began, 3)
 

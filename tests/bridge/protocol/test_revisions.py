@@ -1,0 +1,36 @@
+"""The revisions are those that the SDK knows, in two eras."""
+
+from __future__ import annotations
+
+import pytest
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from gaia_bridge.protocol.revisions import (
+    HANDSHAKE_REVISIONS,
+    LATEST_HANDSHAKE,
+    MODERN_REVISIONS,
+    is_modern,
+    is_resumable,
+    negotiated,
+)
+
+
+@pytest.mark.requirement("P-2")
+def test_only_revisions_without_a_handshake_are_modern() -> None:
+    assert all(map(is_modern, MODERN_PROTOCOL_VERSIONS))
+    assert not any(map(is_modern, HANDSHAKE_PROTOCOL_VERSIONS))
+    assert (HANDSHAKE_REVISIONS, MODERN_REVISIONS) == (HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS)
+
+
+@pytest.mark.parametrize("params", [None, 5, {}, {"protocolVersion": 5}, {"protocolVersion": "1999-01-01"}])
+def test_who_asks_for_none_of_them_is_given_the_latest_with_a_handshake(params: object) -> None:
+    assert negotiated(params) == LATEST_HANDSHAKE
+
+
+@pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)
+def test_who_asks_for_one_is_given_it(revision: str) -> None:
+    assert negotiated({"protocolVersion": revision}) == revision
+
+
+def test_a_stream_begins_with_an_event_without_data_since_2025_11_25() -> None:
+    assert [revision for revision in HANDSHAKE_REVISIONS if is_resumable(revision)] == ["2025-11-25"]
