@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -201,6 +202,12 @@ def _stolen_time() -> Generator[Callable[[], float]]:
         yield lambda: int(fields()[8]) / ticks
 
 
+def _words(descriptor: int, last: list[bytes]) -> list[bytes]:
+    with suppress(ProcessLookupError):  # it has ended: what it said last stands
+        last[:] = os.pread(descriptor, 200, 0).split()
+    return last
+
+
 @contextmanager
 def _reading(file: str) -> Generator[Callable[[], list[bytes]]]:
     """The words that a file of the system begins with, again and again; zeros where there is none."""
@@ -210,7 +217,7 @@ def _reading(file: str) -> Generator[Callable[[], list[bytes]]]:
         yield lambda: [b"0"] * 9
         return
     try:
-        yield lambda: os.pread(descriptor, 200, 0).split()
+        yield partial(_words, descriptor, [b"0"] * 9)
     finally:
         os.close(descriptor)
 

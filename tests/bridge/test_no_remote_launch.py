@@ -33,6 +33,7 @@ from gaia_bridge.outbound.transports.guardian import MARK
 from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.outbound.transports.process import child_environment
 from gaia_bridge.reloading import Reloader
+from gaia_bridge.server.http import _PATHS  # pyright: ignore[reportPrivateUsage]
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.auditing import deeds
 from tests.helpers import one_tool, running_bridge
@@ -45,6 +46,7 @@ CLIENT = {"content-type": "application/json", "accept": "application/json, text/
 PAGE = {"content-type": "text/plain;charset=UTF-8", "origin": "https://evil.example", "accept": "*/*"}
 """What a page of somebody else's can send without being asked: no preflight, no token."""
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+PREFIXES = ("", "/agents/a0", "/servers/up")
 GUESSES = ("/servers", "/servers/up", "/test", "/bridge", "/connect", "/mcp-rest/test/connection", "/config", "/stdio")
 
 
@@ -88,8 +90,11 @@ def paths_of(bridge: Bridge) -> list[str]:
     app = direct._others
     assert isinstance(app, Starlette)
     routes = [route.path for route in app.routes if isinstance(route, Route)]
-    assert len(routes) == len(app.routes) >= 14
-    return sorted({*(path.replace("{name}", name) for path in routes for name in ("up", "a0")), *GUESSES})
+    assert len(routes) == len(app.routes) >= 11
+    published = [f"{prefix}/{last}" for prefix in PREFIXES for last in _PATHS]
+    assert len(published) == 9
+    paths = [path.replace("{name}", name) for path in routes for name in ("up", "a0")]
+    return sorted({*paths, *published, *GUESSES})
 
 
 async def send(http: httpx2.AsyncClient, method: str, path: str, headers: Mapping[str, str], body: Any) -> int:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.repairs import repaired
@@ -146,5 +145,5 @@ def test_clients_before_2026_07_28_see_objects_where_a_property_takes_anything_o
     shown: JSON = {"type": "object", "properties": {"any": {}, "none": {"not": {}}, "text": STRING}}
     assert legacy == {"name": "x", "inputSchema": shown, "outputSchema": shown}
     assert legacy is not None
-    assert definition_problem("tool", legacy, LATEST_HANDSHAKE_VERSION) is None
+    assert definition_problem("tool", legacy, modern=False) is None
     assert tool["inputSchema"] is schema

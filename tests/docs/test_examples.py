@@ -26,6 +26,7 @@ from gaia_bridge.inbound.tool_limits import tool_limit
 from gaia_bridge.model import StdioServerSpec
 from tests.client_helpers import FakeTransport, all_tools
 from tests.helpers import running_bridge
+from tests.memory import in_memory
 
 ROOT = Path(__file__).parents[2]
 README, GUIDE, SERVERS = ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "servers.md"
@@ -84,7 +85,7 @@ async def test_the_counting_agent_of_the_guide_is_used_by_its_client(
     exec(example(GUIDE, "from mcp import Client"), client)
     [loaded] = load_agent(str(file))
     async with running_bridge(loaded.agent) as running:
-        await client["main"](running.server())
+        await client["main"](in_memory(running.endpoint()))
     assert capsys.readouterr().out.splitlines() == [
         "{'count': 1}",
         "The counter is at 1. Explain to a child what that means.",

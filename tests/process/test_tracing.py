@@ -24,7 +24,7 @@ def test_each_hop_is_a_span_of_the_clients_trace(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     [server] = [span for span in found["spans"] if span["kind"] == "SERVER" and span["name"] == "tools/call up__meta"]
-    [client] = [span for span in found["spans"] if span["scope"] == "gaia-mcp-bridge"]
+    [client] = [span for span in found["spans"] if span["kind"] == "CLIENT" and span["scope"] == "gaia-mcp-bridge"]
     assert (client["name"], client["kind"]) == ("tools/call meta", "CLIENT")
     assert server["trace"] == client["trace"]
     assert client["parent"] == server["id"]

@@ -15,11 +15,11 @@ __all__ = ["encoded", "encoded_error", "encoded_notification", "encoded_request"
 
 
 def encoded(value: Any) -> bytes:
-    """JSON in UTF-8. Whoever wrote a value, JSON can say it afterwards: a lone surrogate is replaced (F-300)."""
+    """JSON in UTF-8. Whoever wrote a value, JSON can say it: a lone surrogate is replaced (F-300), infinity is null (F-039)."""
     try:
-        return to_json(value)
+        return to_json(value, inf_nan_mode="null")
     except ValueError:
-        return to_json(valid_json(value))
+        return to_json(valid_json(value), inf_nan_mode="null")
 
 
 def encoded_result(request_id: int | str, result: JSON) -> bytes:

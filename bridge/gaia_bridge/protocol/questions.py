@@ -126,7 +126,10 @@ CAPABILITIES: Final[Mapping[str, Shape]] = {
     "logging": OBJECT,
     "prompts": _ABILITIES,
     "resources": _ABILITIES,
-    "tasks": OBJECT,
+    "tasks": Record(
+        *optional("list", "cancel", shape=OBJECT),
+        Field("requests", Record(Field("tools", Record(Field("call", OBJECT))))),
+    ),
     "tools": _ABILITIES,
 }
 """What a server may declare."""

@@ -283,11 +283,8 @@ class Dispatcher:
         told = result.get("_meta")
         if self._stamp is None:
             self._stamp = {meta.SERVER_INFO_KEY: self.catalog.implementation(modern=True)}
-        if told is None:
-            return {**whole, "_meta": self._stamp}
-        if is_object(told):  # what is none of the core may hold anything
-            return {**whole, "_meta": {**self._stamp, **told}}
-        return whole
+        # What is none of the core may hold anything there.
+        return {**whole, "_meta": {**self._stamp, **told} if is_object(told) else self._stamp}
 
     def _on_change(self, change: Change) -> None:
         if change.kind.is_offer:

@@ -20,12 +20,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.inbound.guard import HEALTH_PATH, Guard
+from gaia_bridge.inbound.guard import HEALTH_PATH, REQUEST_ID, Guard
 from gaia_bridge.inbound.token import token_proof
 from gaia_bridge.jsontypes import is_array
 from gaia_bridge.protocol.codes import INVALID_REQUEST
 from gaia_bridge.protocol.headers import REVISION_HEADER
-from gaia_bridge.protocol.messages import Refusal, decoded, era_problem, message_problem, unexpected_batch
+from gaia_bridge.protocol.messages import Refusal, decoded, era_problem, identifier, message_problem, unexpected_batch
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.exchange import Exchange
@@ -185,6 +185,7 @@ class _McpPaths:
         if problem := _problem(exchange, by_header=serve is not HttpBinding.messages):
             await exchange.refuse(problem)
         else:
+            scope[REQUEST_ID] = identifier(content)
             await serve(binding, exchange)
 
 

@@ -97,7 +97,7 @@ class Subscriptions:
             await call.channel.send(encoded_notification("notifications/subscriptions/acknowledged", confirmed))
             while (change := await stream.next()) is not None:
                 method, params = _notification(change)
-                await call.channel.send(encoded_notification(method, {**params, "_meta": stamp}))
+                await call.channel.send(encoded_notification(method, {**(params or {}), "_meta": stamp}))
         finally:
             self._streams.discard(stream)
             for uri in uris:
@@ -257,10 +257,10 @@ class _LegacyClient:
             self._telling = None
 
 
-def _notification(change: Change) -> tuple[str, JSON]:
-    """How a change is told: the method, and the parameters."""
+def _notification(change: Change) -> tuple[str, JSON | None]:
+    """How a change is told: the method, and the parameters if there are any."""
     if (notification := change.notification) is not None:
         return notification.method, dict(notification.params)
     if change.kind is ChangeKind.RESOURCE_UPDATED:
         return "notifications/resources/updated", {"uri": change.uri}
-    return f"notifications/{change.kind.value}/list_changed", {}
+    return f"notifications/{change.kind.value}/list_changed", None
