@@ -15,7 +15,7 @@ __all__ = ["encoded", "encoded_error", "encoded_notification", "encoded_request"
 
 
 def encoded(value: Any) -> bytes:
-    """JSON in UTF-8. Whoever wrote a value, JSON can say it: a lone surrogate is replaced (F-300), infinity is null (F-039)."""
+    """JSON in UTF-8, whoever wrote a value: lone surrogates are replaced (F-300), what is no number is null (F-039)."""
     try:
         return to_json(value, inf_nan_mode="null")
     except ValueError:
