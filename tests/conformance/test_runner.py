@@ -17,7 +17,7 @@ def an_outcome(passed: int) -> Outcome:
 
 
 def test_the_expected_numbers_add_up_to_the_whole_suite() -> None:
-    assert sum(run.expected for run in RUNS) == 339
+    assert sum(run.expected for run in RUNS) == 340
     assert [run.version for run in RUNS] == [None, "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 
 

@@ -92,7 +92,7 @@ def broken(run: Run) -> Outcome:
 @pytest.mark.parametrize(
     ("reported", "status", "said"),
     [
-        (complete, 0, "stdio-dual    339 of 339 checks passed ("),
+        (complete, 0, "stdio-dual    340 of 340 checks passed ("),
         (lacking_one, 1, "MISSED 2026-07-28: 151 checks passed, expected 152"),
         (failing, 1, "FAILED 2026-07-28: tools-list: a: no tools"),
         (broken, 2, "cannot run: it hangs"),

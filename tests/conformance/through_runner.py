@@ -1,6 +1,6 @@
 """Runs the official MCP conformance suite through the bridge: `python -m tests.conformance.through_runner`.
 
-`fixture_server.py` passes all 339 checks when it is asked directly. Here it stands behind the bridge, which publishes
+`fixture_server.py` passes all 340 checks when it is asked directly. Here it stands behind the bridge, which publishes
 it at `/servers/{name}/mcp`: over each transport, and speaking with clients of both eras, of the handshake era only, or
 of 2026-07-28 only. A client has to get the same from all of them, save what the protocol itself forbids. That is listed
 with its reason in `through_expected_failures.toml`; what is listed and passes all the same is an error too.
