@@ -45,6 +45,7 @@ class Call:
     """
 
     __slots__ = (
+        "_has_left",
         "_task",
         "cancellation",
         "channel",
@@ -73,6 +74,7 @@ class Call:
         self.size = size
         self.turn: Turn | None = None
         """Until its answer has left, where that may be large."""
+        self._has_left = False
         self.connection = connection
         self.channel = channel
         self.id: int | str = message.get("id", 0)
@@ -113,8 +115,15 @@ class Call:
         self.cancellation.reason = reason
         self._task.cancel()
 
+    def takes_turn(self, turn: Turn) -> None:
+        """Its answer is counted until it has left. The client may have gone while it waited for its turn."""
+        self.turn = turn
+        if self._has_left:
+            turn.over()
+
     def sent(self) -> None:
         """Its answer has left, or there will be none."""
+        self._has_left = True
         if self.turn is not None:
             self.turn.over()
 

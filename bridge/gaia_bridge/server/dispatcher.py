@@ -161,7 +161,7 @@ class Dispatcher:
         try:
             if call.method in NAMED:
                 target = call.method, str(call.params.get(NAMED[call.method]))
-                call.turn = await self._backlog.begin(call.client, target, call.connection.cut)
+                call.takes_turn(await self._backlog.begin(call.client, target, call.connection.cut))
             result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:
                 outcome = "cancelled"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.inbound.backlog import Backlog, Outlet, Turn
+from gaia_bridge.inbound.backlog import Backlog, Turn
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy
@@ -250,14 +250,16 @@ def backlog() -> Backlog:
     return Backlog(BacklogLimits(client_bytes=10, total_bytes=30, large=5, at_once=2, patience=0.05))
 
 
-async def begun(backlog: Backlog, client: str, target: str, outlet: Outlet | None = None) -> Turn:
+async def begun(backlog: Backlog, client: str, target: str, cut: Callable[[], None] | None = None) -> Turn:
     with anyio.fail_after(PATIENCE):
-        return await backlog.begin(client, target, outlet)
+        return await backlog.begin(client, target, cut)
 
 
 @pytest.mark.requirement("F-320")
 async def test_what_has_answered_little_is_called_at_once_and_what_is_unknown_in_turn(backlog: Backlog) -> None:
-    (await begun(backlog, "one", "small")).answered(1)
+    first = await begun(backlog, "one", "small")
+    first.answered(1)
+    first.over()
     turns = [await begun(backlog, "one", "small") for _ in range(10)]
     turns += [await begun(backlog, "one", "unknown") for _ in range(2)]
     with pytest.raises(ProtocolError, match="Read the answers"):
@@ -272,13 +274,11 @@ async def test_what_has_answered_little_is_called_at_once_and_what_is_unknown_in
 
 @pytest.mark.requirement("F-320")
 async def test_nothing_of_a_client_is_called_while_much_waits_for_it_and_its_words_say_so(backlog: Backlog) -> None:
-    outlet = Outlet()
-    turn = await begun(backlog, "one", "tool", outlet)
-    outlet.expect(1, turn)
+    turn = await begun(backlog, "one", "tool")
     turn.answered(12)
     with pytest.raises(ProtocolError, match="12 bytes of answers wait for this client"):
         await begun(backlog, "one", "tool")
-    outlet.left(1)
+    turn.over()
     (await begun(backlog, "one", "tool")).over()
 
 
@@ -292,26 +292,22 @@ async def test_a_call_that_takes_long_makes_way_for_the_next() -> None:
 
 
 @pytest.mark.requirement("F-320")
-@pytest.mark.parametrize("how", ["closed", "closed before", "repeated", "no outlet", "gone while it waits"])
+@pytest.mark.parametrize(
+    "how", ["sent", "sent before it is answered", "sent twice", "never answered", "while it waits"]
+)
 async def test_however_a_call_ends_nothing_of_it_is_counted_any_more(backlog: Backlog, how: str) -> None:
-    outlet = None if how == "no outlet" else Outlet()
-    if outlet is not None and how == "closed before":
-        outlet.close()
-    turn = await begun(backlog, "one", "tool", outlet)
-    if outlet is not None:
-        outlet.expect(1, turn)
-    if how == "gone while it waits":
+    turn = await begun(backlog, "one", "tool")
+    if how == "while it waits":
         second = await begun(backlog, "one", "tool")
         with anyio.move_on_after(0.001):
-            await backlog.begin("one", "tool", None)
+            await backlog.begin("one", "tool")
         second.over()
-    turn.answered(7)
-    if outlet is not None and how == "repeated":
-        outlet.expect("1", await begun(backlog, "one", "other", outlet))
-        assert backlog.held == 0
-    if outlet is not None:
-        outlet.close()
-    turn.over()
+    if how == "sent before it is answered":  # the client has left meanwhile
+        turn.over()
+    if how != "never answered":
+        turn.answered(7)
+    for _ in range(2 if how == "sent twice" else 1):
+        turn.over()
     assert backlog.held == 0
     full = [await begun(backlog, "one", "another") for _ in range(2)]
     for turn in full:
@@ -319,15 +315,29 @@ async def test_however_a_call_ends_nothing_of_it_is_counted_any_more(backlog: Ba
 
 
 @pytest.mark.requirement("F-320")
-async def test_answers_leave_in_the_bytes_that_they_fit_into(backlog: Backlog) -> None:
-    outlet = Outlet()
-    for number in range(2):
-        turn = await begun(backlog, "one", "tool", outlet)
-        outlet.expect(number, turn)
+async def test_each_answer_is_counted_until_it_has_left(backlog: Backlog) -> None:
+    turns = [await begun(backlog, "one", "tool") for _ in range(2)]
+    for turn in turns:
         turn.answered(4)
-    outlet.left_in(3)
     assert backlog.held == 8
-    outlet.left_in(5)
+    turns[0].over()
     assert backlog.held == 4
-    outlet.left_in(9)
+    turns[1].over()
+    assert backlog.held == 0
+
+
+@pytest.mark.requirement("F-320")
+async def test_when_too_much_waits_for_the_process_the_fullest_way_that_can_be_ended_is(backlog: Backlog) -> None:
+    ended: list[str] = []
+    turns = [
+        await begun(backlog, "whose way ends by itself", "tool"),
+        await begun(backlog, "fuller", "tool", lambda: ended.append("fuller")),
+        await begun(backlog, "less full", "tool", lambda: ended.append("less full")),
+    ]
+    for turn, size in zip(turns, (15, 9, 7), strict=True):
+        assert ended == []
+        turn.answered(size)
+    assert ended == ["fuller"]
+    for turn in turns:
+        turn.over()
     assert backlog.held == 0

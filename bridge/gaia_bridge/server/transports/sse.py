@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator
 from urllib.parse import parse_qs, quote
 from uuid import uuid4
 
+import anyio
+
 from gaia_bridge.jsontypes import is_array
 from gaia_bridge.protocol.messages import batch_problem, batched_problem, too_many_sessions
 from gaia_bridge.server.dispatcher import Dispatcher
@@ -52,7 +54,8 @@ class SseTransport:
             return
         identity = uuid4().hex
         events = EventStream(None, self._limits.stream_messages)
-        client = self._clients[identity] = DuplexClient(self._dispatcher, events, cut=lambda: events.finish(b""))
+        response = anyio.CancelScope()
+        client = self._clients[identity] = DuplexClient(self._dispatcher, events, cut=response.cancel)
         self._streams.add(events)
         root = exchange.scope.get("root_path", "").rstrip("/")
         endpoint = f"event: endpoint\r\ndata: {quote(root + self._path)}?session_id={identity}\r\n\r\n"
@@ -63,7 +66,8 @@ class SseTransport:
                 yield event
 
         try:
-            await exchange.stream(everything(), self._limits.ping_interval)
+            with response:  # one that is cut off leaves unread what is written already
+                await exchange.stream(everything(), self._limits.ping_interval)
         finally:
             del self._clients[identity]
             self._streams.discard(events)
