@@ -154,7 +154,8 @@ class Methods:
         else:
             source, ref["uri"] = await self._catalog.sought(lambda: self._catalog.template(ref["uri"]))
         argument: JSON = dict(call.params["argument"])
-        known = (call.params.get("context") or {}).get("arguments") or {}
+        context: JSON = call.params.get("context") or {}
+        known: JSON = context.get("arguments") or {}
         return await source.complete(ref, argument, known, call)
 
     async def _subscribe(self, call: Call) -> JSON:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from gaia_bridge.server.connection import Connection, Nowhere
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.exchange import Exchange, Headers
-from gaia_bridge.server.transports.replies import Reply
+from gaia_bridge.server.transports.replies import Reply, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits
 
@@ -175,7 +175,7 @@ class HandshakeHttp:
         async def take(call: Call, answer: Answer) -> None:
             nonlocal waiting
             waiting -= 1
-            await stream.send(answer.body)
+            await stream.send(never_empty(call, answer).body)
             call.sent()
             if not waiting:
                 stream.finish(b"")
@@ -245,7 +245,7 @@ _NOT_ACCEPTED: Final = Refusal(
 _NO_EVENTS: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
 
 
-async def _no_events() -> Any:
+async def _no_events() -> AsyncGenerator[bytes]:
     return
     yield b""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.protocol import meta
@@ -87,8 +87,9 @@ class ModernHttp:
 
     def _parameter_problem(self, exchange: Exchange, message: JSON) -> Refusal | None:
         params = message["params"]
-        name, arguments = params.get("name"), params.get("arguments")
-        arguments = {} if arguments is None else arguments
+        name: Any = params.get("name")
+        given: Any = params.get("arguments")
+        arguments: Any = {} if given is None else given
         if message["method"] != "tools/call" or not isinstance(name, str) or not is_object(arguments):
             return None
         if not arguments and not any(header.startswith(_PARAM) for header in exchange.headers):

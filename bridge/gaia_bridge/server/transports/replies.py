@@ -11,7 +11,17 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.dispatcher import Answer
 from gaia_bridge.server.transports.event_stream import EventStream
 
-__all__ = ["Reply"]
+__all__ = ["Reply", "never_empty"]
+
+
+def never_empty(call: Call, answer: Answer) -> Answer:
+    """An answer as it is sent over HTTP, where a cancelled request is answered too.
+
+    In the handshake era, a stream ends with a response; later, whoever cancels a request has left.
+    """
+    if answer.body:
+        return answer
+    return Answer(encoded_error(call.id, ProtocolError(REQUEST_CANCELLED, "Request cancelled")), REQUEST_CANCELLED)
 
 
 class Reply:
@@ -30,9 +40,7 @@ class Reply:
 
     async def take(self, call: Call, answer: Answer) -> None:
         """The request is answered."""
-        if not answer.body:  # in the handshake era, a stream ends with a response; later, the client has left
-            cancelled = ProtocolError(REQUEST_CANCELLED, "Request cancelled")
-            answer = Answer(encoded_error(call.id, cancelled), REQUEST_CANCELLED)
+        answer = never_empty(call, answer)
         if self.stream.is_open:
             self.stream.finish(answer.body)
         else:

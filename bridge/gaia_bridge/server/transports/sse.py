@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
+from typing import Any
 from urllib.parse import parse_qs, quote
 from uuid import uuid4
 
@@ -92,5 +93,6 @@ class SseTransport:
                 return
             logger.info("a batch of %d messages came", len(content))
         await exchange.text("Accepted", 202)
-        for message in content if is_array(content) else [content]:
+        messages: list[Any] = content if is_array(content) else [content]
+        for message in messages:
             await client.take(message, exchange.size)

@@ -121,7 +121,7 @@ class DuplexClient:
         return None
 
     def _late_handshake(self, message: JSON) -> Refusal:
-        params = message.get("params") or {}
+        params: JSON = message.get("params") or {}
         asked = params.get("protocolVersion")
         told: JSON = {"supported": list(MODERN_REVISIONS)}
         if isinstance(asked, str):

@@ -172,6 +172,7 @@ async def test_who_comes_back_while_the_old_response_still_hangs_takes_the_strea
     buffer = make_buffer()
     stream = make_stream(buffer, retry=1)
     old: list[list[bytes]] = []
+    new: list[bytes] = []
 
     async def read() -> None:
         old.append(await everything(stream))

@@ -89,6 +89,7 @@ async def test_a_client_that_looked_and_goes_on_without_a_handshake_is_served() 
         found = await client.discover()
         assert found["_meta"][SERVER_INFO_KEY]["name"] == "GAIA ScriptedAgent"
         assert found["capabilities"]["tools"] == {"listChanged": True}
+        assert found.keys() == {"supportedVersions", "capabilities", "resultType", "ttlMs", "cacheScope", "_meta"}
         assert (await client.ask("tools/call", name="work", _meta=ENVELOPE))["structuredContent"] == {"worked": True}
         assert (await client.discover())["supportedVersions"] == [LATEST_MODERN]
 
@@ -117,7 +118,7 @@ async def test_what_is_refused_for_its_revision_decides_nothing(method: str) -> 
         assert "tools" in await client.ask("tools/list", _meta=ENVELOPE)
 
 
-@pytest.mark.parametrize("meta", [None, 5, {}, {PROTOCOL_VERSION_KEY: ["x"]}])
+@pytest.mark.parametrize("meta", [None, 5, {}, {PROTOCOL_VERSION_KEY: "1999-01-01"}, {PROTOCOL_VERSION_KEY: ["x"]}])
 async def test_a_malformed_look_around_decides_nothing(meta: Any) -> None:
     async with connected() as client:
         assert "error" in await client.ask("server/discover", _meta=meta)

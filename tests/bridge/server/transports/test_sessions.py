@@ -153,15 +153,3 @@ async def test_a_handshake_of_megabytes_is_refused_in_words_and_keeps_nothing() 
             assert f"expected at most {HttpLimits().handshake_bytes:,}" in refused.json()["error"]["message"]
             assert "mcp-session-id" not in refused.headers
         assert await entered.ping(kept) == 200
-
-
-@pytest.mark.requirement("F-247")
-async def test_the_answer_to_a_handshake_holds_messages_only_and_other_streams_begin_with_a_primer() -> None:
-    async with door() as entered:
-        events = (await entered.hello()).text.split("\r\n\r\n")
-        assert [json.loads(event.partition("data: ")[2])["id"] for event in events if event] == [1]
-        session = await entered.enter()
-        headers = {**ACCEPT, "mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
-        listing = json.dumps({"jsonrpc": "2.0", "id": 4, "method": "tools/list"}).encode()
-        primer = (await entered.http.post("/mcp", content=listing, headers=headers)).text.split("\r\n\r\n")[0]
-        assert "retry: 500" in primer and "id: " in primer
