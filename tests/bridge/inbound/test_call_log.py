@@ -87,7 +87,8 @@ async def test_where_nobody_listens_nothing_is_measured(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.WARNING, LOGGER)
-    monkeypatch.setattr("gaia_bridge.inbound.call_log.to_json", None)
+    for name in ("time", "CallRecord", "leave"):
+        monkeypatch.setattr(f"gaia_bridge.server.call_log.{name}", None)
     async with running_bridge(Told()) as running, running.client("legacy") as client:
         await client.call_tool("fine", {})
     assert not [record for record in caplog.records if record.name == LOGGER]

@@ -20,8 +20,9 @@ from gaia_bridge.errors import (
 )
 from gaia_bridge.inbound.agent_call import AgentCall
 from gaia_bridge.inbound.agent_source import AgentSource
+from gaia_bridge.inbound.performing import Performer
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.runtime import Outcome
+from gaia_bridge.runtime import AgentRunner, Outcome
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.inbound.sources import call, published
 from tests.helpers import PATIENCE, one_tool, threads_named, wait_in_thread
@@ -317,3 +318,33 @@ def test_an_answer_that_comes_twice_or_too_late_is_ignored() -> None:
 
 def test_busy_is_an_error_of_one_request() -> None:
     assert str(BusyError("a", 1, 0)).startswith("a is busy: 1 calls running, 0 waiting")
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("F-253")
+@pytest.mark.parametrize(("size", "alone"), [(2_000, True), (10, False)])
+async def test_large_results_of_an_agent_are_made_one_by_one(size: int, alone: bool) -> None:
+    limits = AgentLimits(large_result_bytes=1_000)
+    runner = AgentRunner("test", limits.threads, limits.queue)
+    performer = Performer(runner, limits)
+    together, met = threading.Barrier(4), list[bool]()
+
+    def convert(value: str) -> JSON:
+        try:
+            together.wait(0.2 if alone else PATIENCE)
+            met.append(True)
+        except threading.BrokenBarrierError:
+            met.append(False)
+        return {"resultType": "complete", "content": []}
+
+    async def call() -> None:
+        await performer.perform(lambda: "x" * size, FakeRequest(), "tool", convert)
+
+    try:
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(4):
+                    tasks.start_soon(call)
+    finally:
+        runner.close()
+    assert met == [not alone] * 4
