@@ -14,10 +14,10 @@ from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
 from mcp_types import ToolListChangedNotification
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.chaining.local import LocalTransport
 from gaia_bridge.errors import PublishError
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec, ToolTailoring
-from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.outbound.raw_server import BOUNDLESS

@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from gaia_agents.code_agent import CodeAgent
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.chaining.local import LocalTransport
 from gaia_bridge.cli import main
 from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.inbound.access import AccessPolicy
@@ -30,7 +31,6 @@ from gaia_bridge.lineage import LINEAGE_VARIABLE
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.catalog_cache import CatalogCache
 from gaia_bridge.outbound.transports.guardian import MARK
-from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.outbound.transports.process import child_environment
 from gaia_bridge.reloading import Reloader
 from gaia_bridge.server.http import _PATHS  # pyright: ignore[reportPrivateUsage]

@@ -48,6 +48,8 @@ class ResourceInterest:
         self._announce = announce
         self._wanted: dict[str, _Wanted] = {}
         self._tasks: TaskGroup | None = None
+        self._given_up: set[_Wanted] = set()
+        self._no_more = anyio.Event()
         catalog.listen(self._on_change)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -70,7 +72,14 @@ class ResourceInterest:
         if not wanted.clients:
             del self._wanted[uri]
             if self._tasks is not None:
+                self._given_up.add(wanted)
                 self._tasks.start_soon(self._give_up, wanted)
+
+    async def given_up(self) -> None:
+        """Wait until every source knows what nobody wants of it any more. Bounded by the sources' own deadlines."""
+        while self._given_up:
+            self._no_more = anyio.Event()
+            await self._no_more.wait()
 
     async def ask(self, uri: str) -> None:
         """See to it that the source of `uri` tells of its updates. Bounded by the source's own deadlines.
@@ -126,9 +135,13 @@ class ResourceInterest:
         return True
 
     async def _give_up(self, wanted: _Wanted) -> None:
-        async with wanted.asking:
-            if wanted.asked is not None:
-                await _give_up(wanted.asked)
+        try:
+            async with wanted.asking:
+                if wanted.asked is not None:
+                    await _give_up(wanted.asked)
+        finally:
+            self._given_up.discard(wanted)
+            self._no_more.set()
 
     def _on_change(self, change: Change) -> None:
         if change.kind is not ChangeKind.RESOURCES or self._tasks is None:

@@ -4,7 +4,7 @@ A `Transport` says how to reach the server; `connect` opens a `Link`, which one 
 task may use. Messages are decoded JSON-RPC objects, relayed as they are. A link knows the envelope of a message and
 nothing of MCP's methods, save what its wire demands.
 
-A transport of one's own is any object with the method of `Transport`; `transports.local` is an example, and
+A transport of one's own is any object with the method of `Transport`; `gaia_bridge.chaining.local` is an example, and
 `PendingRequests` does the bookkeeping of a wire that carries everything in one stream.
 """
 

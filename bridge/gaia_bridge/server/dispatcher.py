@@ -106,6 +106,10 @@ class Dispatcher:
         """End the streams that clients listen on, in good order."""
         self._subscriptions.close_streams()
 
+    async def given_up(self) -> None:
+        """Wait until every source knows what nobody wants of it any more. Bounded by the sources' own deadlines."""
+        await self._subscriptions.given_up()
+
     # What transports hand over.
 
     def begin(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> asyncio.Task[None]:

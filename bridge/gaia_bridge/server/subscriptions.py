@@ -61,6 +61,10 @@ class Subscriptions:
         """Keep the sources informed of what clients want to hear of, until cancelled."""
         await self._interest.run(task_status=task_status)
 
+    async def given_up(self) -> None:
+        """Wait until every source knows what nobody wants of it any more. Bounded by the sources' own deadlines."""
+        await self._interest.given_up()
+
     def publish(self, change: Change) -> None:
         """Tell everyone who wants to know. Never blocks; only on the event loop."""
         for stream in self._streams:

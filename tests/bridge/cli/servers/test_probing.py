@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from gaia_bridge.chaining.local import LocalTransport
 from gaia_bridge.cli.servers.naming import Activity
 from gaia_bridge.cli.servers.probing import UnknownToolError, call, probe
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.settings import AgentLimits, UpstreamLimits
 from tests.helpers import PATIENCE
 

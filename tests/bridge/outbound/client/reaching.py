@@ -10,11 +10,11 @@ from typing import Final
 
 import anyio
 
+from gaia_bridge.chaining.local import LocalTransport
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.model import HttpServerSpec, StdioServerSpec
 from gaia_bridge.outbound.client import ClientRole, Connection, Era, connect
 from gaia_bridge.outbound.transport import Transport
-from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.outbound.transports.sse import SseTransport
 from gaia_bridge.outbound.transports.stdio import StdioTransport
 from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport

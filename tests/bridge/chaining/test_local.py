@@ -8,9 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import METHOD_NOT_FOUND, PROTOCOL_VERSION_META_KEY
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, METHOD_NOT_FOUND, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from gaia_bridge.chaining.local import LocalTransport
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
 from gaia_bridge.jsontypes import JSON
@@ -25,13 +26,15 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.outbound.client import ClientRole, Connection, Era, connect
 from gaia_bridge.outbound.transport import ConnectionLostError, Link
-from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.outbound.client.scripted import QUICK, Role
 
 pytestmark = pytest.mark.anyio
 
 both_eras = pytest.mark.parametrize("era", Era)
+
+
+_OTHERS = ("hang", "ask", "ask for ever", "fail", "break")
 
 
 class StubSource:
@@ -46,8 +49,10 @@ class StubSource:
         self.result: JSON = {"content": [], "structuredContent": {"kept": []}}
         self.offer = Offer(
             ServerInfo("stub", "1", icons=({"src": "data:,"},)),
-            tools=(self.tool,),
-            capabilities=frozenset({"tools", "resources", "logging"}),
+            tools=(self.tool, *({"name": name, "inputSchema": {"type": "object"}} for name in _OTHERS)),
+            prompts=({"name": "p"},),
+            resources=({"uri": "a:b", "name": "b"},),
+            capabilities=frozenset({"completions", "logging", "prompts", "resources", "tools"}),
         )
         self.arguments: JSON = {}
         self.listeners: list[ChangeListener] = []
@@ -138,7 +143,7 @@ async def test_a_source_speaks_the_newest_revision_unless_told_otherwise() -> No
 async def test_neither_side_can_change_what_the_other_holds(era: Era) -> None:
     source = StubSource()
     async with connected(source, era) as connection:
-        [tool] = await connection.list_all("tool")
+        tool, *_ = await connection.list_all("tool")
         tool["_meta"]["kept"].append("changed")
         assert source.tool["_meta"] == {"kept": []}
 
@@ -181,7 +186,6 @@ async def test_failures_become_errors_without_their_secrets(era: Era, caplog: py
         ("tools/call", {"name": "t", "arguments": []}),
         ("prompts/get", {"name": "p", "arguments": "x"}),
         ("resources/read", {"uri": None}),
-        ("logging/setLevel", {"level": "loud"}),
         ("subscriptions/listen", {"notifications": 5}),
     ],
 )
@@ -192,11 +196,19 @@ async def test_parameters_of_the_wrong_shape_are_refused(method: str, params: JS
         assert caught.value.code == INVALID_PARAMS
 
 
+async def test_a_level_of_the_wrong_name_is_refused() -> None:
+    async with connected(StubSource(), Era.LEGACY) as connection:
+        with pytest.raises(ProtocolError) as caught:
+            await connection.request("logging/setLevel", {"level": "loud"})
+        assert caught.value.code == INVALID_PARAMS
+
+
 async def test_the_methods_that_take_little_are_served() -> None:
     async with connected(StubSource(), Era.LEGACY) as connection:
         assert (await connection.request("prompts/get", {"name": "p"}))["description"] == "p"
         assert (await connection.request("resources/read", {"uri": "a:b"}))["contents"][0]["uri"] == "a:b"
-        params: JSON = {"ref": {}, "argument": {}, "context": {"arguments": {"a": "b"}}}
+        ref: JSON = {"type": "ref/prompt", "name": "p"}
+        params: JSON = {"ref": ref, "argument": {"name": "n", "value": ""}, "context": {"arguments": {"a": "b"}}}
         assert (await connection.request("completion/complete", params))["completion"]["values"] == ["{'a': 'b'}"]
 
 
@@ -262,9 +274,7 @@ async def test_only_the_changes_that_a_client_asked_for_are_told(era: Era) -> No
         await anyio.wait_all_tasks_blocked()
         listener(Change(ChangeKind.RESOURCE_UPDATED, "a:b"))
         told = [(method.removeprefix("notifications/"), params.get("uri")) for method, params in role.heard]
-    # It has no prompts, so that a modern client does not listen for their changes.
-    prompts = [] if era is Era.MODERN else [("prompts/list_changed", None)]
-    changed = [("tools/list_changed", None), *prompts, ("resources/list_changed", None)]
+    changed = [(f"{kind}/list_changed", None) for kind in ("tools", "prompts", "resources")]
     assert told == [("resources/updated", "a:b"), *changed]
     assert (source.listeners, source.subscribed) == ([], [])
 
@@ -310,7 +320,7 @@ async def test_a_closed_link_serves_nothing_and_tells_nothing() -> None:
     source = StubSource()
     link: Link
     async with LocalTransport(source).connect(Deaf()) as link:
-        initialize: JSON = {"protocolVersion": "1999", "capabilities": None}
+        initialize: JSON = {"protocolVersion": "1999", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
         response = await link.request({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize})
         assert response["result"]["protocolVersion"] == "2025-11-25"
         await link.notify({"jsonrpc": "2.0", "id": 99, "result": {}})
@@ -322,11 +332,13 @@ async def test_a_closed_link_serves_nothing_and_tells_nothing() -> None:
 
 async def test_what_a_modern_request_says_about_its_client_is_for_that_request_only() -> None:
     async with LocalTransport(StubSource()).connect(_Silent()) as link:
-        meta = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION}
+        meta = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {}}
         call: JSON = {"name": "t", "arguments": {}}
         modern = await link.request({"id": 1, "method": "tools/call", "params": call | {"_meta": meta}})
         assert modern["result"]["resultType"] == "complete"
-        legacy = await link.request({"id": 2, "method": "tools/call", "params": call})
+        about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        await link.request({"id": 2, "method": "initialize", "params": about})
+        legacy = await link.request({"id": 3, "method": "tools/call", "params": call})
         assert "resultType" not in legacy["result"]
 
 

@@ -1,4 +1,4 @@
-"""An agent of this process as somebody's server: published for as long as it is connected to, without a socket."""
+"""An agent as a server: published for as long as it is connected to."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from gaia_bridge.chaining.local import LocalTransport
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.local_agents import LOCAL_AGENTS
 from gaia_bridge.outbound.transport import Link, Receiver, UpstreamError
-from gaia_bridge.outbound.transports.local import LocalTransport
 from gaia_bridge.settings import AgentLimits
 
 __all__ = ["PublishedAgent", "agent_named"]
