@@ -57,6 +57,8 @@ LAYERS = {
     "gaia_bridge.text": 1,
     "gaia_bridge.tool_search": 1,
     "gaia_bridge.wire": 1,
+    # the protocol
+    "gaia_bridge.protocol": 1,
     # threads and the loop
     "gaia_bridge.answering": 2,
     "gaia_bridge.background": 2,
@@ -67,8 +69,9 @@ LAYERS = {
     # the two directions
     "gaia_bridge.inbound": 3,
     "gaia_bridge.outbound": 3,
-    # finding and translating
+    # finding and serving
     "gaia_bridge.discovery": 4,
+    "gaia_bridge.server": 4,
     # joining
     "gaia_bridge.bridge": 5,
     "gaia_bridge.chaining": 4,
@@ -105,18 +108,25 @@ LAYERS = {
     "gaia_agents": 20,
 }
 """The layer of each module, or of each package for all modules in it; the longest name wins. Imports go down or stay
-level; `gaia_bridge.inbound` and `gaia_bridge.outbound` are level and yet apart."""
+level; `gaia_bridge.outbound` is level with `gaia_bridge.inbound`, and yet apart from it and its server."""
 
 ALONE = ("gaia_bridge", "gaia")
 """Packages that are placed by themselves: each of their modules needs a line of its own."""
 
-APART = (("gaia_bridge.inbound", "gaia_bridge.outbound"),)
+APART = (("gaia_bridge.inbound", "gaia_bridge.outbound"), ("gaia_bridge.server", "gaia_bridge.outbound"))
 """Pairs that never import each other; they meet in `gaia_bridge.bridge`."""
+
+PURE = "gaia_bridge.protocol"
+"""Does no input or output, and waits for nothing: what it says of a message is true wherever the message came from."""
+
+IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "starlette", "subprocess", "threading")
+"""What it therefore never imports."""
 
 OWNERS = {
     "asyncio": (
         "gaia.mcp.aio.*",
         "gaia_bridge.background",
+        "gaia_bridge.chaining.local",
         "gaia_bridge.loops",
         "gaia_bridge.results",
         "gaia_bridge.runtime",
@@ -125,30 +135,41 @@ OWNERS = {
         "gaia_bridge.inbound.backlog",
         "gaia_bridge.inbound.listener",
         "gaia_bridge.inbound.openai.*",
-        "gaia_bridge.inbound.stdio",
         "gaia_bridge.outbound.*",
+        "gaia_bridge.server.*",
     ),
     "click": ("gaia_bridge.cli*", "gaia.cli"),
+    "cryptography": ("gaia_bridge.protocol.sealed_state",),
     "dotenv": ("gaia.environment",),
     "filelock": ("gaia_bridge.config.writing", "gaia_bridge.outbound.oauth.store"),
     "h11": ("gaia_bridge.inbound.listener",),
     "httpcore2": ("gaia_bridge.outbound.transports.pacing",),
+    "httptools": ("gaia_bridge.outbound.transports.http1",),
     "httpx2": ("gaia_bridge.outbound.*",),
     "jsonschema_rs": ("gaia_bridge.schema", "gaia_bridge.tool_search.patterns"),
-    "mcp": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
-    "mcp_types": ("gaia_bridge.wire", "gaia_bridge.inbound.*", "gaia_bridge.outbound.*"),
+    "mcp": ("gaia_bridge.outbound.oauth.*",),
+    "mcp_types": (),  # its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
-    "opentelemetry": ("gaia_bridge.outbound.tracing",),
+    "opentelemetry": ("gaia_bridge.outbound.tracing", "gaia_bridge.server.tracing"),
+    "pydantic": (
+        "gaia.agents.base.tool*",
+        "gaia.agents.chat.executing",
+        "gaia_bridge.outbound.oauth.*",
+    ),
     "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.naming"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
-    "sse_starlette": ("gaia_bridge.inbound.listener", "gaia_bridge.inbound.openai.answering"),
+    "sse_starlette": (
+        "gaia_bridge.inbound.listener",
+        "gaia_bridge.inbound.openai.answering",
+        "gaia_bridge.server.transports.exchange",
+    ),
     "starlette": (
         "gaia_bridge.bridge",
         "gaia_bridge.inbound.guard",
-        "gaia_bridge.inbound.http*",
         "gaia_bridge.inbound.listener",
         "gaia_bridge.inbound.openai.*",
-        "gaia_bridge.inbound.sessions",
+        "gaia_bridge.server.http",
+        "gaia_bridge.server.transports.exchange",
     ),
     "uvicorn": ("gaia_bridge.inbound.listener",),
     "uvloop": (),  # anyio loads it
@@ -265,6 +286,15 @@ def upward(modules: Iterable[Module]) -> list[str]:
     return found
 
 
+def impure(modules: Iterable[Module]) -> list[str]:
+    """Imports by the protocol of what does input and output."""
+    return [
+        str(item)
+        for item in imports(modules)
+        if within(item.importer, PURE) and any(within(item.target, name) for name in IMPURE)
+    ]
+
+
 def core_imports_surface(modules: Iterable[Module]) -> list[str]:
     """Imports of `gaia` or `gaia_agents` by the core, which must work without either."""
     return [
@@ -346,6 +376,10 @@ def test_imports_point_down() -> None:
     assert upward(our_modules()) == []
 
 
+def test_the_protocol_does_no_input_and_no_output() -> None:
+    assert impure(our_modules()) == []
+
+
 def test_the_core_never_imports_the_agent_author_surface() -> None:
     assert core_imports_surface(our_modules()) == []
 
@@ -384,9 +418,12 @@ def test_modules_stay_short() -> None:
         ("gaia_bridge.errors", "from . import runtime"),
         ("gaia_bridge.errors", "def late():\n    from gaia_bridge.runtime import run"),
         ("gaia_bridge.errors", "if TYPE_CHECKING:\n    from gaia_bridge.runtime import run"),
-        ("gaia_bridge.inbound.http", "from gaia_bridge import Bridge"),
-        ("gaia_bridge.inbound.http", "from gaia_bridge.outbound.manager import Manager"),
-        ("gaia_bridge.outbound.manager", "from gaia_bridge.inbound import http"),
+        ("gaia_bridge.inbound.catalog", "from gaia_bridge import Bridge"),
+        ("gaia_bridge.inbound.catalog", "from gaia_bridge.outbound.upstream import Upstream"),
+        ("gaia_bridge.inbound.catalog", "from gaia_bridge.server.call import Call"),
+        ("gaia_bridge.outbound.upstream", "from gaia_bridge.inbound import catalog"),
+        ("gaia_bridge.protocol.messages", "from gaia_bridge.runtime import AgentRunner"),
+        ("gaia_bridge.server.dispatcher", "from gaia_bridge.outbound.upstream import Upstream"),
         ("gaia.agents.base.tools", "from gaia.agents.base.agent import Agent"),
         ("gaia.agents.base.agent", "import gaia"),
         ("gaia.agents.base.agent", "import gaia_agents.code"),
@@ -400,6 +437,12 @@ def test_an_import_that_points_up_is_found(importer: str, source: str) -> None:
 def test_an_import_that_points_down_is_no_breach() -> None:
     assert upward([Module("gaia_bridge.runtime", "from gaia_bridge.errors import BridgeError")]) == []
     assert upward([Module("gaia.agents.base.agent", "from gaia_bridge import get_request_context")]) == []
+
+
+def test_a_protocol_that_does_input_or_output_is_found() -> None:
+    assert len(impure([Module("gaia_bridge.protocol.messages", "from asyncio import sleep\nimport http.client")])) == 2
+    assert impure([Module("gaia_bridge.protocol.messages", "import json")]) == []
+    assert impure([Module("gaia_bridge.loops", "import ssl")]) == []
 
 
 def test_a_module_without_a_layer_is_found() -> None:

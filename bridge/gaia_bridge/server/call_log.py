@@ -13,7 +13,7 @@ from gaia_bridge.jsontypes import is_object
 from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.server.call import Call
 
-__all__ = ["CallLog"]
+__all__ = ["CallLog", "outcome_of", "outcome_of_error"]
 
 
 class CallLog:

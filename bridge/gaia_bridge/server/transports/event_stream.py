@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Final, NamedTuple
 
-__all__ = ["EventStream", "ReplayBuffer"]
+__all__ = ["EventStream", "ReplayBuffer", "framed"]
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """Bytes that may wait in one stream; then whoever sends the next message waits."""
