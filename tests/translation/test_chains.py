@@ -18,7 +18,7 @@ import pytest
 from mcp.client.streamable_http import streamable_http_client
 
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerSpec
-from tests.bridge.inbound.test_cancellations import WaitingAgent
+from tests.bridge.server.test_cancellations import WaitingAgent
 from tests.helpers import wait_in_thread
 from tests.interaction.connecting import ERAS, client_of, serving
 from tests.outbound_helpers import until_ready
