@@ -90,6 +90,7 @@ LAYERS = {
     "gaia.llm.schema_merging": 8,
     "gaia.llm.schema_walk": 8,
     "gaia.llm.strict": 8,
+    "gaia.agents.base.argument_schema": 9,
     "gaia.agents.base.tool_schema": 9,
     "gaia.agents.base.tools": 10,
     "gaia.agents.base.tool_class": 10,
@@ -152,7 +153,8 @@ OWNERS = {
     "openai": ("gaia.llm.wire",),
     "opentelemetry": ("gaia_bridge.outbound.tracing", "gaia_bridge.server.tracing"),
     "pydantic": (
-        "gaia.agents.base.tool*",
+        "gaia.agents.base.argument_schema",
+        "gaia.agents.base.tools",
         "gaia.agents.chat.executing",
         "gaia_bridge.outbound.oauth.*",
     ),
@@ -173,7 +175,6 @@ OWNERS = {
     ),
     "uvicorn": ("gaia_bridge.inbound.listener",),
     "uvloop": (),  # anyio loads it
-    "watchfiles": ("gaia_bridge.reloading",),
 }
 """The only modules that may import each of these libraries, as patterns."""
 

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dotenv.parser import parse_stream
-
 __all__ = ["FILE_NAME", "MAX_BYTES", "file_setting", "setting"]
 
 logger = logging.getLogger(__name__)
@@ -125,6 +123,8 @@ def _read(path: Path) -> dict[str, str]:
 
 def _parsed(path: Path, text: str) -> dict[str, str]:
     values: dict[str, str] = {}
+    from dotenv.parser import parse_stream  # few folders have such a file
+
     for binding in parse_stream(io.StringIO(text, newline="")):
         if binding.error or (binding.key is not None and binding.value is None):  # not shown: it may be a secret
             logger.warning(

@@ -14,18 +14,16 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
-from starlette.types import ASGIApp
 
 from gaia_bridge.chaining import PublishedAgent, agent_named
 from gaia_bridge.contract import JSON, Publishable, Source
 from gaia_bridge.discovery.classes import missing_methods, name_of_class
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.hops import new_id
-from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.inbound.backlog import Backlog
 from gaia_bridge.inbound.catalog import Catalog
@@ -38,10 +36,15 @@ from gaia_bridge.outbound.reaching import Pace
 from gaia_bridge.outbound.transport import Transport
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.server.dispatcher import Dispatcher
-from gaia_bridge.server.http import HttpBinding, make_app
+from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
 from gaia_bridge.settings import Settings
 from gaia_bridge.version import __version__
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from gaia_bridge.inbound.access import AccessPolicy
 
 __all__ = ["Bridge"]
 
@@ -104,7 +107,7 @@ class Bridge:
         self._tasks: TaskGroup
         self._everything: Catalog
         self._models = Models(self.settings.chats)
-        self._endpoints: dict[tuple[str, str], HttpBinding] = {}
+        self._endpoints: dict[tuple[str, str], Endpoint] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
 
     async def __aenter__(self) -> Self:
@@ -263,11 +266,16 @@ class Bridge:
         Args:
             policy: Who may call.
         """
-        from gaia_bridge.inbound.openai.app import chat_routes  # over stdio there are no chats
+        from gaia_bridge.inbound.openai.app import chat_routes
+        from gaia_bridge.server.http import HttpBinding, make_app
+
+        def find(group: str, name: str) -> HttpBinding | None:
+            endpoint = self._endpoints.get((group, name))
+            return None if endpoint is None else endpoint.http
 
         report = {"/ready": self._readiness, "/status": self._status, "/tools": self._tools}
         chats = chat_routes(self._models, self._everything, self.settings.chats)
-        return make_app(lambda group, name: self._endpoints.get((group, name)), report, policy, chats)
+        return make_app(find, report, policy, chats)
 
     def close_streams(self) -> None:
         """End the streams that clients listen on, in good order, so that a shutdown need not wait for them.
@@ -363,7 +371,7 @@ class Bridge:
         """The task that an endpoint lives in."""
         prefix = f"/{group}/{name}" if group else ""
         dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id, self._backlog)
-        endpoint = HttpBinding(dispatcher, prefix, self.settings.http)
+        endpoint = Endpoint(dispatcher, prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)
 

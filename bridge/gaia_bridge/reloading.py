@@ -8,7 +8,7 @@ half-way through saving a file must not stop anybody's servers.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Final, Protocol
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskStatus
-from watchfiles import Change, awatch  # pyright: ignore[reportUnknownVariableType] - trio is not installed
 
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerSpec
@@ -26,15 +25,15 @@ __all__ = ["Difference", "Reloader", "difference"]
 
 logger = logging.getLogger(__name__)
 
-_DEBOUNCE: Final = 250
-"""Milliseconds that changes of a file are gathered: saving is several of them."""
+_LOOK: Final = 0.5
+"""Seconds between two looks at the files: hardly longer than an editor takes to save one. Watches that report changes
+take a thread that wakes up twenty times a second, are used up by editors, and are silent on some file systems."""
 
-_STEP: Final = 50
-"""Milliseconds without a change after which the gathering ends early."""
+_STEP: Final = 0.05
+"""Seconds without a change after which a file is taken as saved: saving is several of them."""
 
-_LOOK: Final = 1_000
-"""Milliseconds after which the files are looked at although nothing was reported: some file systems never report, and
-what changes before the watch has begun is not reported either."""
+_GATHERED: Final = 5
+"""Steps after which the files are read although they go on changing."""
 
 
 class _Publishes(Protocol):
@@ -134,23 +133,13 @@ class Reloader:
             return True
 
     async def watch(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Reload after every change of a file, until cancelled.
-
-        The folders are watched, not the files: a file that is saved by renaming a new one over it is another file.
-        """
-        folders = {path.parent for path in self._files if path.parent.is_dir()}
-        # A link's target is edited where it lies.
-        folders |= {path.resolve().parent for path in self._files if path.is_symlink() and path.resolve().exists()}
-        if not folders:
-            task_status.started()
-            return
-        stop = anyio.Event()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_set_at_the_end, stop)
-            task_status.started()
-            async for _ in self._looks(folders, stop):
-                if self._signature() != self._seen:
-                    await self.reload()
+        """Reload after every change of a file, until cancelled."""
+        task_status.started()
+        while True:
+            await anyio.sleep(_LOOK)
+            if self._signature() != self._seen:
+                await self._until_saved()
+                await self.reload()
 
     async def _apply(self, wanted: Sequence[ServerSpec]) -> None:
         left_out: list[LeftOut] = []
@@ -180,25 +169,13 @@ class Reloader:
                 self._running[spec.name] = spec
         self.left_out = tuple(left_out)
 
-    async def _looks(self, folders: Iterable[Path], stop: anyio.Event) -> AsyncGenerator[None]:
-        """When to look at the files: when something happens, and every now and then."""
-        try:
-            async for _ in awatch(
-                *folders,
-                watch_filter=self._concerns,
-                debounce=_DEBOUNCE,
-                step=_STEP,
-                stop_event=stop,
-                rust_timeout=_LOOK,
-                yield_on_timeout=True,
-                recursive=False,
-            ):
-                yield
-        except (OSError, RuntimeError) as error:  # all watches of this user are in use, as editors do; or no access
-            logger.warning("the files cannot be watched, and are looked at every second: %s", error)
-        while not stop.is_set():
-            await anyio.sleep(_LOOK / 1_000)
-            yield
+    async def _until_saved(self) -> None:
+        seen = self._signature()
+        for _ in range(_GATHERED):
+            await anyio.sleep(_STEP)
+            before, seen = seen, self._signature()
+            if seen == before:
+                return
 
     def _named(self) -> frozenset[Path]:
         return frozenset(path.absolute() for path in self._name_files())
@@ -212,15 +189,3 @@ class Reloader:
                 # The last is another one after a change of who may write the file, too.
                 found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
         return found
-
-    def _concerns(self, change: Change, path: str) -> bool:
-        changed = Path(path)
-        return any(changed == file or changed == file.resolve() for file in self._files)
-
-
-async def _set_at_the_end(stop: anyio.Event) -> None:
-    """Stop the watching thread when we are cancelled: it is waited for, and looks at nothing else for a second."""
-    try:
-        await anyio.sleep_forever()
-    finally:
-        stop.set()

@@ -15,7 +15,7 @@ __all__ = ["LineFormatter", "hide_in_log", "keep_log", "log_to_stderr"]
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _TIME = "%H:%M:%S"
-_CHATTY = ("asyncio", "httpcore2", "httpx2", "mcp", "sse_starlette", "uvicorn", "watchfiles")
+_CHATTY = ("asyncio", "httpcore2", "httpx2", "mcp", "sse_starlette", "uvicorn")
 """Libraries that report every step on a level where people expect news."""
 
 _RELAYED = "mcp.client.stdio"

@@ -11,12 +11,14 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from io import FileIO
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import IO, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gaia_bridge.cli.private_file import PrivateFile
 
 __all__ = ["LogReader", "ServerLogs", "default_log_folder"]
 
@@ -41,30 +43,6 @@ def default_log_folder() -> Path:
         raise ConfigError("the log folder", "there is no home folder to keep it in", "set HOME") from None
 
 
-class _PrivateFile(RotatingFileHandler):
-    """A log file for its owner's eyes. A full disk stops nothing (F-114).
-
-    Several bridges may write to it: one of them begins a new file when it is full, and the others go over to that.
-    """
-
-    def shouldRollover(self, record: logging.LogRecord) -> bool:
-        """Whether the file is full, which is first of all the file that the others write to."""
-        if (file := self.stream) and not _has_name(file.fileno(), self.baseFilename):
-            file.close()
-            self.stream = self._open()  # type: ignore[assignment] # as for `_open`
-        return bool(super().shouldRollover(record))
-
-    def _open(self) -> IO[str]:  # type: ignore[override] # the library says TextIOWrapper, and uses any text file
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        return open(descriptor, "a", encoding="utf-8", errors="replace")
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Say it once on the log, and go on without the file."""
-        if self.level < logging.CRITICAL:
-            self.setLevel(logging.CRITICAL + 1)
-            logger.warning("%s cannot be written any more", self.baseFilename)
-
-
 class ServerLogs:
     """The log files of all servers.
 
@@ -74,7 +52,7 @@ class ServerLogs:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._files: dict[str, _PrivateFile | None] = {}
+        self._files: dict[str, PrivateFile | None] = {}
 
     def write(self, server: str, line: str) -> None:
         """Keep one line; where there is no file for it, which is reported once, it goes into our own log."""
@@ -100,13 +78,15 @@ class ServerLogs:
                 with suppress(OSError):
                     file.close()
 
-    def _opened(self, server: str) -> _PrivateFile | None:
+    def _opened(self, server: str) -> PrivateFile | None:
         if self._folder is None:
             return None
+        from gaia_bridge.cli.private_file import PrivateFile  # most servers say nothing
+
         path = _path(self._folder, server)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = _PrivateFile(path, maxBytes=MAX_BYTES, backupCount=1)
+            file = PrivateFile(path, maxBytes=MAX_BYTES, backupCount=1)
         except OSError as error:
             logger.warning("%s is not kept: %s", path, error.strerror)
             return None
@@ -200,14 +180,6 @@ class _Part:
 
     def close(self) -> None:
         self._file.close()
-
-
-def _has_name(descriptor: int, path: str) -> bool:
-    """Whether an open file is the one of that name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _path(folder: Path, server: str) -> Path:

@@ -20,8 +20,8 @@ import click
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.cli.banner import Access, banner
 from gaia_bridge.cli.chosen import AgentChoice
+from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exits import ExitCode, exit_code_of, innermost
@@ -32,9 +32,6 @@ from gaia_bridge.cli.shutdown import Shutdown
 from gaia_bridge.config.fingerprints import digest
 from gaia_bridge.discovery import LoadedAgent
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.inbound.access import AccessPolicy, check_exposure, reaches_beyond
-from gaia_bridge.inbound.listener import HttpServer, bind
-from gaia_bridge.inbound.token import load_or_create_token
 from gaia_bridge.lineage import LINEAGE
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.outbound.reaching import secrets_of
@@ -123,6 +120,12 @@ def _run_stdio(options: ServeOptions, deadline: Deadline) -> None:
 
 
 def _run_http(options: ServeOptions, deadline: Deadline) -> None:
+    with imported_for_good():
+        from gaia_bridge.cli.banner import Access, banner
+        from gaia_bridge.inbound.access import AccessPolicy, check_exposure
+        from gaia_bridge.inbound.listener import HttpServer, bind
+        from gaia_bridge.inbound.token import load_or_create_token
+
     limits = options.settings.http
     token, token_file = load_or_create_token() if options.auth else (None, None)
     check_exposure(options.host, options.allow_hosts, token)
@@ -209,6 +212,12 @@ def _hidden(servers: Sequence[ServerSpec], token: str | None) -> Sequence[Server
     return servers
 
 
+def _reaches_beyond(options: ServeOptions) -> bool:
+    from gaia_bridge.inbound.access import reaches_beyond
+
+    return reaches_beyond(options.host, options.allow_hosts)
+
+
 def _has_servers(bridge: Bridge) -> bool:
     return any(source.kind is SourceKind.SERVER for source in bridge.sources)
 
@@ -225,6 +234,6 @@ def _load(options: ServeOptions, token: str | None = None) -> _Content:
     with suppress(FileNotFoundError):  # the current folder is gone, which is told below
         LINEAGE.serve(digest([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()]))
     servers = _hidden(configured.first(), token)
-    beyond = not options.stdio and reaches_beyond(options.host, options.allow_hosts)
+    beyond = not options.stdio and _reaches_beyond(options)
     choice = AgentChoice(options.agents, options.with_agents, beyond, options.config is not None)
     return _Content(choice.load(others=bool(servers)), servers, configured, token)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import logging
@@ -12,10 +11,9 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gaia_bridge.config import current_folder
 from gaia_bridge.contract import Publishable
@@ -40,6 +38,9 @@ from gaia_bridge.discovery.imports import import_single_file, is_about, put_firs
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.names import MAX_NAME
 from gaia_bridge.text import one_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 __all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent"]
 
@@ -130,6 +131,13 @@ def _agents(finds: list[Found]) -> list[LoadedAgent]:
         for failure in found.failures:
             logger.warning("left out: %s", failure)
     return [agent for found in finds for agent in found.agents]
+
+
+def entry_points(group: str, **query: Any) -> EntryPoints:
+    """What installed distributions announce; `importlib.metadata` is slow to load, and files need none of it."""
+    from importlib import metadata
+
+    return metadata.entry_points(group=group, **query)
 
 
 class _Search:
@@ -288,6 +296,8 @@ class _Search:
         return next(iter(offered.values()), None)
 
     def hint_for_module(self) -> str:
+        import difflib
+
         close = difflib.get_close_matches(self.reference, entry_points(group=ENTRY_POINT_GROUP).names, 1)
         return f"did you mean {close[0]!r}?" if close else f"looked in {self.root}, then where Python looks"
 
@@ -312,6 +322,8 @@ class _Shipped(_Search):
         for entry in entry_points(group=ENTRY_POINT_GROUP, name=self.reference):
             if entry.dist is not None and entry.dist.name == _DISTRIBUTION:
                 return self.load_entry_point(entry)
+        from importlib.metadata import EntryPoint
+
         return self.load_entry_point(EntryPoint(self.reference, _SHIPPED[self.reference], ENTRY_POINT_GROUP))
 
 
@@ -354,6 +366,8 @@ def _hint_without_classes(module: ModuleType, place: str) -> str:
 
 def _hint_for_attribute(owner: object, name: str) -> str:
     public = [known for known in dir(owner) if not known.startswith("_")]
+    import difflib
+
     if close := difflib.get_close_matches(name, public, 1):
         return f"did you mean {close[0]!r}?"
     classes = [cls.__name__ for cls in agent_classes(owner)] if isinstance(owner, ModuleType) else []

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
-import anyio
-from anyio.abc import TaskStatus
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -62,18 +60,14 @@ class HttpBinding:
     """
 
     def __init__(self, dispatcher: Dispatcher, prefix: str, limits: HttpLimits) -> None:
-        self.dispatcher = dispatcher
         self._handshake = HandshakeHttp(dispatcher, limits)
         self._modern = ModernHttp(dispatcher, limits)
         self._sse = SseTransport(dispatcher, f"{prefix}/messages/", limits)
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; then every session ends."""
-        try:
-            await self.dispatcher.run(task_status=task_status)
-        finally:
-            self._handshake.close()
-            self._sse.close()
+    def close(self) -> None:
+        """End every session."""
+        self._handshake.close()
+        self._sse.close()
 
     async def streamable(self, exchange: Exchange) -> None:
         """Streamable HTTP: POST, GET and DELETE of both eras (P-9)."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
 from gaia.environment import setting
-from gaia.llm.dialects import converted, declaration, provider_named
 from gaia_bridge.errors import ToolError
 from gaia_bridge.jsontypes import JSON
 
@@ -66,6 +65,8 @@ class Tool:
         Raises:
             ValueError: There is no such provider.
         """
+        from gaia.llm.dialects import declaration, provider_named
+
         known = provider_named(provider or setting("PROVIDER") or "openai")
         return declaration(known, self.name, self.description, self.parameters_for(known))
 
@@ -75,6 +76,8 @@ class Tool:
         Args:
             provider: `openai`, `ollama`, `anthropic` or `gemini`.
         """
+        from gaia.llm.dialects import converted
+
         return converted(self.parameters, provider, close=self.parameters.get("additionalProperties") is False)
 
     def entry(self) -> ToolEntry:

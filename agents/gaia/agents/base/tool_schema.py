@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, cast
-
-from pydantic import TypeAdapter
-from pydantic.errors import PydanticUserError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import PydanticSerializationError
+from typing import Any
 
 from gaia_bridge.jsontypes import JSON, is_object
 
@@ -41,12 +35,12 @@ def input_schema(function: Callable[..., Any], name: str) -> JSON:
     Raises:
         TypeError: The function cannot be called with a JSON object of named arguments.
     """
+    from gaia.agents.base.argument_schema import SCHEMA_ERRORS, argument_schema  # pydantic is slow to load
+
     _require_named_arguments(function, name)
     try:
-        # A function is as good as a type to pydantic, which its annotations do not say.
-        schema = TypeAdapter[Any](cast(Any, function)).json_schema(schema_generator=_ArgumentSchema)
-    except (PydanticUserError, NameError) as problem:
-        # NameError: an annotation kept as text (PEP 563) that names nothing at the function's module level.
+        schema = argument_schema(function)
+    except SCHEMA_ERRORS as problem:
         reason = str(problem).splitlines()[0]
         raise TypeError(
             f"tool {name!r} has no JSON Schema: {reason} (annotate its parameters with types that JSON can carry, "
@@ -94,23 +88,6 @@ def flat_parameters(schema: Mapping[str, Any]) -> dict[str, JSON]:
         }
         for name, facts in schema.get("properties", {}).items()
     }
-
-
-class _ArgumentSchema(GenerateJsonSchema):
-    """Schemas without the noise that a model pays for: no titles repeating names, no defaults that are not JSON."""
-
-    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def encode_default(self, dft: Any) -> Any:
-        encoded = super().encode_default(dft)
-        try:
-            json.dumps(encoded, allow_nan=False)
-        except ValueError as problem:
-            raise PydanticSerializationError(str(problem)) from problem
-        return encoded
 
 
 def _require_named_arguments(function: Callable[..., Any], name: str) -> None:

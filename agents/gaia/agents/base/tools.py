@@ -30,8 +30,6 @@ from contextvars import ContextVar
 from itertools import count
 from typing import Any, TypeVar, overload
 
-from pydantic import validate_call
-
 from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
 from gaia_bridge.jsontypes import JSON, is_object
 
@@ -264,6 +262,8 @@ def tool_entry(
     Raises:
         TypeError: No JSON Schema can be derived, or the function has no name.
     """
+    from pydantic import validate_call  # slow to load, and many agents decorate no function
+
     name = name or getattr(function, "__name__", "")
     if not name or name == "<lambda>":
         raise TypeError(f"{function!r} has no name of its own; give the tool one with `tool(name=...)`")

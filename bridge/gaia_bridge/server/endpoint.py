@@ -1,0 +1,47 @@
+"""One endpoint: what it serves, and its HTTP side where it has one."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.settings import HttpLimits
+
+if TYPE_CHECKING:
+    from gaia_bridge.server.http import HttpBinding
+
+__all__ = ["Endpoint"]
+
+
+class Endpoint:
+    """What lives at one address.
+
+    Args:
+        dispatcher: What is served.
+        prefix: The path it lives under over HTTP, without a slash at its end: `` or `/agents/code`.
+        limits: Limits of the HTTP side.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, prefix: str, limits: HttpLimits) -> None:
+        self.dispatcher = dispatcher
+        self._prefix = prefix
+        self._limits = limits
+
+    @cached_property
+    def http(self) -> HttpBinding:
+        """Its HTTP side, made when it is first asked for: on stdio, nobody does."""
+        from gaia_bridge.server.http import HttpBinding
+
+        return HttpBinding(self.dispatcher, self._prefix, self._limits)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; then every session ends."""
+        try:
+            await self.dispatcher.run(task_status=task_status)
+        finally:
+            if "http" in self.__dict__:
+                self.http.close()
