@@ -10,6 +10,10 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp.server.lowlevel.server import Server
+from mcp.server.runner import serve_dual_era_loop
+from mcp.shared.message import SessionMessage
+from mcp_types import ListToolsResult, jsonrpc_message_adapter
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
@@ -25,6 +29,8 @@ HANDSHAKE: JSON = {
     "capabilities": {},
     "clientInfo": {"name": "c", "version": "1"},
 }
+STANDING_ALONE: JSON = {"_meta": ENVELOPE}
+NOTHING: JSON = {}
 
 
 class RawClient:
@@ -137,3 +143,88 @@ async def test_who_does_not_wait_for_the_answer_to_the_handshake_finds_it_comple
         for number, (method, params) in enumerate([("initialize", HANDSHAKE), ("tools/list", {})], 1):
             await client.client.take({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         assert "tools" in await client.answer(2)
+
+
+# The SDK's server, as the oracle
+
+
+async def of_the_sdk(*messages: JSON) -> list[JSON]:
+    """What the SDK's server answers to requests, one after the other."""
+
+    async def no_tools(context: Any, params: Any) -> ListToolsResult:
+        return ListToolsResult(tools=[])
+
+    to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](1)
+    outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](1)
+    answers: list[JSON] = []
+    with to_server, incoming, outgoing, from_server, anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+
+            async def serve() -> None:
+                await serve_dual_era_loop(Server("x", on_list_tools=no_tools), incoming, outgoing, lifespan_state={})
+
+            tasks.start_soon(serve)
+            for message in messages:
+                await to_server.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
+                answer = (await from_server.receive()).message
+                answers.append(answer.model_dump(by_alias=True, exclude_unset=True, mode="json"))
+            tasks.cancel_scope.cancel()
+    return answers
+
+
+async def of_ours(*messages: JSON) -> list[JSON]:
+    async with connected() as client:
+        for message in messages:
+            await client.client.take(message)
+            await client.answer(message["id"])
+        return client.messages
+
+
+def verdict(answer: JSON) -> object:
+    """What an answer means: the members of a result, the code of an error and what clients may read out of it."""
+    if "result" in answer:
+        return sorted(answer["result"])
+    error: JSON = answer["error"]
+    data = error.get("data")
+    return error["code"], data or None  # where the SDK says nothing, it writes an empty text
+
+
+@pytest.mark.requirement("P-2")
+@pytest.mark.parametrize("method", ["server/discover", "tools/list"])
+@pytest.mark.parametrize(
+    "meta",
+    [
+        None,
+        5,
+        {},
+        {PROTOCOL_VERSION_KEY: "1999-01-01"},
+        {PROTOCOL_VERSION_KEY: ["x"]},
+        {PROTOCOL_VERSION_KEY: LATEST_MODERN},
+        {**ENVELOPE, PROTOCOL_VERSION_KEY: "2099-01-01"},
+        {**ENVELOPE, CLIENT_CAPABILITIES_KEY: 5},
+        ENVELOPE,
+    ],
+)
+async def test_the_first_request_is_judged_as_the_sdk_judges_it(method: str, meta: Any) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
+    assert [*map(verdict, await of_ours(message))] == [*map(verdict, await of_the_sdk(message))]
+
+
+@pytest.mark.requirement("P-2")
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [("initialize", HANDSHAKE), ("server/discover", STANDING_ALONE)],
+        [("initialize", HANDSHAKE), ("tools/list", STANDING_ALONE)],
+        [("tools/list", STANDING_ALONE), ("initialize", HANDSHAKE)],
+        [("tools/list", STANDING_ALONE), ("tools/list", NOTHING)],
+        [("tools/list", NOTHING), ("initialize", HANDSHAKE)],
+    ],
+    ids=lambda requests: ", ".join(method for method, _ in requests),
+)
+async def test_requests_of_the_other_era_are_judged_as_the_sdk_judges_them(requests: list[tuple[str, JSON]]) -> None:
+    messages: list[JSON] = [
+        {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        for number, (method, params) in enumerate(requests, 1)
+    ]
+    assert [*map(verdict, await of_ours(*messages))] == [*map(verdict, await of_the_sdk(*messages))]
