@@ -144,7 +144,6 @@ OWNERS = {
     "dotenv": ("gaia.environment",),
     "filelock": ("gaia_bridge.config.writing", "gaia_bridge.outbound.oauth.store"),
     "h11": ("gaia_bridge.inbound.listener",),
-    "httpcore2": ("gaia_bridge.outbound.transports.pacing",),
     "httptools": ("gaia_bridge.outbound.transports.http1",),
     "httpx2": ("gaia_bridge.outbound.*",),
     "jsonschema_rs": ("gaia_bridge.schema", "gaia_bridge.tool_search.patterns"),

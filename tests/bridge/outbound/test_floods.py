@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -16,7 +17,7 @@ from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
 from tests.children import Received, child, do, launched
-from tests.http_links import Heard, SessionServer, in_session, linked, request
+from tests.http_links import LIMITS, Heard, SessionServer, in_session, linked, request
 from tests.outbound_helpers import FakeRequest, running, until
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
 from tests.servers.odd_texts import Odd
@@ -129,7 +130,8 @@ async def tiny_chunks(exchange: Exchange) -> None:
 async def test_http_that_takes_the_loop_much_time_for_nothing_is_read_slowly(
     flood: Callable[[Exchange], Awaitable[None]],
 ) -> None:
-    async with evil_http() as server, linked(server.url("flood")) as link:
+    boundless = replace(LIMITS, message_bytes=1_000_000_000)
+    async with evil_http() as server, linked(server.url("flood"), limits=boundless) as link:
         server.faults["flood"] = flood
         with anyio.move_on_after(3):
             await link.request(request())

@@ -1,454 +1,362 @@
-"""HTTP/1.1 to one origin: kept connections, one request on each at a time, bodies that are read as they are wanted.
+"""One HTTP/1.1 connection: one request on it at a time, and an answer whose body is read as it is wanted.
 
-What `httpx2` does for a call costs six times what the call does. Nothing here is for anybody but `http_client`: no
-cookies, no proxies, no redirects; every bound is the caller's.
+What httptools takes apart is checked for what it leaves open: how long a head may be, what comes unasked, where a body
+without a length ends. A server can keep its reader busy with next to nothing, such as interim answers and chunks of one
+byte; so a connection is read no faster than its share of the loop's time allows (F-301).
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-import ssl
 import time
-import zlib
-from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import httptools
 
 from gaia_bridge.outbound.transports.budgets import Share
+from gaia_bridge.settings import KIB
 
-__all__ = ["ClosedError", "ConnectError", "Connections", "Http1Error", "Response", "WriteTimeout"]
+__all__ = ["PIECE", "ClosedError", "Connection", "Http1Error", "NotTakenError", "Owner", "Response"]
 
-_HEAD_BYTES: Final = 64 * 1024
-"""All header lines of one answer."""
-_INTERIM: Final = 16
-"""Interim answers (1xx) before the real one; nobody has use for more."""
-_BUFFERED: Final = 256 * 1024
-"""Bytes of a body that are read before anybody wants them."""
-_PIECE: Final = 64 * 1024
-"""Bytes that are decoded at once: a thousand may come of one."""
+PIECE: Final = 64 * KIB
+"""Bytes that are handed out at once. What they say must not keep every other server waiting (F-061)."""
+_HEAD: Final = 100 * KIB
+"""Bytes of all header lines of one answer, and of anything else that is no body."""
+_AHEAD: Final = 256 * KIB
+"""Bytes of a body that are taken in before anybody wants them."""
 
 
 class Http1Error(Exception):
-    """The other side does not keep to HTTP/1.1."""
-
-
-class ConnectError(Exception):
-    """There is no connection; the cause says why. `TimeoutError` if it took too long."""
+    """The server does not keep to HTTP/1.1."""
 
 
 class ClosedError(Exception):
     """The connection ended before the answer was complete."""
 
 
-class WriteTimeout(Exception):
-    """The other side did not take a request."""
+class NotTakenError(Exception):
+    """The server did not take the request in time."""
 
 
-class Connections:
-    """The connections to one origin.
+class Owner(Protocol):
+    """Who keeps connections."""
 
-    Args:
-        host: Where to, as it is looked up.
-        port: The port.
-        tls: How to verify; `None` for plain HTTP.
-        connect_timeout: Seconds for a connection, TLS included.
-        write_timeout: Seconds for a request to be taken.
-        keep_alive: Seconds that an idle connection is kept.
-        alive_after: Seconds of silence after which TCP asks whether the other side is there.
-        share: Gives each connection its share of the loop's time.
-    """
+    def opened(self, connection: Connection) -> None:
+        """A connection is open."""
+        ...
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        tls: ssl.SSLContext | None,
-        *,
-        connect_timeout: float,
-        write_timeout: float,
-        keep_alive: float,
-        alive_after: int,
-        share: Callable[[], Share],
-    ) -> None:
-        self._host = host
-        self._port = port
-        self._tls = tls
-        self._connect_timeout = connect_timeout
-        self.write_timeout = write_timeout
-        self._keep_alive = keep_alive
-        self._alive_after = alive_after
-        self._share = share
-        self._idle: deque[_Connection] = deque()
-        self._all: set[_Connection] = set()
-        self._sweep: asyncio.TimerHandle | None = None
+    def freed(self, connection: Connection) -> None:
+        """It can be used again."""
+        ...
 
-    async def send(self, head: bytes, body: bytes) -> Response:
-        """Send one request, and wait for the head of its answer. Cancelling closes the connection.
-
-        Args:
-            head: The request line and the header lines, with the empty line at their end.
-            body: The content.
-
-        Raises:
-            ConnectError: There is no connection.
-            ClosedError: The connection ended before an answer came.
-            WriteTimeout: The request was not taken.
-            Http1Error: What came is no answer.
-        """
-        connection = self._kept() or await self._open()
-        response = Response(connection)
-        connection.response = response
-        try:
-            await connection.write(head + body if len(body) < _PIECE else head, self.write_timeout)
-            if len(body) >= _PIECE:
-                await connection.write(body, self.write_timeout)
-            await response.wait_for_head()
-        except BaseException:
-            connection.abort()
-            raise
-        return response
-
-    def close(self) -> None:
-        """Close all of them."""
-        if self._sweep is not None:
-            self._sweep.cancel()
-        for connection in list(self._all):
-            connection.abort()
-
-    def _kept(self) -> _Connection | None:
-        now = asyncio.get_running_loop().time()
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.is_usable and now - connection.idle_since < self._keep_alive:
-                return connection
-            connection.abort()
-        return None
-
-    async def _open(self) -> _Connection:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(self._connect_timeout):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(self._free, self._share()),
-                    self._host,
-                    self._port,
-                    ssl=self._tls,
-                    server_hostname=self._host if self._tls is not None else None,
-                    happy_eyeballs_delay=0.25,
-                )
-        except (OSError, ssl.SSLError, ValueError) as error:  # `TimeoutError` is one of them
-            raise ConnectError from error
-        _ask_whether_there(connection.transport.get_extra_info("socket"), self._alive_after)
-        self._all.add(connection)
-        connection.when_lost = self._all.discard
-        return connection
-
-    def _free(self, connection: _Connection) -> None:
-        """An answer is complete: its connection can be used again."""
-        loop = asyncio.get_running_loop()
-        connection.idle_since = loop.time()
-        self._idle.append(connection)
-        if self._sweep is None:
-            self._sweep = loop.call_later(self._keep_alive, self._close_idle)
-
-    def _close_idle(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._idle and loop.time() - self._idle[0].idle_since >= self._keep_alive:
-            self._idle.popleft().abort()
-        self._sweep = None
-        if self._idle:
-            self._sweep = loop.call_at(self._idle[0].idle_since + self._keep_alive, self._close_idle)
+    def lost(self, connection: Connection) -> None:
+        """It is closed."""
+        ...
 
 
 class Response:
-    """The answer to one request. Has to be read to its end, or closed.
+    """The answer to one request. Has to be read to its end, finished or closed.
 
     Args:
         connection: What it comes on.
     """
 
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.status = 0
+        """Of the answer; 0 before it has begun."""
         self.headers: dict[str, str] = {}
-        """By lowercase names; what came several times is joined by commas (RFC 9110, section 5.3)."""
-        self.fields: list[tuple[bytes, bytes]] = []
+        """By names in lower case; what came several times is joined by commas (RFC 9110, section 5.3)."""
         self._connection = connection
-        self._pieces: deque[bytes] = deque()
-        self._buffered = 0
-        self._is_complete = False
-        self._error: Exception | None = None
+        self._loop = asyncio.get_running_loop()
+        self._body = bytearray()
+        self._complete = False
+        self._failure: Exception | None = None
         self._news: asyncio.Future[None] | None = None
-        self._decoder: Any = None
-        self._undecoded = b""
-        self._handed_out: float | None = None
+        self._over: asyncio.Future[None] | None = None
+        self._handed_out: float | None = None  # when, unless something else has run since
 
-    async def wait_for_head(self) -> None:
-        """Wait until status and headers are there."""
-        while not self.status:
-            await self._wait()
-        encoding = self.headers.get("content-encoding", "").strip().lower()
-        if encoding in ("gzip", "deflate"):
-            self._decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
-
-    async def read(self) -> bytes:
-        """Wait for the next bytes of the body, decoded; empty at its end.
+    async def begin(self) -> None:
+        """Wait until status and headers are there.
 
         Raises:
             ClosedError: The connection ended first.
-            zlib.error: The body is not encoded as it says.
+            Http1Error: What came is no answer.
+            NotTakenError: The request was not taken.
         """
-        await self._pace()
-        while True:
-            if self._decoder is not None and (self._undecoded or self._pieces):
-                if piece := self._decoded():
-                    return self._handed(piece)
-            elif self._pieces:
-                return self._handed(self._next())
-            elif self._is_complete:
-                if self._decoder is not None and not self._decoder.eof and self._decoder.unconsumed_tail:
-                    continue
+        while not self.status:
+            await self._wait()
+
+    async def read(self) -> bytes:
+        """Wait for the next bytes of the body; empty at its end. One after the other.
+
+        Raises:
+            ClosedError: The connection ended first.
+            Http1Error: What came is no body.
+        """
+        if self._handed_out is not None:
+            pause = self._connection.share.spend(time.thread_time() - self._handed_out)
+            if pause:
+                await asyncio.sleep(pause)
+            elif self._body:  # nobody has to wait until all that is there was worked on
+                await asyncio.sleep(0)
+        while not self._body:
+            if self._complete:
                 return b""
-            else:
-                await self._wait()
+            await self._wait()
+        piece = bytes(self._body[:PIECE])
+        del self._body[:PIECE]
+        if len(self._body) < _AHEAD:
+            self._connection.read_on()
+        self._handed_out = time.thread_time()
+        self._loop.call_soon(self._something_else_runs)
+        return piece
 
     def close(self) -> None:
-        """Let go of it; a connection that still carries the rest is closed."""
-        if not self._is_complete:
+        """Let go of it. A connection that still carries the rest of the body is closed."""
+        if not self._complete:
             self._connection.abort()
 
-    def _next(self) -> bytes:
-        piece = self._pieces.popleft()
-        self._buffered -= len(piece)
-        if self._buffered < _BUFFERED:
-            self._connection.resume()
-        return piece
+    def finish(self, seconds: float) -> asyncio.Future[None]:
+        """Let the rest go by; if it ends within some seconds, its connection can be used again.
 
-    def _decoded(self) -> bytes:
-        data = self._undecoded or self._next()
-        piece: bytes = self._decoder.decompress(data, _PIECE)
-        self._undecoded = self._decoder.unconsumed_tail
-        return piece
+        Returns:
+            Done when the connection is free, or closed. Nobody needs to wait for it.
+        """
+        over = self._over = self._loop.create_future()
+        if self._complete or self._failure is not None:
+            over.set_result(None)
+        else:
+            timer = self._loop.call_later(seconds, self._connection.abort)
+            over.add_done_callback(lambda _: timer.cancel())
+            self._connection.read_on()
+        self._body.clear()
+        return over
 
-    def _handed(self, piece: bytes) -> bytes:
-        """What a piece costs whoever gets it shows when the next is asked for, unless something else ran meanwhile."""
-        self._handed_out = time.thread_time()
-        asyncio.get_running_loop().call_soon(self._something_else_runs)
-        return piece
+    # What the connection tells
 
-    def _something_else_runs(self) -> None:
-        self._handed_out = None
-
-    async def _pace(self) -> None:
-        if self._handed_out is not None:
-            if pause := self._connection.share.spend(time.thread_time() - self._handed_out):
-                await asyncio.sleep(pause)
-
-    async def _wait(self) -> None:
-        if self._error is not None:
-            raise self._error
-        self._news = asyncio.get_running_loop().create_future()
-        await self._news
-
-    # What the connection tells.
-
-    def began(self, status: int, fields: list[tuple[bytes, bytes]]) -> None:
-        """The head came."""
-        self.fields = fields
-        for name, value in fields:
-            key, text = name.decode("latin-1"), value.decode("latin-1")
-            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
-        self.status = status
+    def began(self, status: int, headers: dict[str, str]) -> None:
+        """The head is there."""
+        self.status, self.headers = status, headers
         self._wake()
 
     def came(self, piece: bytes) -> bool:
-        """A piece of the body came; returns whether more may come before this is read."""
-        self._pieces.append(piece)
-        self._buffered += len(piece)
+        """A piece of the body is there; returns whether more may come before it is read."""
+        if self._over is not None:
+            return True
+        self._body += piece
         self._wake()
-        return self._buffered < _BUFFERED
+        return len(self._body) < _AHEAD
 
-    def ended(self) -> None:
-        """All of it came."""
-        self._is_complete = True
+    def ended(self, failure: Exception | None = None) -> None:
+        """All of it is there, or no more of it comes."""
+        self._complete, self._failure = failure is None, failure
         self._wake()
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
 
-    def failed(self, error: Exception) -> None:
-        """No more of it comes."""
-        if not self._is_complete:
-            self._error = error
-            self._wake()
+    async def _wait(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self._news = self._loop.create_future()
+        await self._news
 
     def _wake(self) -> None:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
+    def _something_else_runs(self) -> None:
+        self._handed_out = None
 
-class _Connection(asyncio.Protocol):
-    """One connection.
+
+class Connection(asyncio.Protocol):
+    """One connection. What its server sends unasked ends it: it would be taken for the next answer.
 
     Args:
-        free: Told when it can be used again.
+        owner: Is told what becomes of it.
         share: Of the loop's time.
     """
 
-    def __init__(self, free: Callable[[_Connection], None], share: Share) -> None:
-        self.transport: Any = None
-        self.response: Response | None = None
-        self.idle_since = 0.0
+    def __init__(self, owner: Owner, share: Share) -> None:
         self.share = share
-        self.when_lost: Callable[[_Connection], None] = lambda connection: None
-        self._free = free
-        self._parser: Any = httptools.HttpResponseParser(self)
-        self._fields: list[tuple[bytes, bytes]] = []
-        self._head_bytes = 0
-        self._interim = 0
-        self._is_paused = False
-        self._has_end = False
-        self._room: asyncio.Future[None] | None = None
+        self.idle_since = 0.0
+        """When it was last freed, by the loop's clock."""
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._transport: Any = None
+        self._response: Response | None = None
+        self._fields: dict[str, str] = {}
+        self._head = 0  # bytes of the header lines of this answer
+        self._fruitless = 0  # bytes since something came of them
+        self._fruit = False
+        self._to_the_end = False  # whether the body has the length of the connection
+        self._unasked = False
         self._is_full = False
+        self._is_ahead = False
+        self._is_resting = False
+        self._is_paused = False
+        self._patience: asyncio.TimerHandle | None = None
+        self._parser: Any = httptools.HttpResponseParser(self)
+        # As many servers of few lines have it; between one client and one server nobody is deceived by that.
+        self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
 
     @property
-    def is_usable(self) -> bool:
-        """Whether a request can be sent on it."""
-        return self.transport is not None and not self.transport.is_closing()
+    def is_open(self) -> bool:
+        """Whether a request can be sent on it, as far as is known."""
+        return self._transport is not None and not self._transport.is_closing()
 
-    async def write(self, data: bytes, patience: float) -> None:
-        """Send something, and wait until it was taken."""
-        if self.transport is None:
-            raise ClosedError("the connection was closed")
-        self.transport.write(data)
+    @property
+    def socket(self) -> Any:
+        """The socket below."""
+        return self._transport.get_extra_info("socket")
+
+    def send(self, request: bytes, patience: float) -> Response:
+        """Send a request.
+
+        Args:
+            request: All of it.
+            patience: Seconds for the server to take it.
+        """
+        response = self._response = Response(self)
+        self._transport.write(request)
         if self._is_full:
-            self._room = asyncio.get_running_loop().create_future()
-            try:
-                async with asyncio.timeout(patience):
-                    await self._room
-            except TimeoutError:
-                raise WriteTimeout from None
+            self._patience = self._loop.call_later(patience, self._fail, NotTakenError())
+        return response
 
     def abort(self) -> None:
         """Close it at once."""
-        if self.transport is not None:
-            self.transport.abort()
+        self._to_the_end = False  # what has come of the body is not all of it
+        if self._transport is not None:
+            self._transport.abort()
 
-    def resume(self) -> None:
-        """Read on."""
-        if self._is_paused and self.transport is not None:
-            self._is_paused = False
-            self.transport.resume_reading()
+    def read_on(self) -> None:
+        """There is room for more of the body."""
+        self._is_ahead = False
+        self._pause_or_resume()
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
-        self.transport = transport
+        self._transport = transport
+        self._transport.set_write_buffer_limits(0)  # what is not sent at once has not been taken
+        self._owner.opened(self)
 
     def pause_writing(self) -> None:
-        """The other side does not read."""
+        """The server does not take what is sent."""
         self._is_full = True
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """It has."""
         self._is_full = False
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """It is closed."""
-        self.transport = None
-        self.when_lost(self)
-        if self._room is not None and not self._room.done():
-            self._room.set_exception(ClosedError(str(exc or "")))
-        response, self.response = self.response, None
-        if response is None:
-            return
-        if response.status and not self._has_end and exc is None:  # a body that ends with the connection
-            response.ended()
-        else:
-            error = ClosedError(str(exc or ""))
-            error.__cause__ = exc
-            response.failed(error)
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def data_received(self, data: bytes) -> None:
         """Something came."""
-        if self.response is None:  # nobody asked for it
-            self.abort()
-            return
         began = time.thread_time()
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._fail(Http1Error(str(error)))
+        self._fruit = False
+        if self._response is None:
+            self._unasked = True
         else:
-            if self.response is not None and not self.response.status:
-                self._head_bytes += len(data)
-                if self._head_bytes > _HEAD_BYTES:
-                    self._fail(Http1Error(f"more than {_HEAD_BYTES} bytes of headers"))
+            try:
+                self._parser.feed_data(data)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+                self._fail(Http1Error(f"it sent what is no HTTP/1.1: {error}"))
+            self._fruitless = 0 if self._fruit else self._fruitless + len(data)
+            if self._fruitless > _HEAD:
+                self._fail_head()
+        if self._unasked:
+            self.abort()
+        elif self._response is None and self.is_open:
+            self._owner.freed(self)
         if pause := self.share.spend(time.thread_time() - began):
-            self._pause()
-            asyncio.get_running_loop().call_later(pause, self.resume)
+            self._is_resting = True
+            self._pause_or_resume()
+            self._loop.call_later(pause, self._rested)
 
-    def _pause(self) -> None:
-        if not self._is_paused and self.transport is not None:
-            self._is_paused = True
-            self.transport.pause_reading()
-
-    def _fail(self, error: Exception) -> None:
-        response, self.response = self.response, None
-        if response is not None:
-            response.failed(error)
-        self.abort()
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is closed."""
+        self._transport = None
+        self.resume_writing()
+        self._owner.lost(self)
+        response, self._response = self._response, None
+        if response is None:
+            return
+        if self._to_the_end and exc is None:
+            response.ended()
+            return
+        failure = ClosedError("the connection was closed")
+        failure.__cause__ = exc
+        response.ended(failure)
 
     # httptools
 
     def on_message_begin(self) -> None:
         """An answer begins."""
-        self._fields = []
+        self._unasked = self._response is None
+        self._fields = {}
+        self._head = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header line."""
-        self._fields.append((name.lower(), value.strip(b" \t")))
+        """A header line, or one of those behind the chunks of a body."""
+        self._head += len(name) + len(value)
+        if self._head > _HEAD:
+            self._fail_head()
+            return
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
+        self._fields[key] = f"{self._fields[key]}, {text}" if key in self._fields else text
 
     def on_headers_complete(self) -> None:
-        """All of them."""
+        """All of them, but for interim answers: of those, nobody has use."""
+        self._fruit = True
         status = self._parser.get_status_code()
-        if status < 200:
+        if self._response is None or status < 200:
             return
-        self._head_bytes = 0
-        known = {name for name, _ in self._fields}
-        self._has_end = not known.isdisjoint((b"content-length", b"transfer-encoding")) or status in (204, 304)
-        if self.response is not None:
-            self.response.began(status, self._fields)
+        coding = self._fields.get("transfer-encoding")
+        if coding is not None and coding.lower() != "chunked":
+            self._fail(Http1Error("it sends the body in an encoding that nobody asked for"))
+            return
+        self._to_the_end = coding is None and "content-length" not in self._fields and status not in (204, 304)
+        self._response.began(status, self._fields)
+        self._fields = {}  # of what comes behind the chunks, nobody has use
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        if self.response is not None and not self.response.came(body):
-            self._pause()
+        self._fruit = True
+        if self._response is not None and not self._response.came(body):
+            self._is_ahead = True
+            self._pause_or_resume()
 
     def on_message_complete(self) -> None:
         """An answer is complete."""
-        if self._parser.get_status_code() < 200:
-            self._interim += 1
-            if self._interim > _INTERIM:
-                self._fail(Http1Error("interim answers without end"))
+        if self._response is None or self._parser.get_status_code() < 200:
             return
-        self._interim = 0
-        response, self.response = self.response, None
-        keep = self._parser.should_keep_alive()
+        response, self._response = self._response, None
+        response.ended()
+        self.read_on()
+        if not self._parser.should_keep_alive() or self._is_full:
+            self.abort()
+
+    def _fail_head(self) -> None:
+        self._fail(Http1Error(f"it sent more than {_HEAD} bytes of headers"))
+
+    def _fail(self, failure: Exception) -> None:
+        response, self._response = self._response, None
         if response is not None:
-            response.ended()
-        if keep and self.is_usable:
-            self._free(self)
-        elif self.transport is not None:
-            self.transport.close()
+            response.ended(failure)
+        self.abort()
 
+    def _rested(self) -> None:
+        self._is_resting = False
+        self._pause_or_resume()
 
-def _ask_whether_there(sock: socket.socket, idle: int) -> None:
-    """Have TCP ask a silent peer whether it is there: after `idle` seconds, four times."""
-    wanted: Mapping[str, int] = {"TCP_KEEPIDLE": idle, "TCP_KEEPALIVE": idle, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in wanted.items():  # systems differ in this
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    def _pause_or_resume(self) -> None:
+        paused = self._is_ahead or self._is_resting
+        if paused == self._is_paused or not self.is_open:
+            return
+        self._is_paused = paused
+        if paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()

@@ -1,24 +1,26 @@
 """HTTP as a client that trusts no server: bounded, without cookies, proxies, or redirects to elsewhere.
 
-One `HttpClient` belongs to one upstream server and keeps its connections. It stands on `httpx2`'s transport and not on
-its `AsyncClient`, which keeps cookies, reads bodies without a bound, and logs whole URLs with what is secret in them.
+One `HttpClient` belongs to one upstream server and keeps its connections. Authorisations are those of httpx2, but what
+they want to be sent is sent from here.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-import ssl
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal, NamedTuple
+from urllib.parse import unquote_to_bytes
 
-import anyio
 import httpx2
 
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.outbound.transport import UnreachableError, UpstreamError
 from gaia_bridge.outbound.transports.budgets import Share
+from gaia_bridge.outbound.transports.connections import ConnectError, Connections, ConnectTimeoutError
+from gaia_bridge.outbound.transports.decoding import Decoder, UndecodableError
+from gaia_bridge.outbound.transports.http1 import ClosedError, Http1Error, NotTakenError, Response
 from gaia_bridge.outbound.transports.http_values import (
     LONGEST_WAIT,
     checked_headers,
@@ -29,9 +31,8 @@ from gaia_bridge.outbound.transports.http_values import (
     shown,
     usable_url,
 )
-from gaia_bridge.outbound.transports.pacing import PacedBackend
 from gaia_bridge.outbound.transports.tls import verifying_context
-from gaia_bridge.settings import KIB, UpstreamLimits
+from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import one_line
 
 __all__ = ["BrokenOffError", "HttpClient", "Reply"]
@@ -43,11 +44,8 @@ _HOPS: Final = 3
 _FOLLOWED: Final = (307, 308)
 """The redirects that keep method and body (RFC 9110, section 15.4)."""
 _REDIRECTS: Final = (301, 302, 303, *_FOLLOWED)
-_DECODABLE: Final = ("", "identity", "gzip", "deflate")
-"""What `httpx2` decodes in pieces of bounded size. We ask for `identity`; some servers do not listen."""
-_PIECE: Final = 64 * KIB
-"""Bytes that are handed out at once, as many as a connection is read for. A thousand bytes may come of one that was
-compressed, and what they say must not keep every other server waiting (F-061)."""
+_OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
+"""Headers that requests of httpx2 have by themselves, as do ours."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
 
 
@@ -63,23 +61,32 @@ class BrokenOffError(UpstreamError):
 
 
 class Reply:
-    """The answer to one HTTP request; its body comes in pieces. Has to be closed.
+    """The answer to one HTTP request; its body comes in pieces. Has to be finished or closed.
 
     Args:
-        response: With an open stream.
+        response: With a body that nobody has read.
         limit: Bytes that `body` may take.
+
+    Raises:
+        UpstreamError: The body is encoded in a way that nobody asked for.
     """
 
-    def __init__(self, response: httpx2.Response, limit: int) -> None:
-        self.status = response.status_code
-        self.headers = response.headers
+    def __init__(self, response: Response, limit: int) -> None:
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+        """By names in lower case."""
         self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.ended = False
         """Whether all of the body was read."""
         self._response = response
         self._limit = limit
-        self._pieces = response.aiter_bytes()
-        self._decoded = b""
+        self._read = response.read
+        coding = response.headers.get("content-encoding", "").strip().lower()
+        if coding not in ("", "identity"):
+            if coding not in Decoder.CODINGS:
+                response.close()
+                raise UpstreamError(f"encodes its answer as {one_line(coding, 40)!r}, though none was asked for")
+            self._read = Decoder(coding, response.read).read
 
     @property
     def ok(self) -> bool:
@@ -93,24 +100,14 @@ class Reply:
             BrokenOffError: The connection ended first.
             UpstreamError: The body cannot be decoded.
         """
-        if self._decoded:
-            await asyncio.sleep(0)
-        else:
-            self._decoded = await self._next_piece()
-        piece, self._decoded = self._decoded[:_PIECE], self._decoded[_PIECE:]
+        try:
+            piece = await self._read()
+        except UndecodableError:
+            raise UpstreamError("sent a body that is not encoded as it says") from None
+        except (ClosedError, Http1Error) as error:
+            raise BrokenOffError(reason_of(error)) from None
         self.ended = not piece
         return piece
-
-    async def _next_piece(self) -> bytes:
-        try:
-            async for piece in self._pieces:
-                if piece:
-                    return piece
-        except httpx2.DecodingError:
-            raise UpstreamError("sent a body that is not encoded as it says") from None
-        except (httpx2.TransportError, httpx2.StreamError) as error:
-            raise BrokenOffError(reason_of(error)) from None
-        return b""
 
     async def body(self) -> bytes:
         """Wait for the whole body.
@@ -127,21 +124,31 @@ class Reply:
             parts.append(part)
         return b"".join(parts)
 
-    async def finish(self, seconds: float) -> None:
-        """Close it; if it ends by itself within some seconds, its connection can be used again."""
-        try:
-            with anyio.move_on_after(seconds):
-                while await self.read():
-                    pass
-        except UpstreamError:
-            pass
-        finally:
-            await self.close()
+    def finish(self, seconds: float) -> asyncio.Future[None]:
+        """Let the rest go by; if it ends within some seconds, its connection can be used again.
+
+        Returns:
+            Done when the connection is free, or closed. Nobody needs to wait for it.
+        """
+        return self._response.finish(seconds)
 
     async def close(self) -> None:
         """Let go of it. A connection that still carries the rest of the body is closed."""
-        await self._pieces.aclose()
-        await self._response.aclose()
+        self._response.close()
+
+    def again(self, body: bytes) -> None:
+        """Have the body read anew.
+
+        Args:
+            body: All of it.
+        """
+        pieces = [b"", body]
+
+        async def read() -> bytes:
+            return pieces.pop() if pieces else b""
+
+        self._read = read
+        self.ended = False
 
     def refusal(self) -> UpstreamError:
         """What to tell whoever wanted something else than this status."""
@@ -150,6 +157,24 @@ class Reply:
         if wait is not None:
             hint = f", and asks to be tried again after {'a day or more' if wait >= LONGEST_WAIT else f'{wait:g} s'}"
         return UpstreamError(f"answered with HTTP {named_status(self.status)}{hint}", wait)
+
+
+class _Request(NamedTuple):
+    """One request."""
+
+    method: str
+    url: httpx2.URL
+    headers: Mapping[str, str]
+    """By names in lower case, checked, without those that frame the message."""
+    body: bytes | None
+
+    def encoded(self) -> bytes:
+        """As it is sent."""
+        url, body = self.url, self.body or b""
+        head = f"{self.method} {url.raw_path.decode('ascii')} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n"
+        fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
+        length = f"content-length: {len(body)}\r\n" if body or self.method == "POST" else ""
+        return f"{head}{fields}{length}\r\n".encode("ascii") + body
 
 
 class HttpClient:
@@ -168,32 +193,21 @@ class HttpClient:
         url = usable_url(spec.url)
         self.url = url.copy_with(userinfo=b"", fragment=None)
         self._headers = checked_headers(spec.headers)
-        self.authorises = auth is not None or bool(url.userinfo) or "authorization" in self._headers
+        if auth is None and url.userinfo:
+            self._headers["authorization"] = _basic(url)
+        self.authorises = auth is not None or "authorization" in self._headers
         """Whether a server that wants authorisation was given some."""
-        self._auth = httpx2.BasicAuth(url.username, url.password) if auth is None and url.userinfo else auth
+        self._headers["accept-encoding"] = "identity"
+        self._auth = auth
         self._limits = limits
-        self._extensions = {
-            "timeout": {
-                "connect": limits.http_connect_timeout,
-                "write": limits.write_timeout,
-                "read": None,
-                "pool": None,
-            }
-        }
-        self._transport = httpx2.AsyncHTTPTransport(
-            verify=_tls(url),
-            trust_env=False,
-            limits=httpx2.Limits(keepalive_expiry=limits.http_keep_alive),
-            socket_options=_asking(limits.http_alive_after),
-        )
-        now = asyncio.get_running_loop().time
-        # There is no public way to say how its pool opens connections.
-        pool: Any = self._transport._pool  # pyright: ignore[reportPrivateUsage]
-        pool._network_backend = PacedBackend(partial(Share, limits.loop_share, limits.loop_burst, now))
+        self._share = partial(Share, limits.loop_share, limits.loop_burst, asyncio.get_running_loop().time)
+        self._own = self._connections(self.url)
+        self._others: dict[tuple[str, str, int], Connections] = {}
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._transport.aclose()
+        for connections in (self._own, *self._others.values()):
+            connections.close()
 
     async def send(
         self,
@@ -210,7 +224,7 @@ class HttpClient:
             method: The HTTP method.
             headers: Header fields of this request; they win over those of the configuration.
             body: The content.
-            url: Where to, if not to the server's URL.
+            url: Where to on the server, if not to its own URL.
             insist: Whether `auth` may react to a refusal, by asking a user perhaps. Not for what nobody waits for.
 
         Raises:
@@ -218,85 +232,110 @@ class HttpClient:
             UnreachableError: There is no connection.
             UpstreamError: There is no answer that we could follow.
         """
-        fields = {**self._headers, **checked_headers(headers), "accept-encoding": "identity"}
-        request = httpx2.Request(method, url or self.url, headers=fields, content=body, extensions=self._extensions)
+        request = _Request(method, url or self.url, {**self._headers, **checked_headers(headers)}, body)
         try:
             if self._auth is None:
-                response = await self._deliver(request)
-            else:
-                response = await self._authorised(request, self._auth, insist)
-        except httpx2.ConnectTimeout:
+                return await self._deliver(request, self._own)
+            return await self._authorised(request, self._auth, insist)
+        except ConnectTimeoutError:
             seconds = self._limits.http_connect_timeout
             raise UnreachableError(f"took no connection at {shown(self.url)} within {seconds:g} s") from None
-        except httpx2.ConnectError as error:
+        except ConnectError as error:
             raise UnreachableError(f"cannot be reached at {shown(self.url)}: {reason_of(error)}") from None
-        except httpx2.WriteTimeout:
+        except NotTakenError:
             raise UpstreamError(f"did not take the request within {self._limits.write_timeout:g} s") from None
-        except (OverflowError, UnicodeError) as error:  # of a host or a port that the system cannot look up
-            raise UnreachableError(f"cannot be reached at {shown(self.url)}: {reason_of(error)}") from None
-        except httpx2.HTTPError as error:
+        except (ClosedError, Http1Error, httpx2.HTTPError) as error:  # the last is one of an authorisation
             raise BrokenOffError(reason_of(error)) from None
-        return Reply(response, self._limits.message_bytes)
 
-    async def _deliver(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request, after redirects that stay at its origin (F-064)."""
-        for _ in range(_HOPS + 1):
-            response = await self._transport.handle_async_request(request)
-            response.request = request
-            location = response.headers.get("location")
-            if response.status_code not in _REDIRECTS or location is None:
-                return await _decodable(response)
-            await response.aclose()
-            request = self._redirected(request, response.status_code, location)
-        raise UpstreamError("redirects in circles")
-
-    def _redirected(self, request: httpx2.Request, status: int, location: str) -> httpx2.Request:
-        try:
-            target = request.url.join(location)
-        except (httpx2.InvalidURL, ValueError):
-            raise UpstreamError(f"answered with HTTP {named_status(status)}, to no URL") from None
-        if status not in _FOLLOWED or origin(target) != origin(request.url):
-            raise UpstreamError(
-                f"answered with HTTP {named_status(status)}, to {shown(target)}, which is not followed; "
-                "if that is the server, configure its URL"
-            )
-        return httpx2.Request(
-            request.method, target, headers=request.headers, content=request.content, extensions=request.extensions
+    def _connections(self, url: httpx2.URL) -> Connections:
+        limits = self._limits
+        return Connections(
+            url.raw_host.decode("ascii"),
+            origin(url)[2],
+            verifying_context() if url.scheme == "https" else None,
+            connect_timeout=limits.http_connect_timeout,
+            write_timeout=limits.write_timeout,
+            keep_alive=limits.http_keep_alive,
+            alive_after=limits.http_alive_after,
+            share=self._share,
         )
 
-    async def _authorised(self, request: httpx2.Request, auth: httpx2.Auth, insist: bool) -> httpx2.Response:
+    async def _deliver(self, request: _Request, connections: Connections) -> Reply:
+        """Send a request, after redirects that stay at its origin (F-064)."""
+        for _ in range(_HOPS + 1):
+            response = await connections.send(request.encoded())
+            location = response.headers.get("location")
+            if response.status not in _REDIRECTS or location is None:
+                return Reply(response, self._limits.message_bytes)
+            response.close()
+            request = _redirected(request, response.status, location)
+        raise UpstreamError("redirects in circles")
+
+    async def _authorised(self, request: _Request, auth: httpx2.Auth, insist: bool) -> Reply:
         """Let `auth` say what is sent, as often as it wants; what it gets to read is bounded."""
-        flow = auth.async_auth_flow(request)
-        response: httpx2.Response | None = None
+        first = httpx2.Request(request.method, request.url, headers=request.headers, content=request.body)
+        flow = auth.async_auth_flow(first)
+        reply: Reply | None = None
         try:
             following = await _step(flow, None)
             while following is not None:
-                response = await self._deliver(following)
-                if following is request and not insist:
-                    return response
-                if following is not request or response.is_error:
-                    response = await self._read_whole(response, following)
+                reply = await self._deliver_for(following)
+                if following is first and not insist:
+                    return reply
                 try:
-                    following = await _step(flow, response)
+                    following = await _step(flow, await _readable(reply, following, following is not first))
                 except BaseException:
-                    await response.aclose()
+                    await reply.close()
                     raise
                 if following is not None:
-                    await response.aclose()
+                    await reply.close()
         finally:
             await flow.aclose()
-        if response is None:
+        if reply is None:
             raise UpstreamError("could not be authorised (nothing was sent)")
-        return response
+        return reply
 
-    async def _read_whole(self, response: httpx2.Response, request: httpx2.Request) -> httpx2.Response:
-        reply = Reply(response, self._limits.message_bytes)
-        try:
-            body = await reply.body()
-        finally:
-            await reply.close()
-        headers = [item for item in response.headers.multi_items() if item[0] not in _FRAMING]
-        return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
+    async def _deliver_for(self, request: httpx2.Request) -> Reply:
+        """Send what an authorisation wants to be sent."""
+        place = origin(request.url)
+        connections = self._own if place == origin(self.url) else self._others.get(place)
+        if connections is None:
+            connections = self._others[place] = self._connections(request.url)
+        headers = checked_headers({name: value for name, value in request.headers.items() if name not in _OWN})
+        headers["accept-encoding"] = "identity"
+        return await self._deliver(_Request(request.method, request.url, headers, await request.aread()), connections)
+
+
+def _basic(url: httpx2.URL) -> str:
+    """What a user and a password in a URL are sent as (RFC 7617)."""
+    user, _, password = url.userinfo.partition(b":")
+    return "Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)).decode("ascii")
+
+
+def _redirected(request: _Request, status: int, location: str) -> _Request:
+    try:
+        target = request.url.join(location)
+    except (httpx2.InvalidURL, ValueError):
+        raise UpstreamError(f"answered with HTTP {named_status(status)}, to no URL") from None
+    if status not in _FOLLOWED or origin(target) != origin(request.url):
+        raise UpstreamError(
+            f"answered with HTTP {named_status(status)}, to {shown(target)}, which is not followed; "
+            "if that is the server, configure its URL"
+        )
+    return request._replace(url=target)
+
+
+async def _readable(reply: Reply, request: httpx2.Request, whole: bool) -> httpx2.Response:
+    """An answer for an authorisation: with its body if it is a refusal, or to something of its own."""
+    if not whole and reply.status < 400:
+        return httpx2.Response(reply.status, headers=reply.headers, request=request)
+    try:
+        body = await reply.body()
+    finally:
+        await reply.close()
+    reply.again(body)
+    headers = {name: value for name, value in reply.headers.items() if name not in _FRAMING}
+    return httpx2.Response(reply.status, headers=headers, content=body, request=request)
 
 
 async def _step(
@@ -311,25 +350,3 @@ async def _step(
         raise
     except Exception as error:  # whatever an authorisation does is that server's failure; the text may be secret
         raise UpstreamError(f"could not be authorised ({type(error).__name__})") from error
-
-
-def _asking(idle: int) -> list[tuple[int, int, int]]:
-    """Socket options that have TCP ask a silent peer whether it is there: after `idle` seconds, four times."""
-    wanted = {"TCP_KEEPIDLE": idle, "TCP_KEEPALIVE": idle, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
-    known = {name: value for name, value in wanted.items() if hasattr(socket, name)}  # systems differ in this
-    options = [(socket.IPPROTO_TCP, int(getattr(socket, name)), value) for name, value in known.items()]
-    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]
-
-
-def _tls(url: httpx2.URL) -> ssl.SSLContext:
-    if url.scheme == "http":
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
-    return verifying_context()
-
-
-async def _decodable(response: httpx2.Response) -> httpx2.Response:
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding in _DECODABLE:
-        return response
-    await response.aclose()
-    raise UpstreamError(f"encodes its answer as {one_line(encoding, 40)!r}, though none was asked for")

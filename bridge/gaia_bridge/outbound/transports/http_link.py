@@ -216,7 +216,7 @@ class HttpLink(ABC):
         if reply.ended or self._lost is not None:
             await reply.close()
         else:
-            self._spawn(reply.finish(self._limits.farewell))
+            reply.finish(self._limits.farewell)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -94,9 +94,9 @@ def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return checked
 
 
-def origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+def origin(url: httpx2.URL) -> tuple[str, str, int]:
     """What two URLs of one server have in common (RFC 6454)."""
-    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
 
 
 def named_status(status: int) -> str:

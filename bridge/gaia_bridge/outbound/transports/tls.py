@@ -54,7 +54,9 @@ def verifying_context() -> ssl.SSLContext:
 @cache
 def _loaded(file: str | None, folder: str | None) -> ssl.SSLContext:
     """Reading all authorities takes some 20 ms; once is enough. The arguments are what it depends on."""
-    return httpx2.create_ssl_context()
+    context = httpx2.create_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def tls_problem(error: ssl.SSLError) -> str:

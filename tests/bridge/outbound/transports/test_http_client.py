@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import sys
 import tracemalloc
+import zlib
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -167,6 +168,18 @@ async def test_a_server_that_compresses_although_it_was_asked_not_to_is_understo
     async with evil_client(f"gzipped/{encoding}") as (server, client):
         assert await body_of(client) == b'{"jsonrpc": "2.0", "id": 1, "result": {"for": 1}}'
         assert server.headers_of("gzipped")["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize("window", [zlib.MAX_WBITS, -zlib.MAX_WBITS])
+@pytest.mark.requirement("F-061")
+async def test_both_formats_that_servers_call_deflate_are_understood(window: int) -> None:
+    async def deflated(exchange: Exchange) -> None:
+        packer = zlib.compressobj(wbits=window)
+        await exchange.answer(packer.compress(b"x" * 500) + packer.flush(), headers={"content-encoding": "deflate"})
+
+    async with evil_client("deflated") as (server, client):
+        server.faults["deflated"] = deflated
+        assert await body_of(client) == b"x" * 500
 
 
 @pytest.mark.requirement("F-061")
@@ -452,6 +465,30 @@ async def test_an_authorisation_may_send_requests_of_its_own_in_between() -> Non
         assert auth.read == [b"who are you?", b"the token"]
         assert server.hits == {"protected": 2, "token": 1}
         assert server.connections == 1
+
+
+async def test_an_authorisation_may_send_requests_to_another_server_that_sees_nothing_of_ours() -> None:
+    async with evil_http() as server, evil_http() as other:
+        server.faults["protected"] = protected
+        other.faults["token"] = lambda exchange: exchange.answer(b"the token")
+        auth = TwoStepAuth(other.url("token"))
+        async with client_of(server.url("protected"), auth, {"x-key": "s3cret"}) as client:
+            assert b'"for": 1' in await body_of(client)
+        assert auth.read == [b"who are you?", b"the token"]
+        assert "x-key" not in other.headers_of("token")
+        await other.until_all_closed()
+
+
+@pytest.mark.requirement("S-6")
+async def test_an_authorisation_cannot_end_the_line_of_a_header() -> None:
+    class Breaking(httpx2.Auth):
+        def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+            request.headers["authorization"] = "Bearer s3cret\r\nx: y"
+            yield request
+
+    async with evil_http() as server, client_of(server.url(), Breaking()) as client:
+        assert "'authorization'" in await failure_of(client)
+        assert not server.seen
 
 
 async def test_nobody_is_asked_for_authorisation_when_nobody_waits() -> None:

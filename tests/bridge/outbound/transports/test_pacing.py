@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
-import anyio
 import pytest
-from anyio.abc import SocketAttribute, SocketStream
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.transports import stdio
 from gaia_bridge.outbound.transports.budgets import Share
-from gaia_bridge.outbound.transports.pacing import PacedBackend
+from gaia_bridge.outbound.transports.http1 import Connection
 from tests.children import Received, child, launched
+from tests.http1_wires import Keeper, Wire
 
 pytestmark = pytest.mark.anyio
 
@@ -60,19 +60,12 @@ async def test_a_child_pays_for_no_time_that_others_had(monkeypatch: pytest.Monk
 
 @pytest.mark.requirement("F-301")
 async def test_a_connection_pays_for_no_time_that_others_had() -> None:
-    async def send(stream: SocketStream) -> None:
-        async with stream:
-            await stream.send(b"xx")
-
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    port = listener.extra(SocketAttribute.local_port)
-    backend = PacedBackend(lambda: Counted(0.1, 0.25, anyio.current_time))
-    async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, send)
-        connection = await backend.connect_tcp("127.0.0.1", port)
-        assert await connection.read(1) == b"x"
-        interrupted()
-        assert await connection.read(1) == b"x"
-        await connection.aclose()
-        tasks.cancel_scope.cancel()
+    loop = asyncio.get_running_loop()
+    wire = Wire(Connection(Keeper(), Counted(0.1, 0.25, loop.time)))
+    response = wire.connection.send(b"", 1)
+    wire.connection.data_received(b"HTTP/1.1 200 X\r\ncontent-length: 2\r\n\r\nx")
+    assert await response.read() == b"x"
+    interrupted()
+    wire.connection.data_received(b"x")
+    assert await response.read() == b"x"
     assert Counted.spent < AWAY / 2
