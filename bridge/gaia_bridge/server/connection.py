@@ -66,6 +66,11 @@ class _Question(NamedTuple):
     answer: asyncio.Future[JSON]
     told: Reports | None
 
+    def fail(self, error: ProtocolError) -> None:
+        """It will not be answered."""
+        self.answer.set_exception(error)
+        self.answer.exception()  # whoever asked may be about to give up, and then nobody looks
+
 
 class Connection:
     """One client: of the handshake era a session, later a stream, or a single request.
@@ -172,7 +177,7 @@ class Connection:
         if is_object(result := message.get("result")):
             question.answer.set_result(result)
             return
-        question.answer.set_exception(_error_of(message.get("error")))
+        question.fail(_error_of(message.get("error")))
 
     def progressed(self, params: Mapping[str, Any]) -> None:
         """The client says how far it is with the answer to a question."""
@@ -203,7 +208,7 @@ class Connection:
             request.cancel(None)
         for question in self._questions.values():
             if not question.answer.done():
-                question.answer.set_exception(ProtocolError(INTERNAL_ERROR, "the client is gone"))
+                question.fail(ProtocolError(INTERNAL_ERROR, "the client is gone"))
         callbacks, self._when_closed = self._when_closed, []
         for callback in callbacks:
             try:
