@@ -24,6 +24,7 @@ OUR_PACKAGES = ("gaia_bridge", "gaia", "gaia_agents")
 LAYERS = {
     # facts
     "gaia_bridge.chats": 0,
+    "gaia_bridge.constants": 0,
     "gaia_bridge.errors": 0,
     "gaia_bridge.contract": 0,
     "gaia_bridge.jsontypes": 0,

@@ -27,8 +27,8 @@ from typing import Any, Final, Self, TypeVar
 
 import anyio
 
+from gaia_bridge.constants import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
 from gaia_bridge.loops import say_asyncio, wait_across
-from gaia_bridge.settings import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
 from gaia_bridge.watchdog import watching
 
 __all__ = ["BACKGROUND", "BackgroundLoop", "Lease"]

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from gaia_bridge.constants import MAX_HOPS
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.jsontypes import is_array, is_object
-from gaia_bridge.settings import MAX_HOPS
 
 __all__ = ["LINEAGE", "LINEAGE_VARIABLE", "Ancestor", "Lineage", "LineageError"]
 

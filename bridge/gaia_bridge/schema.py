@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
-from typing import Any, Final
-
-import jsonschema_rs
+from typing import TYPE_CHECKING, Any, Final
 
 from gaia_bridge.jsontypes import is_array, is_object, json_pointer
 from gaia_bridge.schema_cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.schema_narrowing import Narrowed
 from gaia_bridge.schema_parts import References, SchemaError, preview, references, schemas_in
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 __all__ = [
     "SchemaError",
@@ -36,18 +37,20 @@ MAX_PARTS: Final = 5_000
 _MAX_STEPS: Final = 10_000
 """Steps of a pattern with assertions or references on one text; honest ones need a few for each character."""
 
-_OPTIONS: Final[dict[str, Any]] = {
-    "offline": True,
-    "mask": "the value",
-    "pattern_options": jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_STEPS),
-}
-
 _MAX_NARROWED: Final = 6
 """Steps into a value that is too large to be explained as a whole, each a verdict on what is in it; two or three lead
 to an argument, or to an item of a list."""
 
 _UNJUDGED: Final = "- at (root): it is too large or too nested to be held against the schema"
 _UNEXPLAINED: Final = "- at {}: it does not fit the schema, and is too large or too nested to say where"
+
+
+@cache
+def _options() -> dict[str, Any]:
+    import jsonschema_rs  # 4 MiB, for schemas of agents and of tools with structured results
+
+    options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_STEPS)
+    return {"offline": True, "mask": "the value", "pattern_options": options}
 
 
 class SchemaValidator:
@@ -64,9 +67,11 @@ class SchemaValidator:
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
+        import jsonschema_rs
+
         self._schema = schema
         try:
-            self._validator = jsonschema_rs.validator_for(dict(schema), **_OPTIONS)
+            self._validator = jsonschema_rs.validator_for(dict(schema), **_options())
         except jsonschema_rs.ValidationError as error:
             raise SchemaError(_problem(error)) from error
         except (ValueError, TypeError, RecursionError) as error:
@@ -119,7 +124,9 @@ class SchemaValidator:
     @cached_property
     def _parts(self) -> jsonschema_rs.ValidatorMap:
         """A validator for every part of the schema, by its pointer."""
-        return jsonschema_rs.validator_map_for(dict(self._schema), **_OPTIONS)
+        import jsonschema_rs
+
+        return jsonschema_rs.validator_map_for(dict(self._schema), **_options())
 
 
 def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = ()) -> str:

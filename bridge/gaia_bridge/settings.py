@@ -1,28 +1,13 @@
-"""Limits and deadlines, each with its reason. One frozen object is handed down; nothing else spells a number."""
+"""Limits and deadlines, each with its reason. One frozen object is handed down; `constants` has what nobody sets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gaia_bridge.constants import KIB, MAX_HOPS, MIB
 from gaia_bridge.model import ToolSearchPolicy
 
 __all__ = [
-    "BACKGROUND_FAREWELL",
-    "DEFAULT_HOST",
-    "DEFAULT_PORT",
-    "JSON_LOG_BYTES",
-    "JSON_LOG_FILES",
-    "JSON_LOG_QUEUE",
-    "LOOP_PATIENCE",
-    "LOOP_SILENCE",
-    "MAX_HOPS",
-    "SIGNAL_INTERVAL",
-    "STOP_DEADLINE",
-    "STREAM_BYTES",
-    "STREAM_FAREWELL",
-    "STREAM_INTERVAL",
-    "STREAM_PATIENCE",
-    "YOUNG_OBJECTS",
     "AgentLimits",
     "BacklogLimits",
     "ChatEndpointLimits",
@@ -32,62 +17,6 @@ __all__ = [
     "SubscriptionLimits",
     "UpstreamLimits",
 ]
-
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8765
-"""Where `gaia-bridge serve` listens when nothing else is said (design section 6)."""
-
-KIB = 1024
-MIB = 1024 * KIB
-
-BACKGROUND_FAREWELL = 8.0
-"""Seconds for what synchronous code left open to close, when the background loop ends: a stubborn child's
-`stop_grace` and `terminate_grace`, and some more."""
-
-MAX_HOPS = 8
-"""Bridges that a request may pass, and processes that may start one another: nobody has so many on purpose."""
-
-SIGNAL_INTERVAL = 0.5
-"""Seconds after which a thread that waits looks for signals: CPython wakes it for one that arrives while it sleeps, but
-not for one that arrives just before, or that the system delivers to another thread."""
-
-JSON_LOG_BYTES = 10 * MIB
-"""One file of `--log-json`; then it is rotated."""
-
-JSON_LOG_FILES = 3
-"""Older files of it that are kept."""
-
-JSON_LOG_QUEUE = 10_000
-"""Records that wait to be written there; of more, the newest are left out, because nobody waits for a disk."""
-
-LOOP_PATIENCE = 1.0
-"""Seconds that an event loop may be held before the log says by what. All that it does on purpose takes hundredths."""
-
-YOUNG_OBJECTS = 3_000
-"""New objects of a server after which the garbage collector looks at them: those of a dozen calls, most of them gone by
-then. With 700, a call costs 2 % more."""
-
-LOOP_SILENCE = 60.0
-"""Seconds from such a line to the next about the same loop: an agent that blocks in each call has others to read."""
-
-STREAM_BYTES = MIB
-"""What a server has written to standard output or error and nobody has read yet; of more, lines are dropped. Some
-thousand lines: a terminal that was held for a while shows them all when it goes on."""
-
-STREAM_INTERVAL = 0.02
-"""Seconds between two writes to them: long enough for many lines of a busy server, too short for people to notice."""
-
-STREAM_FAREWELL = 1.0
-"""Seconds at the end of the process for that to be read."""
-
-STREAM_PATIENCE = 1.0
-"""Seconds that a command waits once for its standard error to be read: a pager that is just starting takes less."""
-
-
-STOP_DEADLINE = 8.0
-"""Seconds from a signal, or from the end of input, to the end of `gaia-bridge serve`, whatever hangs: Docker and
-editors kill after ten. `HttpLimits.shutdown_grace` for the calls in flight, then `UpstreamLimits.stop_grace` and
-`terminate_grace` for children, and a second for everything else."""
 
 
 @dataclass(frozen=True, slots=True)

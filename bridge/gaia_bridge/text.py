@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from pydantic_core import to_json
-
 from gaia_bridge.jsontypes import is_array, is_object
 
 __all__ = ["MAX_SHOWN", "one_line", "printable", "valid_json", "valid_json_of_size", "valid_text", "without_hidden"]
@@ -74,6 +72,8 @@ def valid_json_of_size(value: Any) -> tuple[Any, int]:
     Args:
         value: As for `valid_json`.
     """
+    from pydantic_core import to_json  # slow to load, and commands that only show texts need none of it
+
     for _ in range(2):
         try:
             return value, len(to_json(value))

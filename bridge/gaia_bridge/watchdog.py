@@ -12,7 +12,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from gaia_bridge.settings import LOOP_PATIENCE, LOOP_SILENCE
+from gaia_bridge.constants import LOOP_PATIENCE, LOOP_SILENCE
 
 __all__ = ["watching"]
 

@@ -256,7 +256,7 @@ def test_the_shipped_agents_are_found_where_no_entry_point_is_installed(
     def none_installed(**_: str) -> list[EntryPoint]:
         return []
 
-    monkeypatch.setattr(search, "entry_points", none_installed)
+    monkeypatch.setattr(search, "_entry_points", none_installed)
     assert names(discover_default()) == ["code", "project"]
 
 

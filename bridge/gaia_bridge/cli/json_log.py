@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gaia_bridge.cli.logs import LineFormatter
+from gaia_bridge.constants import JSON_LOG_BYTES, JSON_LOG_FILES, JSON_LOG_QUEUE, STREAM_FAREWELL
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.settings import JSON_LOG_BYTES, JSON_LOG_FILES, JSON_LOG_QUEUE, STREAM_FAREWELL
 
 __all__ = ["log_to_json"]
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import click
 
 from gaia_bridge.cli.logs import log_to_stderr
-from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 
 __all__ = ["Port", "agents_argument", "bridge_options", "bridge_url", "is_debug", "log_options", "set_up_logging"]
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import click
 
 from gaia_bridge import __version__
-from gaia_bridge.cli.agents import agents
+from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exits import ExitCode, exit_code_of, innermost, is_of_output
 from gaia_bridge.cli.options import is_debug
-from gaia_bridge.cli.serve import serve
-from gaia_bridge.cli.servers.asking import call, test_client, tools
-from gaia_bridge.cli.servers.editing import add, disable, enable, remove
-from gaia_bridge.cli.servers.listing import list_servers, logs
-from gaia_bridge.cli.servers.trusting import login, trust
-from gaia_bridge.cli.servers.watching import completion, status
 from gaia_bridge.cli.streams import queue_stderr
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.text import printable
@@ -53,6 +46,41 @@ def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = 
     return int(code or ExitCode.OK)
 
 
+class _Commands(MutableMapping[str, click.Command]):
+    """The commands by their names, each imported when it is asked for."""
+
+    def __init__(self, places: Iterable[tuple[str, str]]) -> None:
+        self._found: dict[str, click.Command | str] = dict(places)
+
+    def __getitem__(self, name: str) -> click.Command:
+        found = self._found[name]
+        if isinstance(found, str):
+            module, _, attribute = found.partition(":")
+            found = self._found[name] = _imported(module, attribute)
+        return found
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._found[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+def _imported(module: str, attribute: str) -> click.Command:
+    with imported_for_good():
+        command: click.Command = getattr(import_module(f"gaia_bridge.cli.{module}"), attribute)
+    return command
+
+
 class _Program(click.Group):
     """A group that ends every error in one line and an exit code."""
 
@@ -71,7 +99,7 @@ class _Program(click.Group):
         limit = formatter.width - width - 6
         for heading, commands in _GROUPS.items():
             with formatter.section(heading):
-                rows = [(str(each.name).ljust(width), each.get_short_help_str(limit)) for each in commands]
+                rows = [(name.ljust(width), self.commands[name].get_short_help_str(limit)) for name in commands]
                 formatter.write_dl(rows)
 
     def resolve_command(
@@ -86,6 +114,8 @@ class _Program(click.Group):
     def _meant(self, name: str) -> str:
         if name.endswith(".py") or "/" in name:
             return f" Did you mean 'serve {printable(name)}'?"
+        import difflib
+
         close = difflib.get_close_matches(name, self.commands, 1)
         if meant := _CALLED_ELSEWHERE.get(name.lower()) or next(iter(close), None):
             return f" Did you mean {meant!r}?"
@@ -100,12 +130,26 @@ reached, 70 error of the bridge itself, 74 output cannot be written,
 130 ended by Ctrl-C, 143 by a second SIGTERM."""
 
 
-_GROUPS: Mapping[str, Sequence[click.Command]] = {
-    "Run": (serve, agents, status),
-    "Servers": (add, list_servers, remove, enable, disable, trust, login),
-    "Try servers and agents": (tools, call, test_client, logs),
-    "Shell": (completion,),
+_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Run": {"serve": "serve:serve", "agents": "agents:agents", "status": "servers.watching:status"},
+    "Servers": {
+        "add": "servers.editing:add",
+        "list": "servers.listing:list_servers",
+        "remove": "servers.editing:remove",
+        "enable": "servers.editing:enable",
+        "disable": "servers.editing:disable",
+        "trust": "servers.trusting:trust",
+        "login": "servers.trusting:login",
+    },
+    "Try servers and agents": {
+        "tools": "servers.asking:tools",
+        "call": "servers.asking:call",
+        "test-client": "servers.asking:test_client",
+        "logs": "servers.listing:logs",
+    },
+    "Shell": {"completion": "servers.watching:completion"},
 }
+"""Where each command is, below `gaia_bridge.cli`."""
 
 _CALLED_ELSEWHERE = {
     **dict.fromkeys(("dev", "run", "serve-http", "start", "up"), "serve"),
@@ -128,7 +172,7 @@ _CALLED_ELSEWHERE = {
     cls=_Program,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands=[command for group in _GROUPS.values() for command in group],
+    commands=_Commands(place for group in _GROUPS.values() for place in group.items()),
 )
 @click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
 def program() -> None:
@@ -138,6 +182,8 @@ def program() -> None:
 def _report(ctx: click.Context, error: BaseException) -> ExitCode:
     debug = is_debug(ctx)
     if debug:
+        import traceback
+
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     if isinstance(error, BridgeError):
         line = str(error)

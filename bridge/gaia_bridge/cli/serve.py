@@ -12,8 +12,9 @@ from gaia_bridge.cli.collection import collect_in_larger_pieces, imported_for_go
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.options import Port, agents_argument, log_options, set_up_logging
 from gaia_bridge.cli.streams import queue_standard_streams
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
-from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS, Settings
+from gaia_bridge.settings import Settings
 
 __all__ = ["serve"]
 

@@ -16,8 +16,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from gaia_bridge.cli.deadline import Deadline
+from gaia_bridge.constants import STOP_DEADLINE
 from gaia_bridge.forking import FORKS
-from gaia_bridge.settings import STOP_DEADLINE
 
 __all__ = ["Shutdown"]
 

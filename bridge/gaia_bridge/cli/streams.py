@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.settings import STREAM_BYTES, STREAM_FAREWELL, STREAM_INTERVAL, STREAM_PATIENCE
+from gaia_bridge.constants import STREAM_BYTES, STREAM_FAREWELL, STREAM_INTERVAL, STREAM_PATIENCE
 
 __all__ = ["QueuedBytes", "drain", "queue_standard_streams", "queue_stderr"]
 

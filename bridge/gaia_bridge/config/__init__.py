@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from gaia_bridge.config.entries import ParsedEntry, entry_of, parse_entry
-from gaia_bridge.config.fingerprints import fingerprint
-from gaia_bridge.config.launch_lines import launch_line_text, launch_warnings
-from gaia_bridge.config.layers import Layer, LayerKind, LayerReport, LayerState, LoadReport, ServersConfig
-from gaia_bridge.config.paths import current_folder, default_servers_path, local_servers_path
-from gaia_bridge.config.problems import EntryError, MissingReferenceError
-from gaia_bridge.config.reading import read_json_file
-from gaia_bridge.config.servers_file import ServersFile, SkippedServer, is_disabled, load_servers, parse_servers
-from gaia_bridge.config.trust import TrustStore
+from importlib import import_module
+
+TYPE_CHECKING = False  # see gaia_bridge
+if TYPE_CHECKING:
+    from gaia_bridge.config.entries import ParsedEntry, entry_of, parse_entry
+    from gaia_bridge.config.fingerprints import fingerprint
+    from gaia_bridge.config.launch_lines import launch_line_text, launch_warnings
+    from gaia_bridge.config.layers import Layer, LayerKind, LayerReport, LayerState, LoadReport, ServersConfig
+    from gaia_bridge.config.paths import current_folder, default_servers_path, local_servers_path
+    from gaia_bridge.config.problems import EntryError, MissingReferenceError
+    from gaia_bridge.config.reading import read_json_file
+    from gaia_bridge.config.servers_file import ServersFile, SkippedServer, is_disabled, load_servers, parse_servers
+    from gaia_bridge.config.trust import TrustStore
 
 __all__ = [
-    "EntryError",
-    "Layer",
-    "LayerKind",
-    "LayerReport",
-    "LayerState",
-    "LoadReport",
-    "MissingReferenceError",
-    "ParsedEntry",
-    "ServersConfig",
-    "ServersFile",
-    "SkippedServer",
-    "TrustStore",
-    "current_folder",
-    "default_servers_path",
-    "entry_of",
-    "fingerprint",
-    "is_disabled",
-    "launch_line_text",
-    "launch_warnings",
-    "load_servers",
-    "local_servers_path",
-    "parse_entry",
-    "parse_servers",
-    "read_json_file",
-]
+    "EntryError", "Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "MissingReferenceError",
+    "ParsedEntry", "ServersConfig", "ServersFile", "SkippedServer", "TrustStore", "current_folder",
+    "default_servers_path", "entry_of", "fingerprint", "is_disabled", "launch_line_text", "launch_warnings",
+    "load_servers", "local_servers_path", "parse_entry", "parse_servers", "read_json_file",
+]  # fmt: skip
+
+_PLACES = "paths problems reading fingerprints launch_lines entries servers_file trust layers".split()
+
+
+def __getattr__(name: str) -> object:
+    for place in _PLACES if name in __all__ else ():  # who only wants to know where a file lies needs the first alone
+        module = import_module(f"{__name__}.{place}")
+        if name in module.__all__:
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

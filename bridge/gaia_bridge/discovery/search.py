@@ -133,7 +133,7 @@ def _agents(finds: list[Found]) -> list[LoadedAgent]:
     return [agent for found in finds for agent in found.agents]
 
 
-def entry_points(group: str, **query: Any) -> EntryPoints:
+def _entry_points(group: str, **query: Any) -> EntryPoints:
     """What installed distributions announce; `importlib.metadata` is slow to load, and files need none of it."""
     from importlib import metadata
 
@@ -290,7 +290,7 @@ class _Search:
 
     def installed(self, name: str) -> EntryPoint | None:
         """The installed agent of that name, if there is one."""
-        offered = {entry.value: entry for entry in entry_points(group=ENTRY_POINT_GROUP, name=name)}
+        offered = {entry.value: entry for entry in _entry_points(group=ENTRY_POINT_GROUP, name=name)}
         if len(offered) > 1:
             raise self.error("several installed agents have this name", f"choose one of {', '.join(sorted(offered))}")
         return next(iter(offered.values()), None)
@@ -298,7 +298,7 @@ class _Search:
     def hint_for_module(self) -> str:
         import difflib
 
-        close = difflib.get_close_matches(self.reference, entry_points(group=ENTRY_POINT_GROUP).names, 1)
+        close = difflib.get_close_matches(self.reference, _entry_points(group=ENTRY_POINT_GROUP).names, 1)
         return f"did you mean {close[0]!r}?" if close else f"looked in {self.root}, then where Python looks"
 
     def contain(self, doing: str, call: Callable[[], T]) -> T:
@@ -319,7 +319,7 @@ class _Shipped(_Search):
     """The search for an agent that ships with the bridge, also where its entry point is not installed."""
 
     def follow(self) -> None:
-        for entry in entry_points(group=ENTRY_POINT_GROUP, name=self.reference):
+        for entry in _entry_points(group=ENTRY_POINT_GROUP, name=self.reference):
             if entry.dist is not None and entry.dist.name == _DISTRIBUTION:
                 return self.load_entry_point(entry)
         from importlib.metadata import EntryPoint

@@ -13,8 +13,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.settings import DEFAULT_HOST, DEFAULT_PORT
 
 __all__ = [
     "SERVER_NAME",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import jsonschema_rs
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 __all__ = ["MAX_PATTERN", "Pattern", "PatternError"]
 
@@ -60,6 +61,8 @@ def _compiled(text: str) -> jsonschema_rs.Validator:
     Raises:
         ValueError: The engine refuses the pattern.
     """
+    import jsonschema_rs
+
     options = jsonschema_rs.RegexOptions(size_limit=_COMPILED, dfa_size_limit=_STATES)
     return jsonschema_rs.validator_for({"pattern": f"(?i){text}"}, pattern_options=options)
 

@@ -11,8 +11,8 @@ import anyio
 from gaia.agents.chat.options import ChatOptions
 from gaia.llm.model import ChatModel
 from gaia_bridge.background import BACKGROUND
+from gaia_bridge.constants import BACKGROUND_FAREWELL
 from gaia_bridge.runtime import AgentRunner
-from gaia_bridge.settings import BACKGROUND_FAREWELL
 
 __all__ = ["Seat"]
 
