@@ -152,15 +152,19 @@ class AgentCall:
             await wake.wait()
 
     def cancel(self, reason: str) -> None:
-        """Tell the agent that nobody waits any more, and end its open questions. The first reason counts."""
+        """Tell the agent that nobody waits any more, and end its open questions. The first reason counts.
+
+        The job is let go: it leads back here, so that a result, which may be large, would wait for the garbage collector.
+        """
         if self._cancelled.is_set():
             return
         self._reason = reason
         self._cancelled.set()
         for question in self.questions:
             question.fail(RequestCancelledError(reason))
-        if self.job is not None:
-            self.job.cancel()
+        job, self.job = self.job, None
+        if job is not None:
+            job.cancel()
         self._wake.set()
 
     def _post(self, note: _Note) -> None:

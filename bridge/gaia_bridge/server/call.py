@@ -128,7 +128,8 @@ class Call:
             self.turn.over()
 
     def is_over(self) -> None:
-        """It was answered, or never will be."""
+        """It was answered, or never will be: what is left of its task is to send the answer."""
+        self._task = None
         self.connection.ended(self.id, self)
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:

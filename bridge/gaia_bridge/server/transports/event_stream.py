@@ -128,8 +128,8 @@ class EventStream:
             self._room = self._room or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._room)
 
-    def when_open(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the stream begins."""
+    def when_open(self, callback: Callable[[], None] | None) -> None:
+        """Call `callback` once when the stream begins; nobody, if `None`."""
         self._when_open = callback
 
     def open(self) -> None:
@@ -140,8 +140,9 @@ class EventStream:
         if self._replay is not None and self._retry is not None:
             event_id = self._replay.add(self, b"")
             self._waiting.append(f"id: {event_id}\r\nretry: {self._retry}\r\ndata: \r\n\r\n".encode())
-        if self._when_open is not None:
-            self._when_open()
+        callback, self._when_open = self._when_open, None
+        if callback is not None:
+            callback()
         self._wake()
 
     def finish(self, message: bytes) -> None:

@@ -162,6 +162,7 @@ class HandshakeHttp:
                 await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
         finally:
             call.sent()
+            reply.close()
 
     async def _batch(self, session: Session, exchange: Exchange, messages: list[Any]) -> None:
         """Serve a batch: each message as if it had come alone, what they are answered on one stream."""

@@ -118,6 +118,7 @@ class ModernHttp:
             call.cancel("the client closed the response")
             connection.close()
             call.sent()
+            reply.close()
 
     async def _first(self, exchange: Exchange, reply: Reply, patience: float | None) -> None:
         """Wait for what comes first, which takes longer: as long as the client stays, and a silent response is kept.

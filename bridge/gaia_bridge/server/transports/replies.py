@@ -67,6 +67,11 @@ class Reply:
                     timer.cancel()
         return self._is_decided
 
+    def close(self) -> None:
+        """Hold on to nothing: an answer may be large, and must not wait for the garbage collector."""
+        self.stream.when_open(None)
+        self.answer = None
+
     def wake(self) -> None:
         """Wait no longer."""
         if self._waiter is not None and not self._waiter.done():

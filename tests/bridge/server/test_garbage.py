@@ -1,0 +1,69 @@
+"""What a call leaves behind is gone when it is over: large answers do not wait for the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from benchmarks.soak import Client
+from gaia_bridge.errors import ToolError
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.model import SourceState
+from gaia_bridge.settings import HttpLimits, Settings
+from tests.helpers import ScriptedAgent
+from tests.interaction.connecting import serving
+from tests.outbound_helpers import raw_server, until
+
+pytestmark = pytest.mark.anyio
+
+CALLS = 10
+
+
+@contextmanager
+def uncollected() -> Generator[Counter[str]]:
+    """Our objects that only the garbage collector can free, by type, after the block."""
+    found = Counter[str]()
+    gc.collect()
+    gc.disable()
+    try:
+        yield found
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        kinds = (type(item) for item in gc.garbage)
+        found.update(kind.__qualname__ for kind in kinds if kind.__module__.startswith(("gaia", "benchmarks")))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+def execute(tool: str, arguments: JSON) -> Any:
+    if tool == "fail":
+        raise ToolError("no")
+    return "yes"
+
+
+@pytest.mark.requirement("F-090")
+@pytest.mark.parametrize("modern", [False, True], ids=["handshake", "modern"])
+@pytest.mark.parametrize("quick_answer", [0.0, 5.0], ids=["event stream", "json"])
+@pytest.mark.parametrize("tool", ["one__work", "one__fail", "up__meta", "nobody__has_it"])
+async def test_calls_leave_nothing_to_the_garbage_collector(modern: bool, quick_answer: float, tool: str) -> None:
+    agent = ScriptedAgent(execute, "work", "fail")
+    settings = Settings(http=HttpLimits(quick_answer=quick_answer))
+    async with serving({"one": agent, "two": agent}, settings) as (url, bridge):
+        await bridge.add_upstream(raw_server())
+        await until(lambda: all(source.status.state is SourceState.READY for source in bridge.sources))
+        async with httpx2.AsyncClient() as http:
+            client = Client(http, f"{url}/mcp", modern=modern)
+            await client.greet()
+            await client.request("tools/call", {"name": tool, "arguments": {}})
+            with uncollected() as found:
+                for _ in range(CALLS):
+                    await client.request("tools/call", {"name": tool, "arguments": {}})
+    assert found == {}
