@@ -13,6 +13,7 @@ from gaia_bridge.jsontypes import is_object, json_pointer
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INVALID_PARAMS
+from gaia_bridge.protocol.questions import ANSWERS
 from gaia_bridge.protocol.shapes import (
     FLAG,
     OBJECT,
@@ -74,7 +75,10 @@ _MODERN_META: Final = required(
 
 _PAGE: Final = (Field("cursor", TEXT),)
 _URI: Final = (required("uri", TEXT),)
-_ROUNDS: Final = (Field("inputResponses", Record(values=OBJECT)), Field("requestState", TEXT))
+_ANSWER: Final = Shape(
+    f"the result of {' or '.join(sorted(ANSWERS))}", lambda value: any(shape.fits(value) for shape in ANSWERS.values())
+)
+_ROUNDS: Final = (Field("inputResponses", Record(values=_ANSWER)), Field("requestState", TEXT))
 
 _BOTH: Final[Mapping[str, tuple[Field, ...]]] = {
     "completion/complete": (

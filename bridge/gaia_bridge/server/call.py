@@ -45,6 +45,7 @@ class Call:
     """
 
     __slots__ = (
+        "_has_begun",
         "_has_left",
         "_task",
         "cancellation",
@@ -74,6 +75,7 @@ class Call:
         self.size = size
         self.turn: Turn | None = None
         """Until its answer has left, where that may be large."""
+        self._has_begun = False
         self._has_left = False
         self.connection = connection
         self.channel = channel
@@ -109,11 +111,17 @@ class Call:
 
     def cancel(self, reason: str | None) -> None:
         """The client does not want the answer any more."""
-        if self._task is None or self._task.done():
+        if self._task is None or self._task.done() or self.is_cancelled:
             return
         self.is_cancelled = True
         self.cancellation.reason = reason
-        self._task.cancel()
+        if self._has_begun:  # a task that is cancelled before its first step does nothing at all, and tells nobody
+            self._task.cancel()
+
+    def begins(self) -> None:
+        """Its task works on it, and can be cancelled."""
+        self._has_begun = True
+        self.cancellation.enter()
 
     def takes_turn(self, turn: Turn) -> None:
         """Its answer is counted until it has left. The client may have gone while it waited for its turn."""

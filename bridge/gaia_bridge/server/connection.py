@@ -14,6 +14,7 @@ from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.protocol.encoding import encoded_notification, encoded_request
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
+from gaia_bridge.protocol.shapes import is_identifier
 
 __all__ = ["Cancellable", "Channel", "Connection", "Nowhere"]
 
@@ -129,7 +130,7 @@ class Connection:
 
     def cancel(self, request_id: object, reason: object) -> None:
         """The client does not want the answer to one of its requests any more."""
-        if (request := self._in_flight.get(str(request_id))) is not None:
+        if is_identifier(request_id) and (request := self._in_flight.get(str(request_id))) is not None:
             request.cancel(reason if isinstance(reason, str) else None)
 
     # Requests to the client.
@@ -164,6 +165,7 @@ class Connection:
         except asyncio.CancelledError:
             taken_back = {"requestId": number, "reason": "the answer is no longer needed"}
             self._run_aside(channel.send(encoded_notification("notifications/cancelled", taken_back)))
+            await asyncio.sleep(0)  # it is said before the answer, with which the stream may end
             raise
         finally:
             del self._questions[str(number)]

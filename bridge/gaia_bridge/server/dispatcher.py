@@ -141,9 +141,9 @@ class Dispatcher:
                 logger.debug("nobody here knows the notification %s", printable(str(method), 100))
 
     async def _run(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> None:
-        call.cancellation.enter()
+        call.begins()
         try:
-            answer = await self._answer(call)
+            answer = Answer(b"") if call.is_cancelled else await self._answer(call)
         except BaseException:
             call.sent()
             raise

@@ -123,10 +123,19 @@ class EventStream:
         """Send one message; waits while the client is slow to read."""
         if self._over:
             return
-        self._put(message)
+        self.put(message)
         while self._is_read and self._is_full:
             self._room = self._room or asyncio.get_running_loop().create_future()
             await asyncio.shield(self._room)
+
+    def put(self, message: bytes) -> None:
+        """Send one message without waiting: for what is bounded in another way."""
+        self.open()
+        event_id = None if self._replay is None else self._replay.add(self, message)
+        if self._is_read:
+            self._waiting.append(framed(message, event_id))
+            self._bytes += len(message)
+            self._wake()
 
     def when_open(self, callback: Callable[[], None] | None) -> None:
         """Call `callback` once when the stream begins; nobody, if `None`."""
@@ -149,7 +158,7 @@ class EventStream:
         """Send the last message."""
         if not self._over:
             if message:
-                self._put(message)
+                self.put(message)
             self._over = True
             self._wake()
 
@@ -197,14 +206,6 @@ class EventStream:
     @property
     def _is_full(self) -> bool:
         return len(self._waiting) > self._most or self._bytes > _MOST_BYTES
-
-    def _put(self, message: bytes) -> None:
-        self.open()
-        event_id = None if self._replay is None else self._replay.add(self, message)
-        if self._is_read:
-            self._waiting.append(framed(message, event_id))
-            self._bytes += len(message)
-            self._wake()
 
     def _wake(self) -> None:
         if self._news is not None and not self._news.done():

@@ -171,7 +171,6 @@ class HandshakeHttp:
             return
         logger.info("a batch of %d messages came", len(messages))
         stream, waiting = session.stream(), 0
-        refusals = {number: problem for number, item in enumerate(messages) if (problem := batched_problem(item))}
 
         async def take(call: Call, answer: Answer) -> None:
             nonlocal waiting
@@ -181,22 +180,21 @@ class HandshakeHttp:
             if not waiting:
                 stream.finish(b"")
 
-        requests = [item for number, item in enumerate(messages) if number not in refusals and is_request(item)]
-        waiting = len(requests)
-        for refusal in refusals.values():
-            await stream.send(error_bytes(refusal))
-        for number, item in enumerate(messages):
-            if number not in refusals and not is_request(item):
+        for item in messages:  # nothing is answered before all of them were passed on
+            if refusal := batched_problem(item):
+                stream.put(error_bytes(refusal))  # nobody reads the stream yet, which a longer one would wait for
+            elif is_request(item):
+                waiting += 1
+                call = Call(session.connection, stream, item)
+                self._dispatcher.begin(call, partial(take, call))
+            else:
                 self._heard(session.connection, item)
-        for item in requests:
-            call = Call(session.connection, stream, item)
-            self._dispatcher.begin(call, partial(take, call))
-        if requests or refusals:
-            if not requests:
-                stream.finish(b"")
-            await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
-        else:
+        if not waiting and not stream.is_open:
             await exchange.nothing(202, _named(session))
+            return
+        if not waiting:
+            stream.finish(b"")
+        await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
 
     async def _listen(self, session: Session, exchange: Exchange) -> None:
         """The standing stream of a session, or the rest of one that broke."""
@@ -204,7 +202,7 @@ class HandshakeHttp:
             await exchange.refuse(_NO_EVENTS, 406, _named(session))
             return
         seen = exchange.header("last-event-id")
-        if seen is not None:
+        if seen:  # what is empty names no event
             found = session.replay.after(seen)
             stream, missed = found or (None, [])
         else:

@@ -115,7 +115,7 @@ class ModernHttp:
                 stream.open()
                 await exchange.stream(stream.events(), self._limits.ping_interval)
         finally:
-            call.cancel("the client closed the response")
+            call.cancel(None)
             connection.close()
             call.sent()
             reply.close()

@@ -31,10 +31,10 @@ PRESENT = '{"jsonrpc":"2.0","id":2,"result":{}}'
 
 
 class Agent(ScriptedAgent):
-    """Has a tool that says something before it answers, and one that answers when it is let."""
+    """Has a tool that says something before it answers, one that answers when it is let, and one that asks the user."""
 
     def __init__(self) -> None:
-        super().__init__(self._execute, "tell", "wait")
+        super().__init__(self._execute, "tell", "wait", "ask")
         self.called = anyio.Event()
         self.let = threading.Event()
         self.calls = 0
@@ -43,6 +43,8 @@ class Agent(ScriptedAgent):
         self.calls += 1
         if name == "tell":
             get_request_context().log(arguments["secret"])
+        elif name == "ask":
+            return get_request_context().elicit("Sure?", {"sure": {"type": "boolean"}}).action
         else:
             assert self.let.wait(PATIENCE)
         return arguments.get("secret", "x" * 1_000)
@@ -64,7 +66,11 @@ class Client:
         return await self.http.post("/mcp", content=json.dumps(message).encode(), headers=every)
 
     async def hello(self, revision: str = LATEST, headers: Mapping[str, str] | None = None) -> httpx2.Response:
-        params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        params: JSON = {
+            "protocolVersion": revision,
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "test", "version": "1"},
+        }
         return await self.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}, headers)
 
     async def open(self, revision: str = LATEST) -> None:
@@ -84,17 +90,23 @@ class Client:
 
 
 class Request:
-    """One POST of which each part is seen when it comes, and which its client can leave.
+    """One request of which each part is seen when it comes, and which its client can leave.
 
     Args:
         app: Answers it.
         session: The headers of the session.
         message: The body.
         accept: What the client takes.
+        method: The HTTP method.
     """
 
     def __init__(
-        self, app: ASGIApp, session: Mapping[str, str], message: object, accept: str = HEADERS["accept"]
+        self,
+        app: ASGIApp,
+        session: Mapping[str, str],
+        message: object,
+        accept: str = HEADERS["accept"],
+        method: str = "POST",
     ) -> None:
         self.begun = anyio.Event()
         """Whether the head of the answer came."""
@@ -107,7 +119,7 @@ class Request:
         headers = {**HEADERS, **session, "accept": accept, "host": "127.0.0.1:8765"}
         self._scope: Any = {
             "type": "http",
-            "method": "POST",
+            "method": method,
             "path": "/mcp",
             "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
@@ -289,6 +301,18 @@ async def test_who_leaves_an_open_stream_comes_back_for_the_answer() -> None:
         assert await client.resume(answer["id"]) == []  # the stream is over
 
 
+async def test_who_has_seen_no_event_listens_to_what_is_new() -> None:
+    async with publishing() as app, client_of(app) as http:
+        client = Client(http)
+        await client.open()
+        listening = Request(app, {**client.session, "last-event-id": ""}, None, EVENTS_ONLY["accept"], "GET")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listening)
+            await listening.begun.wait()
+            assert (await http.get("/mcp", headers={**EVENTS_ONLY, **client.session})).status_code == 409
+            listening.leave.set()
+
+
 async def test_a_later_request_with_the_same_id_is_on_another_stream() -> None:
     async with publishing() as app, client_of(app) as http:
         client = Client(http)
@@ -322,6 +346,31 @@ async def test_who_leaves_before_its_call_is_made_is_kept_from_nothing_by_the_an
         assert agent.calls == 4
 
 
+@pytest.mark.requirement("F-078")
+async def test_every_message_of_the_longest_batch_is_answered_whatever_it_is() -> None:
+    async with publishing() as app, client_of(app) as http:
+        client = Client(http)
+        await client.open(BATCHING)
+        most = HttpLimits().batch
+        answer = await client.post([*[5] * (most - 1), {**PING, "id": 2}])
+        messages = [json.loads(event["data"]) for event in events_of(answer.text)]
+        assert [message["error"]["code"] for message in messages if "error" in message] == [-32600] * (most - 1)
+        assert [message["id"] for message in messages if "result" in message] == [2]
+
+
+async def test_a_batch_can_cancel_what_it_asks_for() -> None:
+    agent = Agent()
+    async with publishing(agent) as app, client_of(app) as http:
+        client = Client(http)
+        await client.open(BATCHING)
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        answer = await client.post([call("wait", 7), cancel, {**PING, "id": 2}])
+        messages = {message["id"]: message for message in (json.loads(e["data"]) for e in events_of(answer.text))}
+        assert messages[7]["error"]["message"] == "Request cancelled"
+        assert messages[2]["result"] == {}
+        assert agent.calls == 0
+
+
 async def test_a_cancelled_request_of_a_batch_ends_with_a_response_as_others_do() -> None:
     agent = Agent()
     async with publishing(agent) as app, client_of(app) as http:
@@ -338,3 +387,19 @@ async def test_a_cancelled_request_of_a_batch_ends_with_a_response_as_others_do(
         }
         assert messages.keys() == {2, 7}
         assert messages[7]["error"]["message"] == "Request cancelled"
+
+
+async def test_the_question_of_a_cancelled_request_is_taken_back_before_the_answer() -> None:
+    async with publishing() as app, client_of(app) as http:
+        client = Client(http)
+        await client.open()
+        asked = Request(app, client.session, call("ask", 7))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(asked)
+            await asked.until("elicitation/create")
+            params = {"requestId": 7}
+            await client.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        question, taken_back, answer = (json.loads(e["data"]) for e in events_of(asked.text) if e.get("data"))
+        assert taken_back["method"] == "notifications/cancelled"
+        assert taken_back["params"]["requestId"] == question["id"]
+        assert answer["error"]["message"] == "Request cancelled"

@@ -1,0 +1,37 @@
+"""The parameters of requests: what is typed by the specification is looked at, whatever else comes goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY
+from gaia_bridge.protocol.parameters import parameter_problem
+from gaia_bridge.protocol.revisions import LATEST_MODERN
+
+ENVELOPE: JSON = {PROTOCOL_VERSION_KEY: LATEST_MODERN, CLIENT_CAPABILITIES_KEY: {}}
+SAMPLED: JSON = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}
+
+
+@pytest.mark.parametrize(
+    "answer", [{"action": "decline"}, {"action": "accept", "content": {"n": 1}}, SAMPLED, {"roots": []}]
+)
+def test_a_call_may_come_with_the_answer_to_any_question(answer: JSON) -> None:
+    params = {"name": "x", "inputResponses": {"asked": answer}, "_meta": ENVELOPE}
+    assert parameter_problem("tools/call", params, modern=True) == ""
+
+
+@pytest.mark.parametrize("answer", [5, None, {}, {"action": "perhaps"}, {"roots": 5}, {**SAMPLED, "role": "nobody"}])
+def test_an_answer_to_no_question_is_said_to_be_none(answer: Any) -> None:
+    params = {"name": "x", "inputResponses": {"asked": answer}, "_meta": ENVELOPE}
+    problem = parameter_problem("tools/call", params, modern=True)
+    assert problem.startswith("Invalid request parameters: at /params/inputResponses/asked: got ")
+    assert "expected the result of elicitation/create or roots/list or sampling/createMessage" in problem
+
+
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
+def test_what_is_of_another_era_is_not_looked_at(method: str) -> None:
+    params = {"name": "x", "uri": "x", "inputResponses": 5, "requestState": 5}
+    assert parameter_problem(method, params, modern=False) == ""
