@@ -135,6 +135,7 @@ OWNERS = {
         "gaia_bridge.watchdog",
         "gaia_bridge.inbound.agent_call",
         "gaia_bridge.inbound.backlog",
+        "gaia_bridge.inbound.http_protocol",
         "gaia_bridge.inbound.listener",
         "gaia_bridge.inbound.openai.*",
         "gaia_bridge.outbound.*",
@@ -144,8 +145,7 @@ OWNERS = {
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
     "dotenv": ("gaia.environment",),
     "filelock": ("gaia_bridge.config.writing", "gaia_bridge.outbound.oauth.store"),
-    "h11": ("gaia_bridge.inbound.listener",),
-    "httptools": ("gaia_bridge.outbound.transports.http1",),
+    "httptools": ("gaia_bridge.inbound.http_protocol", "gaia_bridge.outbound.transports.http1"),
     "httpx2": ("gaia_bridge.outbound.*",),
     "jsonschema_rs": ("gaia_bridge.schema", "gaia_bridge.tool_search.patterns"),
     "mcp": ("gaia_bridge.outbound.oauth.*",),
@@ -173,7 +173,7 @@ OWNERS = {
         "gaia_bridge.server.http",
         "gaia_bridge.server.transports.exchange",
     ),
-    "uvicorn": ("gaia_bridge.inbound.listener",),
+    "uvicorn": ("gaia_bridge.inbound.http_*", "gaia_bridge.inbound.listener"),
     "uvloop": (),  # anyio loads it
 }
 """The only modules that may import each of these libraries, as patterns."""

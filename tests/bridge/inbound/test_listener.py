@@ -21,12 +21,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gaia_bridge.errors import BridgeError, ListenError
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.guard import Guard
-from gaia_bridge.inbound.listener import HttpServer, bind, head_problem
+from gaia_bridge.inbound.http_heads import head_problem
+from gaia_bridge.inbound.http_protocol import Connection
+from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits
 from tests.outbound_helpers import until
 
@@ -419,7 +420,7 @@ def no_collection() -> Generator[Callable[[], int]]:
     gc.collect()
     gc.disable()
     try:
-        yield lambda: sum(isinstance(item, H11Protocol) for item in gc.get_objects())
+        yield lambda: sum(isinstance(item, Connection) for item in gc.get_objects())
     finally:
         gc.enable()
 
