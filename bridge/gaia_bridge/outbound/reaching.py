@@ -19,9 +19,8 @@ from gaia_bridge.outbound.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
-    import httpx2
-
     from gaia_bridge.outbound.oauth.interaction import UserInteraction
+    from gaia_bridge.outbound.oauth.on_demand import AuthorizationOnDemand
 
 __all__ = ["Pace", "Watched", "kind_of", "limits_for", "secrets_of", "transport_for"]
 
@@ -72,14 +71,14 @@ def _http_transport(spec: HttpServerSpec, limits: UpstreamLimits, interaction: U
 
 def _authorisation(
     spec: HttpServerSpec, limits: UpstreamLimits, interaction: UserInteraction | None
-) -> httpx2.Auth | None:
+) -> AuthorizationOnDemand | None:
     """What logs in where the server asks for it. An entry that says itself who we are is taken at its word."""
     if spec.oauth is None or any(name.lower() == "authorization" for name in spec.headers):
         return None
-    from gaia_bridge.outbound.oauth.provider import oauth_for
+    from gaia_bridge.outbound.oauth.on_demand import AuthorizationOnDemand
 
     try:
-        return oauth_for(spec, limits, interaction=interaction)
+        return AuthorizationOnDemand(spec, limits, interaction)
     except (ConfigError, UpstreamError) as error:  # the transport says for itself what is wrong with a URL
         logger.debug("server %r cannot be logged in to: %s", spec.name, error)
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,6 +18,7 @@ from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransp
 from gaia_bridge.settings import UpstreamLimits
 from tests.virtual_time import VIRTUAL_TIME
 
+ROOT = Path(__file__).parents[3]
 LIMITS = UpstreamLimits(call_timeout=60, call_cap=600, connect_timeout=30, idle_timeout=600, max_concurrency=64)
 
 
@@ -77,6 +79,31 @@ def test_whoever_has_no_server_on_the_network_does_without_the_import_of_http_an
     assert "gaia_bridge.outbound.transports.stdio" in imported
     assert imported & {"httpx2", "mcp", "filelock", "cryptography"} == set()
     assert not [name for name in imported if name.startswith("gaia_bridge.outbound.oauth")]
+
+
+CALLING = """
+import asyncio, sys
+from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.outbound.reaching import transport_for
+from gaia_bridge.settings import UpstreamLimits
+from tests.servers.evil_http import evil_http
+
+async def call():
+    async with evil_http() as server:
+      async with transport_for(HttpServerSpec("up", server.url()), UpstreamLimits()).connect(None) as link:
+        assert "result" in await link.request({"jsonrpc": "2.0", "id": 1, "method": "tools/call"})
+
+asyncio.run(call())
+print(*sys.modules)
+"""
+
+
+def test_a_server_on_the_network_that_asks_for_no_login_does_without_the_import_of_oauth() -> None:
+    command = [sys.executable, "-c", CALLING]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30, cwd=ROOT)
+    imported = set(result.stdout.split())
+    assert "gaia_bridge.outbound.oauth.on_demand" in imported
+    assert imported & {"mcp", "filelock", "pydantic", "gaia_bridge.outbound.oauth.provider"} == set()
 
 
 def test_serving_agents_does_without_the_import_of_oauth() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import ssl
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -161,6 +161,13 @@ class ServerAuthorization(httpx2.Auth):
             await self._store.load()
             await self._store.forget(client=True)
             self._login, self._made = self._store.login, None
+
+    def known(self) -> Mapping[str, str] | None:
+        """What a request is sent with, unless that has to be found out first. See `Authorization.known`."""
+        login, made = self._login, self._made
+        if login is None or login.stale or (made is not None and not made.accepted):
+            return None
+        return {} if login.access_token is None else {"authorization": f"Bearer {login.access_token}"}
 
     def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
         """Refuse: there is no blocking way.

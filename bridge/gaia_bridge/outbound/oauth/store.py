@@ -13,7 +13,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import stat
 import tempfile
 import time
@@ -29,10 +28,10 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToke
 from mcp.shared.auth_utils import resource_url_from_server_url
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gaia_bridge.config.paths import home_folder
+from gaia_bridge.outbound.oauth.kept import default_folder, prefix_of
 from gaia_bridge.outbound.transport import AuthorizationError
 
-__all__ = ["StoredLogin", "TokenStore", "default_folder"]
+__all__ = ["StoredLogin", "TokenStore"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,18 +40,6 @@ _LARGEST: Final = 1024 * 1024
 _POSIX: Final = os.name == "posix"
 _POLL: Final = 0.05
 """Seconds between two attempts at the lock; there is no way to be told."""
-
-
-def default_folder() -> Path:
-    """The folder of all logins: `~/.gaia/oauth`.
-
-    Raises:
-        AuthorizationError: There is no home folder.
-    """
-    try:
-        return home_folder() / ".gaia" / "oauth"
-    except RuntimeError:
-        raise AuthorizationError("there is no home folder to keep the login in; set HOME") from None
 
 
 class StoredLogin(BaseModel):
@@ -104,9 +91,9 @@ class TokenStore:
         self._resource = resource_url_from_server_url(server_url)
         belongs_to = json.dumps([self._resource, client_id, issuer])
         key = hashlib.sha256(belongs_to.encode()).hexdigest()[:24]
-        host = re.sub(r"[^a-z0-9.-]", "_", urlsplit(self._resource).hostname or "")[:60]
+        prefix = prefix_of(urlsplit(self._resource).hostname or "")
         self._folder = folder or default_folder()
-        self.path = self._folder / f"{host}-{key}.json"
+        self.path = self._folder / f"{prefix}{key}.json"
         """The file."""
         self.login = StoredLogin(resource=self._resource)
         """What was last read or written."""

@@ -10,7 +10,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import unquote_to_bytes
 
 import httpx2
@@ -36,7 +36,7 @@ from gaia_bridge.outbound.transports.tls import verifying_context
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import one_line
 
-__all__ = ["BrokenOffError", "HttpClient", "Reply"]
+__all__ = ["Authorization", "BrokenOffError", "HttpClient", "Reply"]
 
 Method = Literal["GET", "POST", "DELETE"]
 
@@ -48,6 +48,26 @@ _REDIRECTS: Final = (301, 302, 303, *_FOLLOWED)
 _OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
 """Headers that requests of httpx2 have by themselves, as do ours."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
+
+
+class Authorization(Protocol):
+    """Says who we are; every `httpx2.Auth` does."""
+
+    def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Say what is sent for a request, given what came of the last one, until there is nothing to add."""
+        ...
+
+
+@runtime_checkable
+class _Knowing(Authorization, Protocol):
+    """One that may know beforehand."""
+
+    def known(self) -> Mapping[str, str] | None:
+        """The header fields that the flow would send a request with, and be content with any answer but 401 and 403.
+
+        `None` if the flow has to be asked.
+        """
+        ...
 
 
 class BrokenOffError(UpstreamError):
@@ -190,7 +210,7 @@ class HttpClient:
         UpstreamError: The URL, a header, or what certificates are verified with cannot be used.
     """
 
-    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, auth: httpx2.Auth | None = None) -> None:
+    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, auth: Authorization | None = None) -> None:
         url = usable_url(spec.url)
         self.url = url.copy_with(userinfo=b"", fragment=None)
         self._headers = checked_headers(spec.headers)
@@ -200,6 +220,7 @@ class HttpClient:
         """Whether a server that wants authorisation was given some."""
         self._headers["accept-encoding"] = "identity"
         self._auth = auth
+        self._known = auth.known if isinstance(auth, _Knowing) else _unknown
         self._limits = limits
         self._share = partial(Share, limits.loop_share, limits.loop_burst, asyncio.get_running_loop().time)
         self._own = self._connections(self.url)
@@ -272,29 +293,54 @@ class HttpClient:
             request = _redirected(request, response.status, location)
         raise UpstreamError("redirects in circles")
 
-    async def _authorised(self, request: _Request, auth: httpx2.Auth, insist: bool) -> Reply:
-        """Let `auth` say what is sent, as often as it wants; what it gets to read is bounded."""
+    async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> Reply:
+        """Send a request as `auth` says; it is asked only where the answer may depend on that."""
+        if (known := self._known()) is None:
+            return await self._discussed(request, auth, insist, None)
+        headers = {name: value for name, value in request.headers.items() if name != "authorization"}
+        request = request._replace(headers={**headers, **checked_headers(known)})
+        reply = await self._deliver(request, self._own)
+        if reply.status not in (401, 403) or not insist:
+            return reply
+        try:
+            return await self._discussed(request, auth, insist, reply)
+        except BaseException:
+            await reply.close()
+            raise
+
+    async def _discussed(self, request: _Request, auth: Authorization, insist: bool, reply: Reply | None) -> Reply:
+        """Let `auth` say what is sent, as often as it wants; what it gets to read is bounded.
+
+        Args:
+            request: The first one.
+            auth: Which says it.
+            insist: Whether it may react to a refusal.
+            reply: To the first one, if that was sent already.
+        """
         first = httpx2.Request(request.method, request.url, headers=request.headers, content=request.body)
         flow = auth.async_auth_flow(first)
-        reply: Reply | None = None
+        answer: Reply | None = None
         try:
             following = await _step(flow, None)
+            if reply is not None and first.headers.get("authorization") != request.headers.get("authorization"):
+                await reply.close()
+                reply = None
             while following is not None:
-                reply = await self._deliver_for(following)
+                answer, reply = reply or await self._deliver_for(following), None
                 if following is first and not insist:
-                    return reply
+                    return answer
                 try:
-                    following = await _step(flow, await _readable(reply, following, following is not first))
+                    following = await _step(flow, await _readable(answer, following, following is not first))
                 except BaseException:
-                    await reply.close()
+                    await answer.close()
                     raise
                 if following is not None:
-                    await reply.close()
+                    await answer.close()
         finally:
             await flow.aclose()
-        if reply is None:
+        if answer is None:
             raise UpstreamError("could not be authorised (nothing was sent)")
-        return reply
+        return answer
 
     async def _deliver_for(self, request: httpx2.Request) -> Reply:
         """Send what an authorisation wants to be sent."""
@@ -305,6 +351,10 @@ class HttpClient:
         headers = checked_headers({name: value for name, value in request.headers.items() if name not in _OWN})
         headers["accept-encoding"] = "identity"
         return await self._deliver(_Request(request.method, request.url, headers, await request.aread()), connections)
+
+
+def _unknown() -> None:
+    """What is known beforehand by an authorisation that has to be asked about every request."""
 
 
 def _basic(url: httpx2.URL) -> str:
@@ -328,14 +378,18 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
 
 async def _readable(reply: Reply, request: httpx2.Request, whole: bool) -> httpx2.Response:
     """An answer for an authorisation: with its body if it is a refusal, or to something of its own."""
+    headers = [
+        (name.encode("latin-1"), value.encode("latin-1"))
+        for name, value in reply.headers.items()
+        if name not in _FRAMING
+    ]
     if not whole and reply.status < 400:
-        return httpx2.Response(reply.status, headers=reply.headers, request=request)
+        return httpx2.Response(reply.status, headers=headers, request=request)
     try:
         body = await reply.body()
     finally:
         await reply.close()
     reply.again(body)
-    headers = {name: value for name, value in reply.headers.items() if name not in _FRAMING}
     return httpx2.Response(reply.status, headers=headers, content=body, request=request)
 
 

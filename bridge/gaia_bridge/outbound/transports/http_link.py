@@ -18,7 +18,7 @@ from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, 
 from gaia_bridge.outbound.transports.answers import knows_no_method
 from gaia_bridge.outbound.transports.budgets import Budget
 from gaia_bridge.outbound.transports.events import EventStream
-from gaia_bridge.outbound.transports.http_client import HttpClient, Reply
+from gaia_bridge.outbound.transports.http_client import Authorization, HttpClient, Reply
 from gaia_bridge.outbound.transports.json_rpc import cancellation, encoded, messages
 from gaia_bridge.settings import UpstreamLimits
 
@@ -36,7 +36,7 @@ class HttpTransport(ABC):
         auth: Says who we are, if the server wants to know.
     """
 
-    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: httpx2.Auth | None = None) -> None:
+    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: Authorization | None = None) -> None:
         self._spec = spec
         self._limits = limits
         self._auth = auth

@@ -491,6 +491,69 @@ async def test_an_authorisation_cannot_end_the_line_of_a_header() -> None:
         assert not server.seen
 
 
+class Knowing(TwoStepAuth):
+    """Knows beforehand what is sent, until it was told that this is wrong."""
+
+    def __init__(self, token_url: str, token: str | None) -> None:
+        super().__init__(token_url)
+        self.token = token
+        self.asked = 0
+
+    def known(self) -> dict[str, str]:
+        return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
+
+    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        self.asked += 1
+        request.headers.update(self.known())
+        return super().auth_flow(request)
+
+
+async def test_an_authorisation_that_knows_what_is_sent_is_not_asked_as_long_as_that_will_do() -> None:
+    async with evil_http() as server:
+        server.faults["protected"] = protected
+        auth = Knowing(server.url("token"), "fresh")
+        async with client_of(server.url("protected"), auth, {"authorization": "of old"}) as client:
+            assert b'"for": 1' in await body_of(client)
+            assert b'"for": 1' in await body_of(client)
+        assert (auth.asked, server.hits) == (0, {"protected": 2})
+
+
+@pytest.mark.parametrize("token", [None, "stale"])
+async def test_an_authorisation_that_knew_wrongly_is_asked_and_nothing_is_sent_twice(token: str | None) -> None:
+    async with evil_http() as server:
+        server.faults["protected"] = protected
+        server.faults["token"] = lambda exchange: exchange.answer(b"the token")
+        auth = Knowing(server.url("token"), token)
+        async with client_of(server.url("protected"), auth) as client:
+            assert b'"for": 1' in await body_of(client)
+        assert auth.read == [b"who are you?", b"the token"]
+        assert (auth.asked, server.hits, server.connections) == (1, {"protected": 2, "token": 1}, 1)
+
+
+async def test_a_request_is_sent_anew_if_its_authorisation_has_learned_something_meanwhile() -> None:
+    class Learning(Knowing):
+        def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+            self.token = "fresh"
+            return super().auth_flow(request)
+
+    async with evil_http() as server:
+        server.faults["protected"] = protected
+        auth = Learning(server.url("token"), "stale")
+        async with client_of(server.url("protected"), auth) as client:
+            assert b'"for": 1' in await body_of(client)
+        assert (auth.read, server.hits) == ([], {"protected": 2})
+
+
+async def test_a_refusal_that_nobody_waits_for_is_no_reason_to_ask_an_authorisation() -> None:
+    async with evil_http() as server:
+        server.faults["protected"] = protected
+        auth = Knowing(server.url("token"), None)
+        async with client_of(server.url("protected"), auth) as client:
+            reply = await client.send("DELETE", {}, insist=False)
+            assert (reply.status, auth.asked) == (401, 0)
+            await reply.close()
+
+
 async def test_nobody_is_asked_for_authorisation_when_nobody_waits() -> None:
     async with evil_http() as server:
         server.faults["protected"] = protected
