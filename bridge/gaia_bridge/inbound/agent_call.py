@@ -154,7 +154,7 @@ class AgentCall:
     def cancel(self, reason: str) -> None:
         """Tell the agent that nobody waits any more, and end its open questions. The first reason counts.
 
-        The job is let go: it leads back here, so that a result, which may be large, would wait for the garbage collector.
+        The job is let go: it leads back here, and a large result would wait for the garbage collector.
         """
         if self._cancelled.is_set():
             return

@@ -25,13 +25,13 @@ __all__ = [
     "PARAM_PREFIX",
     "REVISION_HEADER",
     "HeaderMap",
+    "ParameterHeaders",
     "annotation_problem",
     "decoded_value",
     "encoded_value",
     "envelope_problem",
     "header_map",
     "parameter_headers",
-    "parameter_headers_problem",
     "repeated_header",
     "revision_problem",
 ]
@@ -181,37 +181,45 @@ def parameter_headers(asked: HeaderMap, arguments: Mapping[str, Any]) -> dict[st
     return told
 
 
-def parameter_headers_problem(
-    schema: Any, arguments: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]
-) -> str | None:
-    """Why the headers of a call do not say what its arguments say, or `None` if they do.
+class ParameterHeaders:
+    """The headers that the arguments of one tool have to be repeated in (SEP-2243).
 
     A schema that asks for headers in a way that no client can follow asks for none.
 
     Args:
         schema: The input schema of the tool.
-        arguments: What it is called with.
-        headers: Those of the HTTP request.
     """
-    if annotation_problem(schema) is not None:
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+        self._asked = [] if annotation_problem(schema) is not None else list(_annotated(schema))
+
+    def problem(self, arguments: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """Why the headers of a call do not say what its arguments say, or `None` if they do.
+
+        Args:
+            arguments: What the tool is called with.
+            headers: Those of the HTTP request.
+        """
+        if not self._asked:
+            return None
+        came: dict[str, list[str]] = {}
+        for field, content in headers:
+            if field.startswith(_PARAM_BYTES):
+                came.setdefault(field.decode("latin-1"), []).append(content.decode("latin-1"))
+        for path, name, part in self._asked:
+            header, argument = f"Mcp-Param-{name}", ".".join(path)
+            values, value = came.get(header.lower(), []), _at(arguments, path)
+            if len(values) > 1:
+                return f"{header} header appears more than once"
+            shown = _shown(value)
+            if not values and shown is not None:
+                return f"{header} header is missing but the request body's {argument!r} argument is present"
+            if values and value is None:
+                return f"{header} header is present but the request body's {argument!r} argument is absent"
+            if values and not _agree(part.get("type"), value, shown, decoded_value(values[0])):
+                return f"{header} header does not match the request body's {argument!r} argument"
         return None
-    came: dict[str, list[str]] = {}
-    for field, content in headers:
-        if field.startswith(_PARAM_BYTES):
-            came.setdefault(field.decode("latin-1"), []).append(content.decode("latin-1"))
-    for path, name, part in _annotated(schema):
-        header, argument = f"Mcp-Param-{name}", ".".join(path)
-        values, value = came.get(header.lower(), []), _at(arguments, path)
-        if len(values) > 1:
-            return f"{header} header appears more than once"
-        shown = _shown(value)
-        if not values and shown is not None:
-            return f"{header} header is missing but the request body's {argument!r} argument is present"
-        if values and value is None:
-            return f"{header} header is present but the request body's {argument!r} argument is absent"
-        if values and not _agree(part.get("type"), value, shown, decoded_value(values[0])):
-            return f"{header} header does not match the request body's {argument!r} argument"
-    return None
 
 
 _PARAM_BYTES: Final = PARAM_PREFIX.encode()

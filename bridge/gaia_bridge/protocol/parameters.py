@@ -114,8 +114,8 @@ _ONLY_MODERN: Final[Mapping[str, tuple[Field, ...]]] = {
     "server/discover": (),
     "subscriptions/listen": (required("notifications", _NEWS),),
 }
-_OF_HANDSHAKE: Final = {method: (*fields, _META) for method, fields in {**_BOTH, **_ONLY_HANDSHAKE}.items()}
-_OF_MODERN: Final = {method: (*fields, _MODERN_META) for method, fields in {**_BOTH, **_ONLY_MODERN}.items()}
+_OF_HANDSHAKE: Final = {method: Record(*fields, _META) for method, fields in {**_BOTH, **_ONLY_HANDSHAKE}.items()}
+_OF_MODERN: Final = {method: Record(*fields, _MODERN_META) for method, fields in {**_BOTH, **_ONLY_MODERN}.items()}
 
 HANDSHAKE_METHODS: Final = frozenset(_OF_HANDSHAKE)
 """The requests of the core that clients of the handshake era can make."""
@@ -147,10 +147,10 @@ def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: b
 def parameter_problem(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> str:
     """Why the parameters of a request are not those of its method; empty if they are. See `check_parameters`."""
     given = _NOTHING if params is None else params
-    fields = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, ())
-    if all(field.fits(given) for field in fields):
+    shape = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, OBJECT)
+    if shape.fits(given):
         return ""
-    found = [problem for field in fields for problem in field.problems(given)]
+    found = list(shape.problems(given))
     shown = [_said(problem) for problem in found[:_SHOWN]]
     return "Invalid request parameters: " + "; ".join([*shown, *(["and more"] if len(found) > _SHOWN else [])])
 

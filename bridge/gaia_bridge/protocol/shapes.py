@@ -113,10 +113,19 @@ class Record(Shape):
         super().__init__("an object", self._fits)
         self.fields = fields
         self._values = values
+        # Taken apart here, since it is asked for every message.
+        self._present = [(field.name, field.shape.fits) for field in fields]
+        self._required = [field for field in fields if field.is_required]
 
     def _fits(self, value: Any) -> bool:
-        if not is_object(value) or not all(field.fits(value) for field in self.fields):
+        if not isinstance(value, dict):
             return False
+        for name, fits in self._present:
+            if (item := value.get(name)) is not None and not fits(item):
+                return False
+        for field in self._required:
+            if value.get(field.name) is None and not field.fits(value):
+                return False
         return self._values is None or all(map(self._values.fits, value.values()))
 
     def problems(self, value: Any) -> Iterator[Problem]:

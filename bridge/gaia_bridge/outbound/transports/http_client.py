@@ -15,7 +15,6 @@ from urllib.parse import unquote_to_bytes
 
 import httpx2
 
-from gaia_bridge.constants import KIB
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.outbound.transport import UnreachableError, UpstreamError
 from gaia_bridge.outbound.transports.budgets import Share

@@ -13,8 +13,8 @@ from gaia_bridge.protocol.codes import HEADER_MISMATCH, HTTP_STATUS, INVALID_REQ
 from gaia_bridge.protocol.headers import (
     PARAM_PREFIX,
     REVISION_HEADER,
+    ParameterHeaders,
     envelope_problem,
-    parameter_headers_problem,
     repeated_header,
     revision_problem,
 )
@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _NO_SINGLE_MESSAGE: Final = Refusal(INVALID_REQUEST, "Body must be a single JSON-RPC request or notification object")
 _NOWHERE: Final = Nowhere()
 _PARAM: Final = PARAM_PREFIX.encode()
+_MOST_ASKED: Final = 10_000
+"""Tools of which it is remembered what headers they ask for; as many as an agent may have."""
 
 
 class ModernHttp:
@@ -47,6 +49,7 @@ class ModernHttp:
     def __init__(self, dispatcher: Dispatcher, limits: HttpLimits) -> None:
         self._dispatcher = dispatcher
         self._limits = limits
+        self._asked: dict[str, ParameterHeaders] = {}
 
     async def __call__(self, exchange: Exchange, *, only_json: bool = False) -> None:
         """Answer one request.
@@ -97,7 +100,12 @@ class ModernHttp:
         schema = self._dispatcher.tool_search.schema(name)
         if schema is None:
             return None
-        problem = parameter_headers_problem(schema, arguments, exchange.scope["headers"])
+        asked = self._asked.get(name)
+        if asked is None or asked.schema is not schema:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            asked = self._asked[name] = ParameterHeaders(schema)
+        problem = asked.problem(arguments, exchange.scope["headers"])
         return None if problem is None else Refusal(HEADER_MISMATCH, problem, message["id"])
 
     async def _serve(self, exchange: Exchange, message: JSON, *, only_json: bool, soon: bool) -> None:

@@ -1,0 +1,155 @@
+"""What a `tools/call` costs in steps, which do not depend on the machine: a regression of a quarter is an error.
+
+    python -m benchmarks.budget
+
+A step is a call of a Python or C function on the event loop's thread, as `sys.setprofile` counts them; beside them, the
+system calls that read and write (`/proc/self/io`). Both are the same on a busy machine, but for what happens beside the
+calls, so that this can be a check where time cannot.
+
+Exit status: 0 all is within its budget; 1 something is not.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from benchmarks.echo_agent import EchoAgent
+from benchmarks.load import LEGACY, MODERN, Client, HttpClient, PipeClient
+from benchmarks.subjects import ECHO_SERVER
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.inbound.access import AccessPolicy
+from gaia_bridge.inbound.listener import HttpServer, bind
+from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.outbound.catalog_cache import CatalogCache
+from gaia_bridge.server.transports.stdio import ClaimedStdio
+
+CALLS: Final = 300
+WARM: Final = 50
+ALLOWED: Final = 1.25
+"""How much more than its budget a call may cost."""
+HOST: Final = "127.0.0.1"
+
+
+class Cost(NamedTuple):
+    """Of one call."""
+
+    steps: float
+    """Calls of functions."""
+    system_calls: float
+    """Of these, those of the system that read or write."""
+
+
+BUDGETS: Final = {
+    ("HTTP", "agent", LEGACY): Cost(1000, 10),
+    ("HTTP", "agent", MODERN): Cost(1000, 10),
+    ("HTTP", "stdio", LEGACY): Cost(1000, 10),
+    ("HTTP", "stdio", MODERN): Cost(1000, 10),
+    ("stdio", "agent", LEGACY): Cost(1000, 10),
+    ("stdio", "agent", MODERN): Cost(1000, 10),
+    ("stdio", "stdio", LEGACY): Cost(1000, 10),
+    ("stdio", "stdio", MODERN): Cost(1000, 10),
+}
+"""What a call cost when it was last looked at, by the client's transport, what is called, and the era."""
+
+
+class Counter:
+    """Counts the steps of the thread that starts it."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def _count(self, frame: Any, event: str, arg: Any) -> None:
+        if event in ("call", "c_call"):
+            self._steps += 1
+
+    def start(self) -> None:
+        """Count from now on."""
+        self._steps, self._system_calls = 0, _system_calls()
+        sys.setprofile(self._count)
+
+    def stop(self, calls: int) -> Cost:
+        """Count no longer; returns what one of so many calls cost."""
+        sys.setprofile(None)
+        return Cost(self._steps / calls, (_system_calls() - self._system_calls) / calls)
+
+
+def _system_calls() -> int:
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text("ascii").splitlines())
+    return int(fields["syscr"]) + int(fields["syscw"])
+
+
+@asynccontextmanager
+async def connected(way: str, bridge: Bridge, era: str, tool: str) -> AsyncGenerator[Client]:
+    """A client of a bridge of this process, which works in a thread of its own."""
+    async with anyio.create_task_group() as tasks:
+        if way == "HTTP":
+            sockets = bind(HOST, 0)
+            port: int = sockets[0].getsockname()[1]
+            server = HttpServer(bridge.asgi(AccessPolicy.for_address(HOST, port)), sockets=sockets)
+            await tasks.start(server.run)
+            client: Client = await anyio.to_thread.run_sync(HttpClient, era, tool, port, "/mcp")
+        else:
+            reading, to_bridge = os.pipe()
+            from_bridge, writing = os.pipe()
+            tasks.start_soon(bridge.serve_stdio, ClaimedStdio(reading, writing))
+            pipes: Any = subprocess.Popen.__new__(subprocess.Popen)
+            pipes.stdin, pipes.stdout = os.fdopen(to_bridge, "wb", 0), os.fdopen(from_bridge, "rb")
+            client = PipeClient(era, tool, pipes)
+        try:
+            yield client
+        finally:
+            client.close()
+            tasks.cancel_scope.cancel()
+
+
+async def cost_of(way: str, called: str, era: str) -> Cost:
+    """What one call costs."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with Bridge(cache=CatalogCache(Path(folder))) as bridge:
+            tool = "echo"
+            if called == "agent":
+                await bridge.add_agent(EchoAgent(), "near")
+            else:
+                arguments = ("-S", str(ECHO_SERVER), *(["modern"] if era == MODERN else []))
+                await bridge.add_upstream(StdioServerSpec("far", sys.executable, arguments))
+                tool = "far__echo"
+            async with connected(way, bridge, era, tool) as client:
+
+                def call(times: int) -> None:
+                    for _ in range(times):
+                        client.call()
+
+                await anyio.to_thread.run_sync(client.greet)
+                await anyio.to_thread.run_sync(call, WARM)
+                counter = Counter()
+                counter.start()
+                await anyio.to_thread.run_sync(call, CALLS)
+                return counter.stop(CALLS)
+
+
+def main() -> None:
+    """Measure everything, print a table, and exit with the verdict."""
+    exceeded = False
+    for (way, called, era), budget in BUDGETS.items():
+        cost = anyio.run(cost_of, way, called, era, backend_options={"use_uvloop": True})
+        over = cost.steps > ALLOWED * budget.steps or cost.system_calls > ALLOWED * budget.system_calls
+        exceeded |= over
+        sys.stdout.write(
+            f"{f'{way} -> {called}':<18}{era:<12}{cost.steps:7.0f} steps, {cost.system_calls:5.2f} reads and writes; "
+            f"budget {budget.steps:.0f}, {budget.system_calls:g}{'  EXCEEDED' if over else ''}\n"
+        )
+    sys.exit(1 if exceeded else 0)
+
+
+if __name__ == "__main__":
+    main()
