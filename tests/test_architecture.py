@@ -40,6 +40,7 @@ LAYERS = {
     "gaia_bridge.forking": 1,
     "gaia_bridge.framing": 1,
     "gaia_bridge.hops": 1,
+    "gaia_bridge.json_text": 1,
     "gaia_bridge.lineage": 1,
     "gaia_bridge.local_agents": 1,
     "gaia_bridge.loops": 1,
@@ -147,9 +148,11 @@ OWNERS = {
     "filelock": ("gaia_bridge.config.writing", "gaia_bridge.outbound.oauth.store"),
     "httptools": ("gaia_bridge.inbound.http_protocol", "gaia_bridge.outbound.transports.http1"),
     "httpx2": ("gaia_bridge.outbound.*",),
+    "jiter": ("gaia_bridge.json_text",),
     "jsonschema_rs": ("gaia_bridge.schema", "gaia_bridge.tool_search.patterns"),
     "mcp": ("gaia_bridge.outbound.oauth.*",),
     "mcp_types": (),  # its models are the oracle of the tests
+    "msgspec": ("gaia_bridge.json_text",),
     "openai": ("gaia.llm.wire",),
     "opentelemetry": ("gaia_bridge.outbound.tracing", "gaia_bridge.server.tracing"),
     "pydantic": (

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import math
 from collections.abc import Iterable, Sequence
 from types import GeneratorType
-from typing import Any, TypeGuard, cast
-
-from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from typing import Any, Final, TypeGuard, cast
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_array, is_object
 from gaia_bridge.text import valid_text
 from gaia_bridge.wire import CONTENT_TYPES, result_problem
@@ -36,6 +36,9 @@ __all__ = [
 
 _RESULT_FIELDS = frozenset({"_meta", "content", "isError", "resultType", "structuredContent"})
 _COMPLETE: JSON = {"resultType": "complete"}
+_PLAIN: Final = frozenset({bool, int, str, type(None)})
+_LEVELS: Final = 32
+"""Of plain JSON that is copied by a function that calls itself; few results have ten."""
 _MAX_FAILURE = 65_536
 """Characters of an error text: a model that reads more than that learns nothing from it (F-106)."""
 _MAX_DIGITS = 4_300
@@ -266,7 +269,7 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
             plain = _plain(_without_surrogates(value))
         try:
             encoded = to_json(plain)
-        except PydanticSerializationError:
+        except ValueError:  # lone surrogates
             plain = _without_surrogates(plain)
             encoded = to_json(plain)
         if len(encoded) >= _MAX_DIGITS and _has_long_number(plain):
@@ -383,17 +386,42 @@ class _Drawing:
 def _size(value: Any) -> int:
     try:
         return len(to_json(value))
-    except (PydanticSerializationError, ValueError):  # which is told later
+    except ValueError:  # which is told later
         return 1
 
 
 def _plain(value: Any) -> Any:
+    try:
+        return _copy(value, _LEVELS)
+    except _NotPlainError:
+        from pydantic_core import to_jsonable_python  # slow to load, and most agents return plain JSON
+
     return to_jsonable_python(value, by_alias=True, exclude_none=_is_protocol_model(value), inf_nan_mode="null")
+
+
+class _NotPlainError(Exception):
+    """Something is not plain JSON, or nested deep."""
+
+
+def _copy(value: Any, levels: int) -> Any:
+    """Copy plain JSON, with NaN and the infinities as null."""
+    item: object = value
+    kind = type(item)
+    if kind in _PLAIN:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if levels:
+        if kind is list or kind is tuple:
+            return [_copy(below, levels - 1) for below in value]
+        if kind is dict and all(type(key) is str for key in value):
+            return {key: _copy(below, levels - 1) for key, below in value.items()}
+    raise _NotPlainError
 
 
 def _is_protocol_model(value: Any) -> bool:
     """Whether `value` is, or holds, a model of the SDK's own types, whose unset fields must not appear as null."""
-    first = value[0] if is_array(value) and value else value
+    first: object = value[0] if is_array(value) and value else value
     return hasattr(type(first), "model_dump") and type(first).__module__.partition(".")[0] in ("mcp", "mcp_types")
 
 

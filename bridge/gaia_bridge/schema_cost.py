@@ -16,8 +16,7 @@ from functools import cached_property
 from itertools import count
 from typing import Any, Final
 
-from pydantic_core import to_json
-
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import is_array, is_object
 from gaia_bridge.schema_parts import REFERENCES, References, SchemaError, inner_parts, schemas_in
 

@@ -6,11 +6,9 @@ Header values are shown by `inbound.access.shown` instead: they are bytes, and n
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
-from gaia_bridge.jsontypes import is_array, is_object
-
-__all__ = ["MAX_SHOWN", "one_line", "printable", "valid_json", "valid_json_of_size", "valid_text", "without_hidden"]
+__all__ = ["MAX_SHOWN", "one_line", "printable", "valid_text", "without_hidden"]
 
 MAX_SHOWN = 1_000
 """Characters of one text that a log needs."""
@@ -53,49 +51,3 @@ def valid_text(value: str) -> str:
 def without_hidden(text: str) -> str:
     """Text for models and people without characters that hide what it says from people (F-305)."""
     return text if text.isascii() else _HIDDEN.sub("", text)
-
-
-def valid_json(value: Any) -> Any:
-    """A JSON value whose texts and keys are as `valid_text` has them: itself where all are, else a copy (F-300).
-
-    Looking costs a fraction of what reading it has cost. Nothing here depends on how deep it is nested.
-
-    Args:
-        value: Of objects, arrays and scalars only, as a reader of JSON makes it.
-    """
-    return valid_json_of_size(value)[0]
-
-
-def valid_json_of_size(value: Any) -> tuple[Any, int]:
-    """The same, and how many bytes it has when it is written; 0 if it is nested too deep for that.
-
-    Args:
-        value: As for `valid_json`.
-    """
-    from pydantic_core import to_json  # slow to load, and commands that only show texts need none of it
-
-    for _ in range(2):
-        try:
-            return value, len(to_json(value))
-        except ValueError:  # or it is nested too deep to be written, which says nothing of its texts
-            value = _with_valid_text(value)
-    return value, 0
-
-
-def _with_valid_text(value: Any) -> Any:
-    whole = [value]
-    waiting: list[Any] = [whole]
-    while waiting:
-        holder = waiting.pop()
-        places = range(len(holder)) if is_array(holder) else list(holder)
-        for place in places:
-            item = holder[place]
-            if isinstance(item, str):
-                holder[place] = valid_text(item)
-            elif is_object(item):
-                holder[place] = {valid_text(key): below for key, below in item.items()}
-                waiting.append(holder[place])
-            elif is_array(item):
-                holder[place] = [*item]
-                waiting.append(holder[place])
-    return whole[0]

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from pydantic_core import to_json
-
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.text import one_line
 

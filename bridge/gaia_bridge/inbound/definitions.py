@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 import anyio
-from pydantic_core import to_json
 
 from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ReadsResources
 from gaia_bridge.errors import BusyError, ToolError
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import LeftOut, Offer, ServerInfo
 from gaia_bridge.repairs import repaired

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any, Final
 
 import anyio.to_thread
-from pydantic_core import from_json, to_json
 
 from gaia_bridge.apps import is_for_models
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.tool_limits import known_name, tool_limit
+from gaia_bridge.json_text import from_json, to_json
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import NamingPolicy, SourceKind, ToolSearchPolicy
 from gaia_bridge.names import SourceName, assign_names

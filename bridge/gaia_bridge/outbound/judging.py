@@ -9,9 +9,9 @@ from typing import Final
 
 import anyio
 import anyio.to_thread
-from pydantic_core import to_json
 
 from gaia_bridge.constants import KIB
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON, MAX_NESTING, is_array, is_too_deep
 from gaia_bridge.wire import result_problem
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pydantic_core import to_json
-
 from gaia_bridge.hops import came_through
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, Offer, ServerInfo, ServerOptions
 from gaia_bridge.outbound.client import Greeting

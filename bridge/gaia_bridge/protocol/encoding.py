@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic_core import to_json
-
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.json_text import to_json, valid_json
 from gaia_bridge.jsontypes import JSON
-from gaia_bridge.text import valid_json
 
 __all__ = ["encoded", "encoded_error", "encoded_notification", "encoded_request", "encoded_result"]
 
@@ -17,9 +15,9 @@ __all__ = ["encoded", "encoded_error", "encoded_notification", "encoded_request"
 def encoded(value: Any) -> bytes:
     """JSON in UTF-8, whoever wrote a value: lone surrogates are replaced (F-300), what is no number is null (F-039)."""
     try:
-        return to_json(value, inf_nan_mode="null")
+        return to_json(value)
     except ValueError:
-        return to_json(valid_json(value), inf_nan_mode="null")
+        return to_json(valid_json(value))
 
 
 def encoded_result(request_id: int | str, result: JSON) -> bytes:

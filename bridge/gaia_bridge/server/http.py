@@ -20,6 +20,7 @@ from gaia_bridge.contract import JSON
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.guard import HEALTH_PATH, REQUEST_ID, Guard
 from gaia_bridge.inbound.token import token_proof
+from gaia_bridge.json_text import valid_json
 from gaia_bridge.jsontypes import is_array
 from gaia_bridge.protocol.codes import INVALID_REQUEST
 from gaia_bridge.protocol.headers import REVISION_HEADER
@@ -31,7 +32,6 @@ from gaia_bridge.server.transports.handshake_http import HandshakeHttp
 from gaia_bridge.server.transports.modern_http import ModernHttp
 from gaia_bridge.server.transports.sse import SseTransport
 from gaia_bridge.settings import HttpLimits
-from gaia_bridge.text import valid_json
 
 __all__ = ["HttpBinding", "make_app"]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic_core import to_json
-
 from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import PageLimits
 from gaia_bridge.wire import LIST_FIELDS

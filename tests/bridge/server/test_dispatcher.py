@@ -6,10 +6,10 @@ import logging
 from typing import Any
 
 import anyio
-import pydantic_core
 import pytest
 from anyio.lowlevel import checkpoint
 
+from gaia_bridge import json_text
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.inbound import call_log
 from gaia_bridge.inbound.catalog import Catalog
@@ -86,9 +86,9 @@ async def test_an_answer_is_written_once_for_all_who_want_to_know_its_size(
     caplog.set_level(level, call_log.__name__)
     written = list[Any]()
 
-    def to_json(value: Any, **options: Any) -> bytes:
+    def to_json(value: Any) -> bytes:
         written.append(value)
-        return pydantic_core.to_json(value, **options)
+        return json_text.to_json(value)
 
     answers = list[Answer]()
 
@@ -97,7 +97,7 @@ async def test_an_answer_is_written_once_for_all_who_want_to_know_its_size(
 
     async with running_bridge(one_tool(lambda _: "found")) as running:
         monkeypatch.setattr(encoding, "to_json", to_json)
-        for module in ("inbound.call_log", "text", "schema_cost"):
+        for module in ("inbound.call_log", "schema_cost"):
             monkeypatch.setattr(f"gaia_bridge.{module}.to_json", to_json)
         await running.endpoint().begin(call(1), answered)
     [answer] = answers

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_core import to_json
 
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.server.pages import Pager
 from gaia_bridge.settings import PageLimits

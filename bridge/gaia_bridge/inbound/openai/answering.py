@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import anyio
-from pydantic_core import to_json
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.requests import Request
@@ -27,6 +26,7 @@ from gaia_bridge.inbound.openai.models import Model, Models
 from gaia_bridge.inbound.openai.tool_request import ChatClients
 from gaia_bridge.inbound.openai.turn import Turn
 from gaia_bridge.inbound.openai.turn_log import TurnLine
+from gaia_bridge.json_text import to_json
 from gaia_bridge.settings import ChatEndpointLimits
 
 __all__ = ["Event", "Exchange", "TurnEndpoint", "failed"]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -30,6 +29,7 @@ from gaia_bridge.inbound.openai.responses.shapes import ResponseExchange
 from gaia_bridge.inbound.openai.responses.stored import StoredResponses
 from gaia_bridge.inbound.openai.shapes import Completion
 from gaia_bridge.inbound.openai.tool_request import ChatClients
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import ChatEndpointLimits
 

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic_core import from_json
 from starlette.datastructures import Headers
 
 from gaia_bridge.inbound.openai.checks import invalid, object_at, string_at
@@ -14,6 +13,7 @@ from gaia_bridge.inbound.openai.errors import ChatError
 from gaia_bridge.inbound.openai.messages import read_messages, since_last_answer
 from gaia_bridge.inbound.openai.options import read_flag, read_options
 from gaia_bridge.inbound.openai.tools import ToolsAsked, read_tools
+from gaia_bridge.json_text import from_json
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.settings import ChatEndpointLimits
 

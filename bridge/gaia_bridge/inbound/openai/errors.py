@@ -14,8 +14,6 @@ import secrets
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic_core import to_json
-
 from gaia_bridge.errors import (
     BusyError,
     ContextOverflowError,
@@ -28,6 +26,7 @@ from gaia_bridge.errors import (
     RequestError,
     SessionLimitError,
 )
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.results import words
 from gaia_bridge.text import one_line, valid_text

@@ -7,12 +7,11 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic_core import to_json
-
 from gaia_bridge.chats import Reply, ToolCall, Usage
 from gaia_bridge.inbound.openai.answering import Event
 from gaia_bridge.inbound.openai.asked import Asked
 from gaia_bridge.inbound.openai.errors import ChatError
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.text import valid_text
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
+from gaia_bridge.json_text import valid_json
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.transport import Link, Receiver, Transport
-from gaia_bridge.text import valid_json
 
 __all__ = ["ForeignTransport"]
 

@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 
 import httptools
 
+from gaia_bridge.constants import KIB
 from gaia_bridge.outbound.transports.budgets import Share
-from gaia_bridge.settings import KIB
 
 __all__ = ["PIECE", "ClosedError", "Connection", "Http1Error", "NotTakenError", "Owner", "Response"]
 

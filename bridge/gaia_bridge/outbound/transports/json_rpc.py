@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from pydantic_core import from_json
-
 from gaia_bridge.cancellation import cancel_reason
+from gaia_bridge.json_text import from_json, valid_json
 from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.outbound.transport import UpstreamError
-from gaia_bridge.text import printable, valid_json
+from gaia_bridge.text import printable
 
 __all__ = ["cancellation", "encoded", "is_complete", "is_response", "messages", "response_to"]
 

@@ -7,9 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pydantic_core import to_json
-
 from gaia_bridge.inbound.openai.errors import ChatError
+from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import ChatEndpointLimits
 from gaia_bridge.text import one_line
