@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
+from gaia_bridge.inbound.departures import DISCONNECT
 from gaia_bridge.protocol.messages import Refusal, error_bytes
 
 __all__ = ["Exchange", "Headers"]
@@ -60,11 +62,31 @@ class Exchange:
         kinds = {kind.partition(b";")[0].strip() for kind in accept.split(b",")}
         return not kinds.isdisjoint(_JSON), not kinds.isdisjoint(_EVENTS)
 
-    async def left(self) -> None:
-        """Wait until the client leaves."""
+    def when_gone(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call `callback` when the client leaves; returns a function that ends this, which must be called.
+
+        Our listener tells it by itself. Under another server a task has to wait for it.
+        """
+
+        def leave() -> None:
+            self.is_gone = True
+            callback()
+
+        extensions: dict[str, Any] = self.scope.get("extensions") or {}
+        if DISCONNECT in extensions:
+            remove: Callable[[], None] = extensions[DISCONNECT]["on_disconnect"](leave)
+            return remove
+        waiting = asyncio.ensure_future(self._wait_until_gone(leave))
+
+        def stop() -> None:
+            waiting.cancel()
+
+        return stop
+
+    async def _wait_until_gone(self, callback: Callable[[], object]) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.is_gone = True
+        callback()
 
     async def json(self, body: bytes, status: int = 200, headers: Headers | None = None) -> None:
         """Answer with JSON."""

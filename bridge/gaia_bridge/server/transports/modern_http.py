@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 from typing import Any, Final
@@ -114,31 +113,24 @@ class ModernHttp:
         call = Call(connection, _NOWHERE if only_json else stream, message, exchange.size, exchange.host)
         reply = Reply(stream)
         self._dispatcher.begin(call, partial(reply.take, call))
+        remove = exchange.when_gone(reply.wake)
         try:
-            if soon and not await reply.first(self._limits.quick_answer):
-                await self._first(exchange, reply, None if only_json else self._limits.ping_interval)
+            if soon and not await reply.first(self._limits.quick_answer) and not exchange.is_gone:
+                # Only an answer that is not on a stream has a status, and some errors must have theirs; but a silent
+                # response is not kept by everybody.
+                await reply.first(None if only_json else self._limits.ping_interval)
+            remove()  # from here on the response tells it, which waits for `receive`, too
             if reply.answer is not None:
                 await exchange.json(reply.answer.body, _status(reply.answer))
             elif not exchange.is_gone:
                 stream.open()
                 await exchange.stream(stream.events(), self._limits.ping_interval)
         finally:
+            remove()
             call.cancel(None)
             connection.close()
             call.sent()
             reply.close()
-
-    async def _first(self, exchange: Exchange, reply: Reply, patience: float | None) -> None:
-        """Wait for what comes first, which takes longer: as long as the client stays, and a silent response is kept.
-
-        Only an answer that is not on a stream has a status, and some errors must have theirs.
-        """
-        left = asyncio.ensure_future(exchange.left())
-        left.add_done_callback(lambda _: reply.wake())
-        try:
-            await reply.first(patience)
-        finally:
-            left.cancel()
 
 
 def _status(answer: Answer) -> int:

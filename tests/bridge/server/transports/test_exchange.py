@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from gaia_bridge.inbound.departures import DISCONNECT
+from gaia_bridge.server.transports.exchange import Exchange
+
+pytestmark = pytest.mark.anyio
+
+SCOPE: dict[str, Any] = {"type": "http", "method": "POST", "headers": []}
+
+
+async def nowhere(message: Message) -> None:
+    raise AssertionError("nothing is answered")
+
+
+class Client:
+    """A client whose leaving is told by `receive`."""
+
+    def __init__(self) -> None:
+        self.leaves = asyncio.Event()
+        self.is_asked = False
+
+    async def receive(self) -> Message:
+        if not self.is_asked:
+            self.is_asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.leaves.wait()
+        return {"type": "http.disconnect"}
+
+
+async def test_under_our_listener_nothing_waits_for_a_client_to_leave() -> None:
+    callbacks: list[Callable[[], None]] = []
+
+    def on_disconnect(callback: Callable[[], None]) -> Callable[[], None]:
+        callbacks.append(callback)
+        return callbacks.clear
+
+    client, told = Client(), list[str]()
+    exchange = Exchange(SCOPE | {"extensions": {DISCONNECT: {"on_disconnect": on_disconnect}}}, client.receive, nowhere)
+    remove = exchange.when_gone(lambda: told.append("gone"))
+    await asyncio.sleep(0)
+    assert not client.is_asked
+    callbacks[0]()
+    assert (told, exchange.is_gone) == (["gone"], True)
+    remove()
+    assert callbacks == []
+
+
+@pytest.mark.parametrize("extensions", [{}, {"extensions": None}, {"extensions": {"http.response.debug": {}}}])
+async def test_under_another_server_a_client_that_leaves_is_noticed_too(extensions: dict[str, Any]) -> None:
+    client, gone = Client(), asyncio.Event()
+    exchange = Exchange(SCOPE | extensions, client.receive, nowhere)
+    remove = exchange.when_gone(gone.set)
+    client.leaves.set()
+    await gone.wait()
+    assert exchange.is_gone
+    remove()
+
+
+async def test_under_another_server_what_waits_for_a_client_to_leave_is_ended() -> None:
+    client, told = Client(), list[str]()
+    exchange = Exchange(SCOPE, client.receive, nowhere)
+    remove = exchange.when_gone(lambda: told.append("gone"))
+    await asyncio.sleep(0)
+    remove()
+    client.leaves.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (told, exchange.is_gone) == ([], False)
