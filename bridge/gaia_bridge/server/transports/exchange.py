@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from gaia_bridge.inbound.departures import DISCONNECT
 from gaia_bridge.protocol.messages import Refusal, error_bytes
@@ -123,4 +123,17 @@ class Exchange:
 
         told = {"cache-control": "no-cache, no-transform"}
         told |= {name.decode("latin-1"): value.decode("latin-1") for name, value in headers or ()}
-        await EventSourceResponse(events, headers=told, ping=int(ping))(self.scope, self._receive, self._send)
+        # The tasks of a response are left to the garbage collector, with what they know; not with the connection, too.
+        ends: list[Any] = [self._receive, self._send]
+
+        async def receive() -> Message:
+            message: Message = await ends[0]()
+            return message
+
+        async def send(message: Message) -> None:
+            await ends[1](message)
+
+        try:
+            await EventSourceResponse(events, headers=told, ping=int(ping))(self.scope, receive, send)
+        finally:
+            ends.clear()
