@@ -136,6 +136,7 @@ OWNERS = {
         "gaia_bridge.watchdog",
         "gaia_bridge.inbound.agent_call",
         "gaia_bridge.inbound.backlog",
+        "gaia_bridge.inbound.guard",
         "gaia_bridge.inbound.http_protocol",
         "gaia_bridge.inbound.listener",
         "gaia_bridge.inbound.openai.*",

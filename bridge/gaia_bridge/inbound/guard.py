@@ -20,12 +20,12 @@ them (C-31). What is accepted is compared with a precomputed value; parsing serv
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import hmac
 import json
 from typing import NamedTuple
 
-import anyio
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -234,24 +234,24 @@ class Guard:
         """Return the whole body as one message, a refusal, or `None` if the client left meanwhile."""
         chunks: list[bytes] = []
         size = 0
-        with anyio.move_on_after(self._limits.body_timeout):
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    return None
-                chunk: bytes = message.get("body", b"")
-                size += len(chunk)
-                if size > self._limits.body_bytes:
-                    return self._too_large()
-                if not message.get("more_body", False):
-                    break
-                chunks.append(chunk)
-            return {"type": "http.request", "body": b"".join((*chunks, chunk)), "more_body": False}
-        return _Refusal(
-            408,
-            f"The body did not arrive within {self._limits.body_timeout:g} seconds; {size} bytes came. Send it again.",
-            ((b"connection", b"close"),),
-        )
+        try:
+            async with asyncio.timeout(self._limits.body_timeout):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return None
+                    chunk: bytes = message.get("body", b"")
+                    size += len(chunk)
+                    if size > self._limits.body_bytes:
+                        return self._too_large()
+                    if not message.get("more_body", False):
+                        break
+                    chunks.append(chunk)
+        except TimeoutError:
+            seconds = self._limits.body_timeout
+            problem = f"The body did not arrive within {seconds:g} seconds; {size} bytes came. Send it again."
+            return _Refusal(408, problem, ((b"connection", b"close"),))
+        return {"type": "http.request", "body": b"".join((*chunks, chunk)) if chunks else chunk, "more_body": False}
 
 
 class _Head(NamedTuple):

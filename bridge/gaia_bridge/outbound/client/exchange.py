@@ -6,6 +6,7 @@ others mean is for those above.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 from collections import deque
@@ -158,15 +159,21 @@ class Exchange:
             message["params"] = params
         clock = self._clocks[number] = _Clock(deadline)
         try:
-            with clock.scope:
+            async with clock.timeout:
                 if on_progress is None:
-                    return _result_of(method, await link.request(message, headers))
-                watch = self._watched[number] = _Watch(on_progress, clock, self._limits.notes)
-                return _result_of(method, await watch.request(link, message, headers))
+                    response = await link.request(message, headers)
+                else:
+                    watch = self._watched[number] = _Watch(on_progress, clock, self._limits.notes)
+                    response = await watch.request(link, message, headers)
+        except TimeoutError:
+            if not clock.timeout.expired():
+                raise
+            raise RequestTimeoutError(method, clock.seconds) from None
         finally:
+            clock.is_over = True
             del self._clocks[number]
             self._watched.pop(number, None)
-        raise RequestTimeoutError(method, clock.seconds)
+        return _result_of(method, response)
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification.
@@ -285,21 +292,26 @@ class _Clock:
     """
 
     def __init__(self, deadline: Deadline) -> None:
-        now = anyio.current_time()
+        self._loop = asyncio.get_running_loop()
+        now = self._loop.time()
         self._deadline = deadline
         self._cap_at = now + deadline.cap
         self._holds = 0
-        self.scope = anyio.CancelScope(deadline=min(now + deadline.idle, self._cap_at))
+        self.is_over = False
+        """Whether the request has ended; who held its clock may release it later."""
+        self._ends_at = min(now + deadline.idle, self._cap_at)
+        # Every request has one: it costs a quarter of an anyio scope.
+        self.timeout = asyncio.timeout_at(self._ends_at)
 
     def restart(self) -> None:
         """There was a sign of life."""
         if not self._holds:
-            self.scope.deadline = min(anyio.current_time() + self._deadline.idle, self._cap_at)
+            self._end_at(min(self._loop.time() + self._deadline.idle, self._cap_at))
 
     def hold(self) -> None:
         """No sign of life is expected until `release`, which goes with each `hold`."""
         self._holds += 1
-        self.scope.deadline = self._cap_at
+        self._end_at(self._cap_at)
 
     def release(self) -> None:
         """A sign of life is expected again, from now on."""
@@ -309,7 +321,12 @@ class _Clock:
     @property
     def seconds(self) -> float:
         """What was waited for in vain."""
-        return self._deadline.idle if self.scope.deadline < self._cap_at else self._deadline.cap
+        return self._deadline.idle if self._ends_at < self._cap_at else self._deadline.cap
+
+    def _end_at(self, when: float) -> None:
+        if not self.is_over and not self.timeout.expired():
+            self._ends_at = when
+            self.timeout.reschedule(when)
 
 
 class _Watch:
