@@ -35,6 +35,9 @@ __all__ = ["HttpServer", "bind"]
 
 logger = logging.getLogger(__name__)
 
+_DATE_INTERVAL = 1.0
+"""Seconds: `Date` says no less (RFC 9110, section 5.6.7)."""
+
 BACKLOG = 2048
 """Connections that the kernel holds until they are accepted; uvicorn's own default."""
 
@@ -168,7 +171,7 @@ class HttpServer:
 
     def stop(self) -> None:
         """End `run` soon. May be called more than once, from any thread and from a signal handler."""
-        self._server.should_exit = True
+        self._server.stop()
 
 
 def _config(app: ASGIApp, limits: HttpLimits) -> ConnectionConfig:
@@ -232,14 +235,30 @@ class _Server(uvicorn.Server):
         self._grace = config.limits.shutdown_grace
         self._on_shutdown = on_shutdown
         self._ended = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped = asyncio.Event()
         self.on_started: Callable[[], None] = lambda: None
+
+    def stop(self) -> None:
+        """End soon; from any thread and from a signal handler."""
+        self.should_exit = True
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it is closed
+                self._loop.call_soon_threadsafe(self._stopped.set)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
         """Leave the signal handlers alone: the program decides what a signal means."""
         yield
 
+    async def main_loop(self) -> None:
+        """Wait to be stopped, and renew the date of answers meanwhile. uvicorn itself looks ten times a second."""
+        while not await self.on_tick(0):
+            with anyio.move_on_after(_DATE_INTERVAL):
+                await self._stopped.wait()
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         try:
             await super().startup(sockets)
         except SystemExit:
