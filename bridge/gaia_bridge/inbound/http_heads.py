@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from gaia_bridge.inbound.access import shown
+
 __all__ = ["HEAD_END", "fields_problem", "head_problem"]
 
 HEAD_END: Final = b"\r\n\r\n"
@@ -19,7 +21,7 @@ def head_problem(data: bytes) -> str | None:
     """Why two readers may not agree on the head of a request (RFC 9112, 2.2, 3, 5.2 and 6.3).
 
     Nothing of a head is acted on before its end, so that one which comes in tiny pieces need not be looked at with each
-    of them; but what cannot become a request line is refused at once.
+    of them.
 
     Args:
         data: What came since the last request.
@@ -35,8 +37,10 @@ def head_problem(data: bytes) -> str | None:
     else:
         return None
     ends = head.count(b"\r\n")
-    if head.count(b"\n") != ends or head.count(b"\r") != ends:
+    if head.count(b"\n") != ends:
         return "A line of the head ends with a line feed alone; expected a carriage return before it."
+    if head.count(b"\r") != ends:
+        return "A carriage return stands alone in the head; expected a line feed after it."
     if b"\r\n " in head or b"\r\n\t" in head:
         return "A line of the head begins with a blank; expected each header on one line."
     lower = head.lower()
@@ -57,5 +61,5 @@ def fields_problem(headers: list[tuple[bytes, bytes]], values: Mapping[bytes, by
             return "A Host or Transfer-Encoding header came more than once; expected one."
     coding = values.get(b"transfer-encoding")
     if coding is not None and coding.lower() != b"chunked":
-        return "Another Transfer-Encoding came; expected chunked."
+        return f"Transfer-Encoding: {shown(coding)} came; expected chunked."
     return None

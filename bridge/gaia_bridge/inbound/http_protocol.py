@@ -199,20 +199,21 @@ class Connection(HttpToolsProtocol):
         return False
 
     def _read_head(self) -> bool:
-        held = self._held
-        end = held.find(HEAD_END, self._searched) + 4
-        if end < 4:
-            self._searched = max(0, len(held) - 3)
-        if (end if end >= 4 else len(held)) > self._limits.header_bytes:
-            self._refuse(431, f"The headers have more than {self._limits.header_bytes} bytes. Send fewer.")
-        elif held[0] <= 0x20:
+        held, most = self._held, self._limits.header_bytes
+        found = held.find(HEAD_END, self._searched)
+        head = held if found < 0 else held[: found + 4]
+        if len(head) > most:
+            self._refuse(431, f"The headers have more than {most} bytes. Send fewer.")
+        elif held[0] <= 0x20:  # which no request begins with: it is not waited for
             self._refuse(400, "Invalid HTTP request received. Expected HTTP/1.1.")
-        elif (problem := head_problem(held if end < 4 else held[:end])) is not None:
+        elif (problem := head_problem(head)) is not None:
             # Whoever reads it otherwise, such as a proxy, sees another request in what follows: nothing of it is read.
             self._refuse(400, problem)
-        elif end >= 4:
-            self._held, self._searched, self._is_whole = held[end:], 0, False
-            self._begin(held[:end])
+        elif found < 0:
+            self._searched = max(0, len(held) - 3)
+        else:
+            self._held, self._searched, self._is_whole = held[len(head) :], 0, False
+            self._begin(head)
             return True
         return False
 
@@ -229,12 +230,14 @@ class Connection(HttpToolsProtocol):
         held, start = self._held, 0
         pieces = memoryview(held)
         joint = (self._last + held[:3]).find(HEAD_END)
-        found = held.find(HEAD_END) if joint < 0 else joint - len(self._last)
+        end = 0 if joint < 0 else joint + 4 - len(self._last)
         while start < len(held) and not self._is_whole:
-            end = len(held) if found < start - 3 else found + 4
+            if end <= start:
+                found = held.find(HEAD_END, start)
+                end = len(held) if found < 0 else found + 4
             self._without_body += end - start
             self.parser.feed_data(pieces[start:end])
-            start, found = end, held.find(HEAD_END, end)
+            start = end
         self._last = (self._last + held[-3:])[-3:]
         self._held = held[start:]
         if self._is_whole:
