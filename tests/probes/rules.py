@@ -519,6 +519,13 @@ BATCHES: Final = [
         answers(1, 2, "3"),
         BATCHING,
     ),
+    Rule(
+        "a number is another id than its digits",
+        "basic#requests",
+        lambda _: [like(PING, id=i)(_) for i in (1, "1")],
+        answers(1, "1"),
+        BATCHING,
+    ),
     Rule("a batch of one is answered", "basic#batching", lambda _: [PING(_)], answers(ONLY_ID), BATCHING),
     Rule(
         "calls are answered in a batch",
@@ -1113,7 +1120,7 @@ FEATURES: Final = [
         "a client says what it wants to hear of",
         "server/subscriptions",
         ask("subscriptions/listen"),
-        error(INVALID_PARAMS),
+        error(INVALID_PARAMS, status=400),
         (MODERN,),
     ),
 ]

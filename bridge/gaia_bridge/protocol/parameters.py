@@ -16,6 +16,7 @@ from gaia_bridge.protocol.codes import INVALID_PARAMS
 from gaia_bridge.protocol.questions import ANSWERS
 from gaia_bridge.protocol.shapes import (
     FLAG,
+    NUMBER,
     OBJECT,
     TEXT,
     TEXTS,
@@ -104,6 +105,7 @@ _ONLY_HANDSHAKE: Final[Mapping[str, tuple[Field, ...]]] = {
     "ping": (),
     "resources/subscribe": _URI,
     "resources/unsubscribe": _URI,
+    "tools/call": (*_BOTH["tools/call"], Field("task", Record(Field("ttl", NUMBER)))),
 }
 _NEWS: Final = Record(
     *(Field(f"{kind}ListChanged", FLAG) for kind in ("tools", "prompts", "resources")),

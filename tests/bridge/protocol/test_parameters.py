@@ -35,3 +35,11 @@ def test_an_answer_to_no_question_is_said_to_be_none(answer: Any) -> None:
 def test_what_is_of_another_era_is_not_looked_at(method: str) -> None:
     params = {"name": "x", "uri": "x", "inputResponses": 5, "requestState": 5}
     assert parameter_problem(method, params, modern=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("task", "said"), [(5, "at /params/task: got 5"), ({"ttl": "x"}, "at /params/task/ttl: got 'x'")]
+)
+def test_what_a_task_is_asked_for_with_is_looked_at(task: Any, said: str) -> None:
+    assert said in parameter_problem("tools/call", {"name": "x", "task": task}, modern=False)
+    assert parameter_problem("tools/call", {"name": "x", "task": {"ttl": 5}}, modern=False) == ""

@@ -52,7 +52,7 @@ class _Batch:
 
     def __init__(self) -> None:
         self.answers: list[bytes] = []
-        self.waiting: set[str] = set()
+        self.waiting: set[int | str] = set()
         self.is_read = False
         """Whether all of its messages were passed on; the first may be answered while others are."""
 
@@ -70,7 +70,7 @@ class LineClient:
         self._write = write
         self._most = batch
         self._client = DuplexClient(dispatcher, _Lines(write), self._answered)
-        self._in_flight: dict[str, _Batch | None] = {}
+        self._in_flight: dict[int | str, _Batch | None] = {}
         self._none_left: asyncio.Future[None] | None = None
 
     async def take(self, line: bytes | OversizedLine) -> None:
@@ -118,27 +118,27 @@ class LineClient:
     def _batched_problem(self, message: Any) -> Refusal | None:
         if problem := batched_problem(message):
             return problem
-        if is_object(message) and is_request(message) and str(message["id"]) in self._in_flight:
+        if is_object(message) and is_request(message) and message["id"] in self._in_flight:
             return Refusal(INVALID_REQUEST, "This id belongs to a request that is not answered yet", message["id"])
         return None
 
     async def _pass_on(self, message: JSON, batch: _Batch | None, size: int) -> None:
         if is_request(message) and message["method"] != "subscriptions/listen":  # which is open until someone ends it
-            self._in_flight[str(message["id"])] = batch
+            self._in_flight[message["id"]] = batch
             if batch is not None:
-                batch.waiting.add(str(message["id"]))
+                batch.waiting.add(message["id"])
         await self._client.take(message, size)
 
     async def _answered(self, request_id: int | str, answer: bytes) -> None:
         """A request is over: answered, or cancelled, which is not answered."""
-        batch = self._in_flight.pop(str(request_id), None)
+        batch = self._in_flight.pop(request_id, None)
         if batch is None:
             if answer:
                 await self._write(answer)
         else:
             if answer:
                 batch.answers.append(answer)
-            batch.waiting.discard(str(request_id))
+            batch.waiting.discard(request_id)
             await self._write_if_over(batch)
         if not self._in_flight and self._none_left is not None and not self._none_left.done():
             self._none_left.set_result(None)

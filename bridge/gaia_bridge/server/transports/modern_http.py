@@ -71,7 +71,7 @@ class ModernHttp:
             await exchange.refuse(problem)
         else:
             listens = message["method"] == "subscriptions/listen"
-            await self._serve(exchange, message, only_json=only_json and not listens, soon=json and not listens)
+            await self._serve(exchange, message, only_json=only_json and not listens, soon=json)
 
     async def _acknowledge(self, exchange: Exchange) -> None:
         """There are no notifications of clients in this revision; some send them all the same."""
