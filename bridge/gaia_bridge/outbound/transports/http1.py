@@ -105,7 +105,7 @@ class Response:
             await self._wait()
         piece = bytes(self._body[:PIECE])
         del self._body[:PIECE]
-        if len(self._body) < _AHEAD:
+        if not self._complete and len(self._body) < _AHEAD:
             self._connection.read_on()
         self._handed_out = time.thread_time()
         self._loop.call_soon(self._something_else_runs)

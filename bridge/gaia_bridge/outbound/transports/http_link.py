@@ -14,6 +14,7 @@ import httpx2
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.outbound.interrupting import Interruptible
 from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.outbound.transports.answers import knows_no_method
 from gaia_bridge.outbound.transports.budgets import Budget
@@ -79,7 +80,7 @@ class HttpLink(ABC):
         window = limits.garbage_window
         self._idle = Budget(limits.blank_lines, window, now, "lines that carry nothing")
         self._garbage = Budget(limits.garbage_lines, window, now, "events that are no MCP messages")
-        self._open_requests: set[anyio.CancelScope] = set()
+        self._open_requests: set[Interruptible] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._last_errands: set[asyncio.Task[None]] = set()
 
@@ -115,8 +116,8 @@ class HttpLink(ABC):
         """Release everything: what waits for an answer fails, last errands are done within `limits.farewell`."""
         self._lost = self._lost or ConnectionLostError()
         with anyio.CancelScope(shield=True):
-            for scope in self._open_requests:
-                scope.cancel()
+            for waiting in self._open_requests:
+                waiting.interrupt()
             _cancel(self._background - self._last_errands)
             with anyio.move_on_after(self._limits.farewell):
                 if self._last_errands:
@@ -168,8 +169,8 @@ class HttpLink(ABC):
         if self._lost is None:
             self._lost = ConnectionLostError(f"{reason}; whether it did the work is unknown")
             self._receiver.ended(reason)
-            for scope in self._open_requests:
-                scope.cancel()
+            for waiting in self._open_requests:
+                waiting.interrupt()
 
     def _refusal(self, reply: Reply) -> UpstreamError:
         """The error that a status stands for."""
@@ -188,13 +189,14 @@ class HttpLink(ABC):
         """
         if self._lost is not None:
             raise self._lost
-        with anyio.CancelScope() as scope:
-            self._open_requests.add(scope)
-            try:
+        waiting = Interruptible()
+        self._open_requests.add(waiting)
+        try:
+            with waiting:
                 yield
-            finally:
-                self._open_requests.discard(scope)
-        if scope.cancelled_caught:
+        finally:
+            self._open_requests.discard(waiting)
+        if waiting.interrupted:
             raise self._lost or ConnectionLostError()
 
     def _tell_cancelled(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> None:

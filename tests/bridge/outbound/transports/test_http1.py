@@ -273,6 +273,22 @@ async def test_an_answer_that_nobody_reads_leaves_a_connection_that_is_read() ->
 
 
 @pytest.mark.anyio
+async def test_reading_what_is_left_of_one_answer_does_not_meddle_with_the_next() -> None:
+    wire = wired()
+    first = wire.connection.send(b"", 1)
+    wire.connection.data_received(HELLO)
+    second = wire.connection.send(b"", 1)
+    wire.connection.data_received(OK + b"content-length: 300000\r\n\r\n" + b"x" * 299_999)
+    assert await first.read() == b"hello"
+    first.close()
+    await first.finish(0)
+    assert wire.is_paused
+    assert len(await second.read()) > 0
+    assert not wire.is_paused
+    assert wire.connection.is_open
+
+
+@pytest.mark.anyio
 async def test_the_rest_of_an_answer_goes_by_and_leaves_the_connection_for_the_next() -> None:
     keeper = Keeper()
     wire = wired(keeper)
