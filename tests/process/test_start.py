@@ -12,6 +12,7 @@ from tests.helpers import PATIENCE
 
 SLOW = {
     "cryptography",
+    "difflib",
     "dotenv",
     "email.message",
     "filelock",
@@ -33,6 +34,7 @@ SLOW = {
     "rich",
     "sqlite3",
     "sse_starlette",
+    "shutil",
     "starlette",
     "uvicorn",
     "watchfiles",

@@ -11,7 +11,6 @@ typed one line (C1).
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -154,6 +153,8 @@ def _way(entry: JSON) -> str:
 
 def _meant(entry: JSON) -> str:
     """What a key of the entry was probably meant to be, that says how the server is reached."""
+    import difflib
+
     for key in entry:
         close = difflib.get_close_matches(key, _KEYS_OF, n=1, cutoff=0.8)
         if meant := _NAMED_ELSEWHERE.get(key) or next(iter(close), None):
@@ -253,6 +254,8 @@ def _key_warnings(entry: JSON, way: str) -> Iterator[str]:
 
 
 def _unknown(key: str, known: Set[str], place: str = "") -> str:
+    import difflib
+
     similar = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
     return f"{key!r}{place} is not known" + (f"; is it meant to be {similar[0]!r}?" if similar else "")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -77,6 +76,8 @@ def _run_by(base: Path, name: str) -> Iterator[Path]:
 
 def _looked_up(command: str, search: str | None, base: Path) -> Iterator[Path]:
     """What a bare name leads to where the entry says itself where programs are looked for."""
+    import shutil
+
     if search is None or os.sep in command:
         return
     folders = os.pathsep.join(str(base / part) for part in search.split(os.pathsep))

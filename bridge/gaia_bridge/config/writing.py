@@ -11,7 +11,6 @@ import errno
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -100,6 +99,8 @@ def _edit(target: Path, change: Callable[[JsonFile | None], str | None]) -> bool
 
 
 def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
+    import tempfile
+
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)  # mode 0600
     try:
         try:

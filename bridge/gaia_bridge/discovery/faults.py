@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from traceback import walk_tb
 
 __all__ = ["describe_fault", "short_path"]
 
-_STDLIB = sysconfig.get_path("stdlib")
 _PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 _OWN_PACKAGES = ("gaia", "gaia_bridge")
 
@@ -87,7 +85,9 @@ def _is_installed(frame: _Frame) -> bool:
 
 
 def _is_foreign(frame: _Frame) -> bool:
-    is_stdlib = frame.file.startswith(_STDLIB) and not _is_installed(frame)
+    import sysconfig
+
+    is_stdlib = frame.file.startswith(sysconfig.get_path("stdlib")) and not _is_installed(frame)
     return not frame.file.startswith("<") and not is_stdlib and frame.package != "gaia_bridge"
 
 

@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 from pathlib import Path
 
 from gaia_bridge.config.paths import home_folder
@@ -118,6 +117,8 @@ def _check_private(path: Path, status: os.stat_result) -> None:
 
 def _create(path: Path) -> None:
     """Store a new token, unless another process was quicker."""
+    import tempfile
+
     folder = path.parent
     _make_private_folder(folder)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=folder)  # mode 0600, whatever the umask

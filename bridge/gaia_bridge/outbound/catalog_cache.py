@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,6 +122,8 @@ class CatalogCache:
         return document if is_object(document) and document.get("version") == __version__ else None
 
     def _write(self, path: Path, data: bytes) -> None:
+        import tempfile
+
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor, temporary = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 import sys
@@ -248,6 +247,8 @@ def unknown_hint(names: list[str], wanted: str) -> str:
         names: What there is, from anybody.
         wanted: What was named.
     """
+    import difflib
+
     if close := difflib.get_close_matches(wanted, names, 1):
         return f"did you mean {close[0]!r}?"
     if not names:
