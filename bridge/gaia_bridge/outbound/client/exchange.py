@@ -7,6 +7,7 @@ others mean is for those above.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import itertools
 import logging
 from collections import deque
@@ -22,6 +23,7 @@ from gaia_bridge.hops import passed
 from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.outbound.client.facts import ClientRole, Deadline, OnProgress, RequestTimeoutError
 from gaia_bridge.outbound.client.questions import Questions
+from gaia_bridge.outbound.interrupting import Interruptible
 from gaia_bridge.outbound.transport import ConnectionLostError, Link, Transport, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.text import printable
@@ -330,7 +332,7 @@ class _Clock:
 
 
 class _Watch:
-    """A request in flight that progress is reported for.
+    """A request in flight that progress is reported for. There is no task for that before there is some.
 
     Args:
         on_progress: Receives it.
@@ -342,49 +344,53 @@ class _Watch:
         self._on_progress = on_progress
         self._clock = clock
         self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=waiting)
-        self._news = anyio.Event()
-        self._outcome: JSON | Exception | None = None
+        self._context = contextvars.copy_context()
+        self._passing: asyncio.Task[None] | None = None
+        self._unwanted = Interruptible()
+        self._answered = False
 
     def add(self, progress: float, total: float | None, message: str | None) -> None:
         """The server reports progress."""
-        if self._outcome is None:
-            self._clock.restart()
-            self._waiting.append((progress, total, message))
-            self._news.set()
+        if self._answered:
+            return
+        self._clock.restart()
+        self._waiting.append((progress, total, message))
+        if self._passing is None or self._passing.done():
+            self._passing = asyncio.get_running_loop().create_task(self._pass_on(), context=self._context)
 
     async def request(self, link: Link, message: JSON, headers: Mapping[str, str] | None) -> JSON:
-        """Make the request, and pass progress on in the caller's own task, all of it before the response."""
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._wait, link, message, headers)
-            try:
-                await self._pass_on()
-            except Exception as error:  # raised again, not in the task group, which would wrap it
-                failure = error
-                tasks.cancel_scope.cancel()
-        outcome = failure or self._outcome
+        """Make the request, and pass progress on, all of it before the response."""
+        outcome: JSON | Exception | None = None
+        try:
+            with self._unwanted:
+                try:
+                    outcome = await link.request(message, headers)
+                except Exception as error:
+                    outcome = error
+            self._answered = True
+            if self._passing is not None:
+                self._clock.hold()  # the server did its part; the receiver may take longer, but not for ever
+                await self._passing
+        finally:
+            self._answered = True
+            if self._passing is not None and not self._passing.done():
+                self._passing.cancel()
+                await asyncio.wait([self._passing])
+            if self._passing is not None and not self._passing.cancelled():
+                self._passing.exception()  # whoever is cancelled does not hear of it; no complaint about that
         if isinstance(outcome, Exception):
             raise outcome
         assert outcome is not None
         return outcome
 
-    async def _wait(self, link: Link, message: JSON, headers: Mapping[str, str] | None) -> None:
-        try:
-            self._outcome = await link.request(message, headers)
-        except Exception as error:
-            self._outcome = error
-        # The server did its part; the receiver may take longer, but not for ever.
-        self._clock.hold()
-        self._news.set()
-
     async def _pass_on(self) -> None:
-        while True:
+        try:
             while self._waiting:
                 await self._on_progress(*self._waiting.popleft())
-            if self._outcome is not None:
-                return
-            self._news = anyio.Event()
-            await self._news.wait()
+        except Exception:
+            self._answered = True  # no answer is wanted any more
+            self._unwanted.interrupt()
+            raise
 
 
 def _with_token(params: JSON | None, token: int | None) -> JSON | None:
