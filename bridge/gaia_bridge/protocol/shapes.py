@@ -38,7 +38,7 @@ __all__ = [
 
 
 def is_identifier(value: object) -> bool:
-    """Whether something can be the id of a request, or a progress token: a string, or a whole number."""
+    """Whether something can be the id of a request: a string, or a whole number that is written as one."""
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
@@ -244,7 +244,7 @@ FLAG: Final = Shape("true or false", lambda value: isinstance(value, bool))
 NUMBER: Final = Shape("a number", _is_number)
 WHOLE: Final = Shape("a whole number", _is_whole)
 FRACTION: Final = Shape("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
-TOKEN: Final = Shape("a string or an integer", is_identifier)
+TOKEN: Final = Shape("a string or an integer", lambda value: isinstance(value, str) or _is_whole(value))
 ANYTHING: Final = Shape("anything", lambda value: True)
 OBJECT: Final = Record()
 LIST: Final = Items(ANYTHING)

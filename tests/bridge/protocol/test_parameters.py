@@ -43,3 +43,10 @@ def test_what_is_of_another_era_is_not_looked_at(method: str) -> None:
 def test_what_a_task_is_asked_for_with_is_looked_at(task: Any, said: str) -> None:
     assert said in parameter_problem("tools/call", {"name": "x", "task": task}, modern=False)
     assert parameter_problem("tools/call", {"name": "x", "task": {"ttl": 5}}, modern=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("token", "fits"), [("x", True), (0, True), (5.0, True), (1.5, False), (True, False), ([], False)]
+)
+def test_a_progress_token_is_a_string_or_an_integer_however_that_is_written(token: Any, fits: bool) -> None:
+    assert (parameter_problem("ping", {"_meta": {"progressToken": token}}, modern=False) == "") is fits
