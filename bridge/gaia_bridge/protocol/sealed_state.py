@@ -102,6 +102,6 @@ class StateSeal:
     def _binding(self, method: str, params: Mapping[str, Any]) -> bytes:
         """What a state is for. In ASCII and sorted: whatever a client wrote, and however, can be told apart."""
         target = params.get("uri" if method == "resources/read" else "name")
-        arguments = None if method == "resources/read" else params.get("arguments") or {}
+        arguments: Any = None if method == "resources/read" else params.get("arguments") or {}
         told = json.dumps([self._audience, method, target, arguments], sort_keys=True)
         return hashlib.sha256(told.encode()).digest()

@@ -118,7 +118,7 @@ class Record(Shape):
         self._required = [field for field in fields if field.is_required]
 
     def _fits(self, value: Any) -> bool:
-        if not isinstance(value, dict):
+        if not is_object(value):
             return False
         for name, fits in self._present:
             if (item := value.get(name)) is not None and not fits(item):

@@ -332,7 +332,7 @@ async def test_a_closed_link_serves_nothing_and_tells_nothing() -> None:
 
 async def test_what_a_modern_request_says_about_its_client_is_for_that_request_only() -> None:
     async with LocalTransport(StubSource()).connect(_Silent()) as link:
-        meta = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {}}
+        meta: JSON = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {}}
         call: JSON = {"name": "t", "arguments": {}}
         modern = await link.request({"id": 1, "method": "tools/call", "params": call | {"_meta": meta}})
         assert modern["result"]["resultType"] == "complete"

@@ -35,7 +35,7 @@ def uncollected() -> Generator[Counter[str]]:
         yield found
         gc.set_debug(gc.DEBUG_SAVEALL)
         gc.collect()
-        kinds = (type(item) for item in gc.garbage)
+        kinds: list[type[Any]] = [type(item) for item in gc.garbage]
         found.update(kind.__qualname__ for kind in kinds if kind.__module__.startswith(("gaia", "benchmarks")))
     finally:
         gc.set_debug(0)
