@@ -12,12 +12,12 @@ Exit status: 0 all is within its budget; 1 something is not.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -102,8 +102,7 @@ async def connected(way: str, bridge: Bridge, era: str, tool: str) -> AsyncGener
             reading, to_bridge = os.pipe()
             from_bridge, writing = os.pipe()
             tasks.start_soon(bridge.serve_stdio, ClaimedStdio(reading, writing))
-            pipes: Any = subprocess.Popen.__new__(subprocess.Popen)
-            pipes.stdin, pipes.stdout = os.fdopen(to_bridge, "wb", 0), os.fdopen(from_bridge, "rb")
+            pipes: Any = SimpleNamespace(stdin=os.fdopen(to_bridge, "wb", 0), stdout=os.fdopen(from_bridge, "rb"))
             client = PipeClient(era, tool, pipes)
         try:
             yield client
