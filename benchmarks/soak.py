@@ -133,17 +133,16 @@ class Client:
 
 
 async def soak(base: str, process: psutil.Process, folder: Path, calls: int, minutes: float, seen: Seen) -> None:
-    """Call until as many calls were made, or the time is up."""
+    """Make so many calls, spread evenly over the minutes."""
     numbers = iter(range(calls))
-    deadline = time.monotonic() + 60 * minutes
+    began, pace = anyio.current_time(), 60 * minutes / calls
 
     async def work(modern: bool) -> None:
         async with httpx2.AsyncClient(timeout=PATIENCE) as http:
             client = Client(http, f"{base}/mcp", modern=modern)
             await client.greet()
             for number in numbers:
-                if time.monotonic() > deadline:
-                    return
+                await anyio.sleep_until(began + number * pace)
                 server = random.choice(SERVERS)
                 tool, arguments, is_right = call(server, number, base, folder)
                 try:
@@ -228,7 +227,9 @@ def _until_ready(base: str, bridge: subprocess.Popen[bytes]) -> None:
 
 @click.command(help=__doc__.partition("\n")[0] if __doc__ else None)
 @click.option("--calls", default=20_000, show_default=True, help="How many calls.")
-@click.option("--minutes", default=30.0, show_default=True, help="How long at most.")
+@click.option(
+    "--minutes", default=30.0, show_default=True, help="What they are spread over; 0: as fast as answers come."
+)
 def main(calls: int, minutes: float) -> None:
     """Run, print what was seen, and exit with the verdict."""
     with tempfile.TemporaryDirectory() as name, started(Path(name)) as fixtures:
