@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 __all__ = ["EventStream", "ReplayBuffer", "framed"]
@@ -181,9 +182,20 @@ class EventStream:
         self._waiting = deque(missed)
         self._wake()
 
-    async def events(self) -> AsyncGenerator[bytes]:
-        """What a response sends, as it comes, until the stream is over or another response takes its place."""
+    @contextmanager
+    def carried(self) -> Generator[None]:
+        """While a response carries it, or is about to: one that ends before its first event leaves no reader behind."""
         reader = self._reader
+        try:
+            yield
+        finally:
+            self._left(reader)
+
+    def events(self) -> AsyncGenerator[bytes]:
+        """What a response sends, as it comes, until the stream is over or another response takes its place."""
+        return self._events(self._reader)  # of now: another response may come before this one's first step
+
+    async def _events(self, reader: int) -> AsyncGenerator[bytes]:
         try:
             while reader == self._reader:
                 if self._waiting:
@@ -197,11 +209,15 @@ class EventStream:
                     self._news = asyncio.get_running_loop().create_future()
                     await self._news
         finally:
-            if reader == self._reader:
-                self._is_read = False
-                self._bytes = 0
-                self._waiting.clear()  # whoever resumes is given it again
-                self._let_go()
+            self._left(reader)
+
+    def _left(self, reader: int) -> None:
+        """A response ended. Nobody waits for it, unless another has taken its place."""
+        if reader == self._reader:
+            self._is_read = False
+            self._bytes = 0
+            self._waiting.clear()  # whoever resumes is given it again
+            self._let_go()
 
     @property
     def _is_full(self) -> bool:

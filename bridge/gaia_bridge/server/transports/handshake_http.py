@@ -153,13 +153,14 @@ class HandshakeHttp:
 
         self._dispatcher.begin(call, take)
         try:
-            if exchange.accepts[0]:
-                await reply.first(self._limits.quick_answer)
-            if reply.answer is not None:
-                await exchange.json(reply.answer.body, 200, _named(session))
-            else:
-                stream.open()
-                await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+            with stream.carried():
+                if exchange.accepts[0]:
+                    await reply.first(self._limits.quick_answer)
+                if reply.answer is not None:
+                    await exchange.json(reply.answer.body, 200, _named(session))
+                else:
+                    stream.open()
+                    await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
         finally:
             call.sent()
             reply.close()
@@ -194,7 +195,8 @@ class HandshakeHttp:
             return
         if not waiting:
             stream.finish(b"")
-        await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+        with stream.carried():
+            await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
 
     async def _listen(self, session: Session, exchange: Exchange) -> None:
         """The standing stream of a session, or the rest of one that broke."""
@@ -215,7 +217,8 @@ class HandshakeHttp:
             await exchange.stream(_no_events(), self._limits.ping_interval, _named(session))
             return
         stream.resume(missed)
-        await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+        with stream.carried():
+            await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
 
     async def single_call(self, exchange: Exchange) -> None:
         """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge (S1-21)."""
@@ -231,11 +234,18 @@ class HandshakeHttp:
         reply = Reply(EventStream(None, self._limits.stream_messages))
         call = Call(connection, _NOWHERE, message, exchange.size)
         self._dispatcher.begin(call, partial(reply.take, call))
-        await reply.first(None)
-        connection.close()
-        call.sent()
-        assert reply.answer is not None
-        await exchange.json(reply.answer.body)
+        remove = exchange.when_gone(reply.wake)
+        try:
+            if not exchange.is_gone:
+                await reply.first(None)
+            if reply.answer is not None:
+                await exchange.json(reply.answer.body)
+        finally:
+            remove()
+            call.cancel(None)
+            connection.close()
+            call.sent()
+            reply.close()
 
 
 _NOT_ACCEPTED: Final = Refusal(

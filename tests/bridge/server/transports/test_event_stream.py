@@ -224,3 +224,35 @@ async def test_who_sends_to_a_slow_reader_waits_and_goes_on_when_it_reads_or_lea
             assert len(sent) == 4
             await reading.aclose()
         assert len(sent) == 8
+
+
+# Responses that end before they begin
+
+
+async def test_a_response_that_ends_before_its_first_event_holds_up_nobody() -> None:
+    stream = make_stream(make_buffer(), most=1)
+    with stream.carried():
+        stream.events()
+    assert not stream.is_being_read
+    with anyio.fail_after(PATIENCE):
+        for place in range(3):
+            await stream.send(number(place))
+
+
+async def test_a_response_that_ends_after_another_took_its_place_leaves_that_one_alone() -> None:
+    stream = make_stream(make_buffer())
+    with stream.carried():
+        stream.resume([])
+    assert stream.is_being_read
+
+
+async def test_of_two_responses_that_have_not_begun_the_later_one_is_given_everything() -> None:
+    stream = make_stream(make_buffer())
+    stream.resume([b"missed"])
+    earlier = stream.events()
+    stream.resume([b"missed"])
+    later = stream.events()
+    stream.finish(b"")
+    with anyio.fail_after(PATIENCE):
+        assert [event async for event in earlier] == []
+        assert [event async for event in later] == [b"missed"]

@@ -18,7 +18,7 @@ from gaia_bridge.context import get_request_context
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import BacklogLimits, HttpLimits, Settings
-from tests.helpers import PATIENCE, ScriptedAgent
+from tests.helpers import PATIENCE, ScriptedAgent, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -98,6 +98,7 @@ class Request:
         message: The body.
         accept: What the client takes.
         method: The HTTP method.
+        path: Where it is sent to.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Request:
         message: object,
         accept: str = HEADERS["accept"],
         method: str = "POST",
+        path: str = "/mcp",
     ) -> None:
         self.begun = anyio.Event()
         """Whether the head of the answer came."""
@@ -120,7 +122,7 @@ class Request:
         self._scope: Any = {
             "type": "http",
             "method": method,
-            "path": "/mcp",
+            "path": path,
             "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
             "client": ("127.0.0.1", 1),
@@ -344,6 +346,26 @@ async def test_who_leaves_before_its_call_is_made_is_kept_from_nothing_by_the_an
         assert "result" in (await client.post(call("wait", 3))).text
         assert "result" in (await client.post(call("wait", 4))).text
         assert agent.calls == 4
+
+
+async def test_who_leaves_a_single_call_gives_it_up() -> None:
+    agent, started, gone = Agent(), threading.Event(), threading.Event()
+
+    def work(name: str, arguments: JSON) -> JSON:
+        started.set()
+        if get_request_context().wait_cancelled(PATIENCE):
+            gone.set()
+        return {}
+
+    agent.execute_mcp_tool = work
+    async with publishing(agent) as app:
+        left = Request(app, {}, call("wait", 1), path="/")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(left)
+            await wait_in_thread(started.wait)
+            left.leave.set()
+        assert not left.begun.is_set()
+        await wait_in_thread(gone.wait)
 
 
 @pytest.mark.requirement("F-078")
