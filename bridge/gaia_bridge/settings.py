@@ -169,6 +169,9 @@ class UpstreamLimits:
     probe_timeout: float = 3.0
     """Seconds to answer `server/discover` before the older handshake is begun too: some servers ignore what they do
     not know, and each connection to them would cost this long."""
+    standing_timeout: float = 0.5
+    """Seconds that a server over HTTP is given to open the stream for what it says of its own accord, before anything
+    else is asked: many drop what they would say there before. Some answer only when they have something to say."""
     list_timeout: float = 10.0
     """Seconds for one page of a list."""
     list_cap: float = 60.0

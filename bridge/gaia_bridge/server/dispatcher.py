@@ -153,11 +153,9 @@ class Dispatcher:
             call.turn.answered(len(answer.body))
         if len(answer.body) > self.settings.agent.large_result_bytes:
             async with self._large:  # each is written in steps that nobody can interrupt
-                await answered(answer)
                 for _ in range(_TURNS):
                     await anyio.lowlevel.checkpoint()
-        else:
-            await answered(answer)
+        await answered(answer)
 
     async def _answer(self, call: Call) -> Answer:
         began = self._log.began(call)

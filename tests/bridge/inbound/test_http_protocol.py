@@ -380,7 +380,8 @@ async def read(receive: Receive) -> bytes | None:
         message = await receive()
         if message["type"] == "http.disconnect":
             return None
-        body += message["body"]
+        piece: bytes = message["body"]
+        body += piece
         if not message["more_body"]:
             return body
 

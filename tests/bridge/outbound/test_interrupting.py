@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import anyio
 import pytest
@@ -64,7 +65,7 @@ async def test_an_error_of_the_block_is_its_outcome_even_if_it_was_interrupted()
 async def test_a_task_that_is_cancelled_at_the_same_time_is_cancelled(interrupt_first: bool) -> None:
     block = Interruptible()
     task = await started(block)
-    actions = [block.interrupt, task.cancel]
+    actions: list[Callable[[], object]] = [block.interrupt, task.cancel]
     for act in actions if interrupt_first else reversed(actions):
         act()
     with pytest.raises(asyncio.CancelledError):

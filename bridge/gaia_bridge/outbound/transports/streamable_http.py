@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from gaia_bridge.jsontypes import JSON, is_object
@@ -60,7 +61,7 @@ class _StreamableHttpLink(HttpLink):
         super().__init__(http, receiver, limits)
         self._revision: str | None = None
         self._session: str | None = None
-        self._standing = False
+        self._standing: asyncio.Event | None = None
 
     def agree(self, revision: str) -> None:
         """The protocol revision is settled: messages are sent as it wants them."""
@@ -81,9 +82,13 @@ class _StreamableHttpLink(HttpLink):
     async def _tell(self, message: JSON) -> None:
         modern = self._is_modern(message)
         await self._deliver(message, self._headers_of(message, modern))
-        if not modern and message.get("method") == "notifications/initialized" and not self._standing:
-            self._standing = True
-            self._spawn(self._stand())
+        if not modern and message.get("method") == "notifications/initialized" and self._standing is None:
+            self._standing = asyncio.Event()
+            self._spawn(self._stand(self._standing))
+            # What a server says there before the stream stands is lost, also what it asks because of the next request.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.standing_timeout):
+                    await self._standing.wait()
 
     # What is sent
 
@@ -233,8 +238,18 @@ class _StreamableHttpLink(HttpLink):
 
     # The standing stream, and the session
 
-    async def _stand(self) -> None:
-        """Keep a stream open for what the server says of its own accord, for as long as it offers one (F-056)."""
+    async def _stand(self, answered: asyncio.Event) -> None:
+        """Keep a stream open for what the server says of its own accord, for as long as it offers one (F-056).
+
+        Args:
+            answered: Set when the server has answered for the first time, or could not be asked.
+        """
+        try:
+            await self._keep_standing(answered)
+        finally:
+            answered.set()
+
+    async def _keep_standing(self, answered: asyncio.Event) -> None:
         clock = asyncio.get_running_loop().time
         place = Place(self._limits)
         failures = 0
@@ -243,6 +258,7 @@ class _StreamableHttpLink(HttpLink):
             began, heard = clock(), place.messages
             try:
                 reply = await self._open_stream(place)
+                answered.set()
                 if is_stream(reply):
                     offered = True
                     await self._hear(reply, place, None)
@@ -255,6 +271,7 @@ class _StreamableHttpLink(HttpLink):
                 self._give_up(str(error))
                 return
             except UpstreamError as error:
+                answered.set()
                 logger.debug("the standing stream: the server %s", error)
             lively = place.messages > heard or clock() - began >= self._limits.retry_cap
             failures = 0 if lively else failures + 1

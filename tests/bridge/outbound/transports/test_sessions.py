@@ -48,6 +48,49 @@ async def test_a_session_is_kept_named_in_every_request_and_ended() -> None:
         assert sessions.deleted == ["s-1"]
 
 
+@pytest.mark.requirement("F-056")
+async def test_nothing_is_asked_before_the_standing_stream_stands_since_what_is_said_there_would_be_lost() -> None:
+    asked, answered = asyncio.Event(), asyncio.Event()
+    sessions = SessionServer()
+
+    async def serve(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            asked.set()
+            await answered.wait()
+        await sessions.serve(exchange)
+
+    async with evil_http() as server:
+        server.faults["session"] = serve
+        limits = replace(LIMITS, standing_timeout=10)
+        async with linked(server.url("session"), limits=limits) as link:
+            await link.request(initialize())
+            link.agree(LEGACY)
+            telling = asyncio.ensure_future(link.notify(INITIALIZED))
+            await asked.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert not telling.done()
+            answered.set()
+            await telling
+
+
+@pytest.mark.requirement("F-056")
+async def test_a_server_that_never_answers_the_standing_stream_is_asked_all_the_same() -> None:
+    sessions = SessionServer()
+
+    async def serve(exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            await anyio.sleep_forever()
+        await sessions.serve(exchange)
+
+    async with evil_http() as server:
+        server.faults["session"] = serve
+        async with linked(server.url("session"), limits=replace(LIMITS, standing_timeout=0.01)) as link:
+            await link.request(initialize())
+            link.agree(LEGACY)
+            await link.notify(INITIALIZED)
+            assert (await link.request(request()))["result"]
+
+
 @pytest.mark.requirement("F-069")
 @pytest.mark.parametrize("name", ["blank", "bytes", "control", "long", "injected"])
 async def test_a_session_id_that_cannot_be_sent_back_is_refused(name: str) -> None:
@@ -193,7 +236,8 @@ async def test_a_server_that_offers_no_stream_is_not_asked_again(status: int) ->
     heard, sessions = Heard(), SessionServer(lambda exchange: exchange.answer(status=status))
     async with in_session(sessions, heard) as link:
         await sessions.standing.wait()
-        await asyncio.wait([task for task in asyncio.all_tasks() if "Link._stand" in repr(task)])
+        for task in [task for task in asyncio.all_tasks() if "Link._stand" in repr(task)]:
+            await asyncio.wait([task])
         assert (await link.request(request()))["result"]
     assert len(sessions.gets) == 1
     assert heard.ends == []
