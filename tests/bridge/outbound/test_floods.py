@@ -53,8 +53,8 @@ def endless(data: bytes) -> Callable[[Exchange], Awaitable[None]]:
 @pytest.mark.parametrize(("data", "what"), NONSENSE)
 async def test_a_standing_stream_of_nothing_ends_the_connection_with_its_reason(data: bytes, what: str) -> None:
     heard = Heard()
-    async with in_session(SessionServer(endless(data), hang=True), heard) as link:
-        with pytest.raises(ConnectionLostError, match=what):
+    with pytest.raises(ConnectionLostError, match=what):
+        async with in_session(SessionServer(endless(data), hang=True), heard) as link:
             await link.request(request())
     [reason] = heard.ends
     assert reason in (f"sent more than {most} {what} within 10 s" for most in ("200", "20,000"))
