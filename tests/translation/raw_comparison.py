@@ -28,6 +28,8 @@ from tests.translation.through import AT_ONCE, QUICK
 
 __all__ = ["BOTH_ERAS", "COMPARED", "compare_raw", "raw_routes"]
 
+PATIENT: Final = replace(QUICK, upstream=replace(QUICK.upstream, second_start=DEADLINE))
+"""Clients wait for the connection of their era as long as the test itself: a busy machine must not serve them the other."""
 Ask = Callable[[str, JSON], Coroutine[Any, Any, JSON]]
 """Sends a request: method and parameters; the whole answer."""
 
@@ -164,7 +166,7 @@ async def _directly(spec: ServerSpec, era: str) -> AsyncGenerator[Ask]:
 @asynccontextmanager
 async def _through(spec: ServerSpec, era: str) -> AsyncGenerator[Ask]:
     with anyio.fail_after(DEADLINE):
-        async with serving({}, QUICK) as (url, bridge):
+        async with serving({}, PATIENT) as (url, bridge):
             await bridge.add_upstream(replace(spec, options=AT_ONCE))
             [source] = bridge.sources
             assert isinstance(source, Upstream)
