@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind
-from tests.sources import FixedSource
+from tests.support.fixed_sources import FixedSource
 
 AIMS = {
     "add all, nobody looking": 100.0,

@@ -15,7 +15,7 @@ import pytest
 
 from gaia.agents.base import Agent, MCPAgent
 from gaia.agents.base.console import Console
-from tests.chat_helpers import FakeModel, calls, say
+from tests.support.fake_model import FakeModel, calls, say
 
 
 class TestMCPAgent(MCPAgent, Agent):

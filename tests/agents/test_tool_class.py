@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gaia.agents.base import Tool
-from tests.provider_rules import violations
+from tests.support.provider_rules import violations
 
 CLOSED: dict[str, Any] = {
     "type": "object",

@@ -10,8 +10,8 @@ import pytest
 from gaia.mcp import MCPClient
 from gaia_bridge.model import HttpServerSpec, SourceState
 from tests.amd.amd_bridge import TOOL, amd_bridge
-from tests.helpers import both_eras, one_tool, running_bridge, text_of
-from tests.outbound_helpers import until_ready
+from tests.support.bridges import both_eras, one_tool, running_bridge, text_of
+from tests.support.upstreams import until_ready
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from gaia_bridge.background import (
     Lease,
     _result,  # pyright: ignore[reportPrivateUsage]  # a moment that no test of the whole can hit
 )
-from tests.client_helpers import PATIENCE
-from tests.helpers import wait_in_thread
+from tests.support.bridges import wait_in_thread
+from tests.support.gaia_clients import PATIENCE
 
 
 def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.settings import AgentLimits, Settings
-from tests.helpers import (
+from tests.support.bridges import (
     PATIENCE,
     RunningBridge,
     ScriptedAgent,

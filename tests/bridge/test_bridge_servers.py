@@ -22,9 +22,9 @@ from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.outbound.raw_server import BOUNDLESS
 from tests.bridge.outbound.servant import Servant
-from tests.helpers import RunningBridge, both_eras, one_tool, running_bridge, subscribe, text_of, unsubscribe
 from tests.interaction.connecting import serving
-from tests.outbound_helpers import FakeRequest, raw_server, until
+from tests.support.bridges import RunningBridge, both_eras, one_tool, running_bridge, subscribe, text_of, unsubscribe
+from tests.support.upstreams import FakeRequest, raw_server, until
 
 pytestmark = pytest.mark.anyio
 

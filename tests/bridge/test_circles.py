@@ -18,9 +18,9 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, SourceState
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.helpers import both_eras, one_tool, running_bridge, text_of
 from tests.interaction.connecting import DEADLINE, client_of, serving
-from tests.outbound_helpers import until, until_ready
+from tests.support.bridges import both_eras, one_tool, running_bridge, text_of
+from tests.support.upstreams import until, until_ready
 from tests.translation.legacy_only import forget_discovery
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from gaia_bridge.context import CallChannel, Elicited, RequestContext, get_reque
 from gaia_bridge.errors import ClientCapabilityError, RequestCancelledError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import LOG_LEVELS
-from tests.outbound_helpers import FakeRequest
+from tests.support.upstreams import FakeRequest
 
 
 class Channel:

@@ -13,9 +13,9 @@ from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.outbound.servant import MemoryCache, Servant
-from tests.helpers import RunningBridge, both_eras, running_bridge, text_of
 from tests.interaction.results import wire
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
+from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 

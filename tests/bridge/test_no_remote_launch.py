@@ -35,10 +35,10 @@ from gaia_bridge.outbound.transports.process import child_environment
 from gaia_bridge.reloading import Reloader
 from gaia_bridge.server.http import _PATHS  # pyright: ignore[reportPrivateUsage]
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.auditing import deeds
-from tests.helpers import one_tool, running_bridge
 from tests.interaction.connecting import serving
-from tests.outbound_helpers import FakeRequest, raw_server, running, text_of
+from tests.support.audit_hooks import deeds
+from tests.support.bridges import one_tool, running_bridge
+from tests.support.upstreams import FakeRequest, raw_server, running, text_of
 
 ROOT = Path(__file__).parents[2]
 QUICK = Settings(upstream=UpstreamLimits(stop_grace=0.1))

@@ -31,10 +31,10 @@ from gaia_bridge.outbound.transports.json_rpc import messages
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.text import valid_text
 from tests.conformance.raw_clients import RawClient, connect_http, connect_sse
-from tests.helpers import one_tool
-from tests.outbound_helpers import TESTS, FakeRequest, running, until_ready
 from tests.servers.evil_http import Exchange, evil_http
 from tests.servers.odd_texts import LEGACY, MODERN, Odd
+from tests.support.bridges import one_tool
+from tests.support.upstreams import TESTS, FakeRequest, running, until_ready
 
 pytestmark = pytest.mark.anyio
 

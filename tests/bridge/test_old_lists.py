@@ -12,8 +12,8 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.outbound.servant import Servant, tools_named
-from tests.helpers import both_eras, running_bridge, text_of
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.bridges import both_eras, running_bridge, text_of
+from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 

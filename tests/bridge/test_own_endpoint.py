@@ -19,9 +19,9 @@ from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.bridge.outbound.servant import Servant, tools_named
 from tests.conformance.raw_clients import DEADLINE, RawClient, connect_http
-from tests.helpers import running_bridge
 from tests.interaction.connecting import ERAS, serving
-from tests.outbound_helpers import until, until_ready
+from tests.support.bridges import running_bridge
+from tests.support.upstreams import until, until_ready
 from tests.translation.test_beyond_the_core import modern_request
 
 pytestmark = pytest.mark.anyio

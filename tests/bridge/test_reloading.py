@@ -20,8 +20,8 @@ from gaia_bridge.config.reading import writable_by_others
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTailoring
 from gaia_bridge.reloading import Reloader, difference
-from tests.helpers import PATIENCE
-from tests.outbound_helpers import until
+from tests.support.bridges import PATIENCE
+from tests.support.upstreams import until
 
 NAMES = st.sampled_from("abcd")
 ENTRIES = st.dictionaries(NAMES, st.sampled_from(("one", "two")))

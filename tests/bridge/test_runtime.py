@@ -20,7 +20,7 @@ import pytest
 
 from gaia_bridge.errors import BusyError
 from gaia_bridge.runtime import AgentRunner, Job, LoopHandle, Outcome, resting
-from tests.helpers import PATIENCE, comes_true, threads_named, wait_in_thread
+from tests.support.bridges import PATIENCE, comes_true, threads_named, wait_in_thread
 
 Call = Callable[[], Any]
 

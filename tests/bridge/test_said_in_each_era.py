@@ -23,9 +23,9 @@ from gaia_bridge.outbound.offering import Offering
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import ScriptedTransport, Wire, legacy
 from tests.conformance.raw_clients import connect_http
-from tests.helpers import one_tool
 from tests.interaction.connecting import DEADLINE, serving
-from tests.outbound_helpers import PATIENT, FakeRequest, running, until, until_ready
+from tests.support.bridges import one_tool
+from tests.support.upstreams import PATIENT, FakeRequest, running, until, until_ready
 from tests.translation.test_beyond_the_core import modern_request
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,8 @@ from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.outputs import OutputSchemas
 from gaia_bridge.schema import SchemaError, SchemaValidator
 from tests.bridge.inbound.sources import published
-from tests.helpers import ScriptedAgent
-from tests.outbound_helpers import FakeRequest, text_of
+from tests.support.bridges import ScriptedAgent
+from tests.support.upstreams import FakeRequest, text_of
 
 DEPTH = 24
 

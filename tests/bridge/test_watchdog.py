@@ -24,7 +24,7 @@ import pytest
 from gaia_bridge import background, runtime
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.watchdog import _Watchdog, watching  # pyright: ignore[reportPrivateUsage]
-from tests.helpers import comes_true, one_tool, running_bridge, text_of, wait_in_thread
+from tests.support.bridges import comes_true, one_tool, running_bridge, text_of, wait_in_thread
 
 PATIENCE = 0.1
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from gaia_bridge.jsontypes import JSON
 from tests.conformance.runner import HERE, HOST, free_port, running
-from tests.installing import MCP1, MCP2, python_with, source_of
+from tests.support.installed_programs import MCP1, MCP2, python_with, source_of
 from tests.upstreams.servers import EVERYTHING_ON_PIPES, entry_of, everything_of, everything_servers
 
 __all__ = ["NAMES", "ForeignServer", "start_all"]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.gates import gate
+from tests.support.gated_servers import gate
 
 PAGE = Path(__file__).parents[2] / "docs" / "async-manager.md"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model_helpers import ModelHandle, call, rule, say, script, scripted_model
+from tests.support.scripted_model import ModelHandle, call, rule, say, script, scripted_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "chat.md"
 

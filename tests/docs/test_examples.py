@@ -24,9 +24,9 @@ from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import load_agent
 from gaia_bridge.inbound.tool_limits import tool_limit
 from gaia_bridge.model import StdioServerSpec
-from tests.client_helpers import FakeTransport, all_tools
-from tests.helpers import running_bridge
-from tests.memory import in_memory
+from tests.support.bridges import running_bridge
+from tests.support.gaia_clients import FakeTransport, all_tools
+from tests.support.memory_transport import in_memory
 
 ROOT = Path(__file__).parents[2]
 README, GUIDE, SERVERS = ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "servers.md"

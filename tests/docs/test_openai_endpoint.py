@@ -15,7 +15,7 @@ import pytest
 from gaia_bridge.chats import ChatRequest, Reply
 from gaia_bridge.discovery import load_agent
 from gaia_bridge.inbound.openai import app
-from tests.endpoint_helpers import ChatAgent, chatting
+from tests.support.chat_endpoint import ChatAgent, chatting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "openai-endpoint.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

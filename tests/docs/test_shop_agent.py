@@ -12,8 +12,8 @@ import openai
 import pytest
 
 from gaia_bridge.discovery import load_agent
-from tests.endpoint_helpers import chatting
-from tests.model_helpers import call, say, scripted_model
+from tests.support.chat_endpoint import chatting
+from tests.support.scripted_model import call, say, scripted_model
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 QUESTION = "What do seven roses cost?"

@@ -17,9 +17,9 @@ from mcp_types import TextResourceContents
 from openai import AsyncOpenAI
 
 from tests.bridge.cli.running import running
-from tests.example_helpers import EXAMPLES, Reader, write_runners
-from tests.model_helpers import ModelHandle, call, calls, rule, say, script, scripted_model
 from tests.process.driving import initialized, url_of
+from tests.support.example_programs import EXAMPLES, Reader, write_runners
+from tests.support.scripted_model import ModelHandle, call, calls, rule, say, script, scripted_model
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the servers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.docs.test_async_manager import example, printed
-from tests.model_helpers import call, say, scripted_model
+from tests.support.scripted_model import call, say, scripted_model
 
 
 def test_the_agent_chats_with_the_tools_of_its_servers(tmp_path: Path) -> None:

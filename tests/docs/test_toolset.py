@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gaia.mcp.toolset import ALL_SERVERS, MCPClientManager, get_enabled_mcp_servers
-from tests.model_helpers import call, say, scripted_model
+from tests.support.scripted_model import call, say, scripted_model
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "toolset.md"

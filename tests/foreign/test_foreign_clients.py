@@ -1,7 +1,7 @@
 """Clients of other hands, on the real command: every one of them is told the same.
 
-They are installed on first use and kept: npm packages in `node_modules`, the old Python SDK as `tests/installing.py`
-does it. Where they cannot be had the tests are skipped, unless `CI` is set.
+They are installed on first use and kept: npm packages in `node_modules`, the old Python SDK as
+`tests/support/installed_programs.py` does it. Where they cannot be had the tests are skipped, unless `CI` is set.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 from gaia_bridge.jsontypes import JSON
 from tests.conformance.runner import install_packages, node_binary, serving
 from tests.foreign.smoke_agent import ANSWERS
-from tests.installing import MCP1, python_with, required
+from tests.support.installed_programs import MCP1, python_with, required
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs everything
 

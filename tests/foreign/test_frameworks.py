@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from tests.helpers import ScriptedAgent
-from tests.installing import python_with, required
 from tests.interaction.connecting import serving
-from tests.outbound_helpers import raw_server, until_ready
+from tests.support.bridges import ScriptedAgent
+from tests.support.installed_programs import python_with, required
+from tests.support.upstreams import raw_server, until_ready
 from tests.translation.neighbours import add_neighbours, neighbour_servers
 
 PACKAGES = ("mcpadapt==0.1.19", "smolagents==1.26.0", "mcp==1.30.0", "websockets==15.0.1")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspaces import write_files
+from tests.support.workspaces import write_files
 
 AMD_AGENT = '''
 import abc

@@ -9,7 +9,7 @@ import pytest
 from gaia_agents import CodeAgent, code_operations
 from gaia_bridge.errors import ToolError
 from gaia_bridge.jsontypes import JSON
-from tests.workspaces import DEMO, call, write_files
+from tests.support.workspaces import DEMO, call, write_files
 
 
 @pytest.fixture

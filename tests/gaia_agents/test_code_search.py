@@ -9,7 +9,7 @@ import pytest
 from gaia_agents import CodeAgent, code_operations, listing
 from gaia_bridge.errors import RequestCancelledError, ToolError
 from gaia_bridge.jsontypes import JSON
-from tests.workspaces import DEMO, RecordingChannel, call, in_request, write_files
+from tests.support.workspaces import DEMO, RecordingChannel, call, in_request, write_files
 
 
 @pytest.fixture

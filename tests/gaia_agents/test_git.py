@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gaia_agents.git import Change, Git, GitError, parse_status
-from tests.workspaces import git, repository, write_files
+from tests.support.workspaces import git, repository, write_files
 
 
 @pytest.fixture

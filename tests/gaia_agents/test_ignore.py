@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gaia_agents.ignore import IgnoreRules, Rule, parse_rule
 from gaia_agents.workspace import open_workspace
-from tests.workspaces import git, repository, write_files
+from tests.support.workspaces import git, repository, write_files
 
 FILES = (
     ".x",

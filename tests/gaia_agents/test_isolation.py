@@ -14,7 +14,7 @@ import pytest
 from gaia_agents.base import current_request
 from gaia_agents.isolation import start_helper
 from gaia_bridge.errors import RequestCancelledError, ToolError
-from tests.workspaces import RecordingChannel, in_request, write_files
+from tests.support.workspaces import RecordingChannel, in_request, write_files
 
 SEARCH: dict[str, Any] = {"literal": False, "ignore_case": False, "context_lines": 0, "max_results": 10}
 ENDLESS = SEARCH | {"pattern": "(a|aa)+$"}

@@ -14,8 +14,8 @@ from gaia_agents import ProjectAgent, project_agent, watching
 from gaia_agents.dashboard import fingerprint
 from gaia_agents.git import GitError
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from tests.helpers import threads_named
-from tests.workspaces import DEMO, call, git, repository, write_files
+from tests.support.bridges import threads_named
+from tests.support.workspaces import DEMO, call, git, repository, write_files
 
 DASHBOARD = "project://dashboard"
 BEGUN = "2020-01-01T12:00:00Z"

@@ -14,7 +14,7 @@ from gaia_agents.project_agent import ProjectAgent
 from gaia_agents.protection import HARMLESS_HIDDEN, KEPT_SECRET, RUN_BY_THEMSELVES
 from gaia_agents.workspace import MAX_PARTS, PathError, open_workspace
 from gaia_bridge.errors import ToolError
-from tests.workspaces import call, git, repository, write_files
+from tests.support.workspaces import call, git, repository, write_files
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "shipped-agents.md"
 LIMIT = 1_000

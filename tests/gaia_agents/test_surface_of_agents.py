@@ -22,7 +22,7 @@ from gaia_bridge.contract import (
     ReadsResources,
 )
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from tests.workspaces import write_files
+from tests.support.workspaces import write_files
 
 REFERENCE = {"type": "ref/prompt", "name": "review-code"}
 

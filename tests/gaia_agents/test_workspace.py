@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gaia_agents.workspace import PathError, Workspace, open_workspace
 from gaia_bridge.errors import ToolError
-from tests.workspaces import write_files
+from tests.support.workspaces import write_files
 
 LIMIT = 1_000
 SECRET = b"outside"

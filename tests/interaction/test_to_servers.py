@@ -17,12 +17,12 @@ from pydantic import FileUrl
 
 from gaia_bridge.model import HttpServerSpec, StdioServerSpec
 from gaia_bridge.settings import Settings
-from tests.helpers import one_tool
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.interaction.results import call, text_of, wire
-from tests.outbound_helpers import PATIENT, raw_server, until_ready
 from tests.servers.http_upstream import served
 from tests.servers.pushing_server import SERVER
+from tests.support.bridges import one_tool
+from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 

@@ -23,8 +23,8 @@ from gaia_bridge.model import NamingPolicy, StdioServerSpec
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import Settings
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
-from tests.helpers import PATIENCE
-from tests.outbound_helpers import until_ready
+from tests.support.bridges import PATIENCE
+from tests.support.upstreams import until_ready
 
 __all__ = [
     "HANDSHAKE",

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from gaia_bridge.model import SourceState
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
-from tests.outbound_helpers import FakeRequest, raw_server, text_of
+from tests.support.upstreams import FakeRequest, raw_server, text_of
 
 LIMITS = UpstreamLimits(
     watch_interval=0.2, resume_spread=0.1, ping_timeout=0.5, stop_grace=0.1, terminate_grace=0.1, backoff_start=0.01

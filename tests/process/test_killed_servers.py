@@ -20,8 +20,8 @@ from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, ServerOptions
 from tests.conformance.runner import free_port
-from tests.helpers import one_tool
-from tests.outbound_helpers import until_ready
+from tests.support.bridges import one_tool
+from tests.support.upstreams import until_ready
 
 pytestmark = pytest.mark.anyio
 

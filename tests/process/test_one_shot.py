@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.bridge.cli.running import INITIALIZE, request, running
-from tests.outbound_helpers import raw_server
 from tests.process.driving import AGENTS
+from tests.support.upstreams import raw_server
 from tests.upstreams.servers import entry_of
 
 

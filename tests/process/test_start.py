@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
 
 SLOW = {
     "cryptography",

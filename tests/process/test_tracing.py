@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers import running_bridge
-from tests.outbound_helpers import raw_server, until_ready
+from tests.support.bridges import running_bridge
+from tests.support.upstreams import raw_server, until_ready
 
 ROOT = Path(__file__).parents[2]
 TRACE: Any = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=b"}

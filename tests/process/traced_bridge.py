@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.helpers import running_bridge
-from tests.outbound_helpers import raw_server, until_ready
+from tests.support.bridges import running_bridge
+from tests.support.upstreams import raw_server, until_ready
 
 EXPORTER = InMemorySpanExporter()
 

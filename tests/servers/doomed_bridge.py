@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from gaia_bridge.outbound.transports.stdio import StdioTransport
 from gaia_bridge.settings import UpstreamLimits
-from tests.children import Received, child
+from tests.support.obedient_children import Received, child
 
 CHILDREN = {
     "polite": "",

@@ -1,4 +1,4 @@
-"""An MCP server that tells a test what it does, and starts only when it may: see `tests/gates.py`.
+"""An MCP server that tells a test what it does, and starts only when it may: see `tests/support/gated_servers.py`.
 
     python -S gated_server.py NAME [TOOL ...]
 

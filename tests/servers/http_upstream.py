@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
-from tests.client_helpers import PATIENCE
 from tests.servers.stdio_upstream import SERVER
+from tests.support.gaia_clients import PATIENCE
 
 __all__ = ["served"]
 

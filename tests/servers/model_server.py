@@ -2,8 +2,8 @@
 
     python -m tests.servers.model_server < script.json
 
-It prints its URL as a line, and ends when its standard input does. `tests/model_helpers.py` starts it and writes
-scripts; this is what they mean. A script is one JSON object, and everything in it may be left out:
+It prints its URL as a line, and ends when its standard input does. `tests/support/scripted_model.py` starts it and
+writes scripts; this is what they mean. A script is one JSON object, and everything in it may be left out:
 
     {"dialect": "openai",            who it behaves like: see `model_dialects`
      "quirks": {"indexes": "zero"},  fields of the dialect that are different

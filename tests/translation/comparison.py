@@ -28,7 +28,7 @@ from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.interaction.connecting import ERAS, serving
 from tests.interaction.everything_agent import EverythingAgent
-from tests.outbound_helpers import until, until_ready
+from tests.support.upstreams import until, until_ready
 from tests.translation.legacy_only import forget_discovery
 from tests.translation.recording import LOG, Recording, record
 from tests.translation.steps import AGENT_STEPS, everything_steps

@@ -22,14 +22,14 @@ from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.outbound.upstream import Upstream
 from tests.conformance.raw_clients import DEADLINE, StdioClient, connect_http
 from tests.interaction.connecting import serving
-from tests.outbound_helpers import until_ready
+from tests.support.upstreams import until_ready
 from tests.translation.comparison import Difference, differences
 from tests.translation.through import AT_ONCE, QUICK
 
 __all__ = ["BOTH_ERAS", "COMPARED", "compare_raw", "raw_routes"]
 
 PATIENT: Final = replace(QUICK, upstream=replace(QUICK.upstream, second_start=DEADLINE))
-"""Clients wait for the connection of their era as long as the test itself: a busy machine must not serve them the other."""
+"""Clients wait for the connection of their era as long as the test itself: a busy machine must not serve another."""
 Ask = Callable[[str, JSON], Coroutine[Any, Any, JSON]]
 """Sends a request: method and parameters; the whole answer."""
 

@@ -12,7 +12,7 @@ from gaia_bridge.model import StdioServerSpec
 from tests.bridge.outbound.client.scripted import ScriptedTransport, Wire, legacy
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.interaction.results import older, wire
-from tests.outbound_helpers import until_ready
+from tests.support.upstreams import until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 

@@ -22,7 +22,7 @@ from gaia_bridge.model import ServerOptions, StdioServerSpec
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.conformance.raw_clients import connect_http, connect_sse
 from tests.interaction.connecting import DEADLINE, serving
-from tests.outbound_helpers import until_ready
+from tests.support.upstreams import until_ready
 
 pytestmark = pytest.mark.anyio
 

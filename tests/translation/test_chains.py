@@ -19,9 +19,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerSpec
 from tests.bridge.server.test_cancellations import WaitingAgent
-from tests.helpers import wait_in_thread
 from tests.interaction.connecting import ERAS, client_of, serving
-from tests.outbound_helpers import until_ready
+from tests.support.bridges import wait_in_thread
+from tests.support.upstreams import until_ready
 from tests.translation.comparison import differences
 from tests.translation.legacy_only import forget_discovery
 from tests.translation.neighbours import add_neighbours, neighbour_servers

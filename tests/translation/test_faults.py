@@ -18,10 +18,10 @@ from mcp_types import ElicitResult
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.bystanders import Holdings
 from tests.interaction.connecting import ERAS, client_of, serving
 from tests.interaction.results import call, older, text_of
-from tests.outbound_helpers import raw_server, until, until_ready
+from tests.support.bystanders import Holdings
+from tests.support.upstreams import raw_server, until, until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 

@@ -26,7 +26,7 @@ from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from tests.interaction.connecting import DEADLINE, Connect, Link, client_of, serving
 from tests.interaction.everything_agent import EverythingAgent
-from tests.outbound_helpers import until_ready
+from tests.support.upstreams import until_ready
 from tests.translation.legacy_only import forget_discovery
 from tests.translation.neighbours import add_neighbours, neighbour_servers, without_neighbours
 from tests.translation.wiretap import Introduced

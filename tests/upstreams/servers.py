@@ -15,8 +15,8 @@ from typing import Final
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from tests.conformance import runner
-from tests.helpers import comes_true
-from tests.installing import MCP1, MCP2, node_modules, python_with, required, source_of
+from tests.support.bridges import comes_true
+from tests.support.installed_programs import MCP1, MCP2, node_modules, python_with, required, source_of
 
 __all__ = [
     "EVERYTHING",

@@ -13,10 +13,10 @@ from mcp_types import ElicitResult
 
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.settings import Settings
-from tests.helpers import one_tool, text_of
-from tests.installing import required
 from tests.interaction.connecting import ERAS, client_of, serving
-from tests.outbound_helpers import PATIENT, raw_server, until_ready
+from tests.support.bridges import one_tool, text_of
+from tests.support.installed_programs import required
+from tests.support.upstreams import PATIENT, raw_server, until_ready
 from tests.upstreams.servers import node, script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # the first run installs everything

@@ -18,7 +18,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, ServerSpec
 from gaia_bridge.outbound.client import ClientRole, Connection, Era, connect
 from gaia_bridge.outbound.reaching import transport_for
-from tests.outbound_helpers import PATIENT
+from tests.support.upstreams import PATIENT
 
 __all__ = ["ALL_CAPABILITIES", "DEADLINE", "Role", "call", "connected", "published", "text_of", "until_connected"]
 

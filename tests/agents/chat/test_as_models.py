@@ -9,9 +9,9 @@ import pytest
 
 from gaia.agents.base import ApiAgent, MCPAgent
 from gaia_bridge.jsontypes import JSON
-from tests.endpoint_helpers import chatting
-from tests.helpers import one_tool
-from tests.model_helpers import ModelHandle, call, calls, fault, rule, say, scripted_model
+from tests.support.bridges import one_tool
+from tests.support.chat_endpoint import chatting
+from tests.support.scripted_model import ModelHandle, call, calls, fault, rule, say, scripted_model
 
 pytestmark = pytest.mark.anyio
 

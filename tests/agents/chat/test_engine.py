@@ -26,9 +26,9 @@ from gaia_bridge.background import BACKGROUND
 from gaia_bridge.chats import Reply
 from gaia_bridge.errors import ModelError, ModelUnreachableError
 from gaia_bridge.jsontypes import JSON
-from tests.chat_helpers import Asked, FakeModel, call, calls, made, replied, say
-from tests.client_helpers import PATIENCE, after_collection, eventually
-from tests.helpers import threads_named, wait_in_thread
+from tests.support.bridges import threads_named, wait_in_thread
+from tests.support.fake_model import Asked, FakeModel, call, calls, made, replied, say
+from tests.support.gaia_clients import PATIENCE, after_collection, eventually
 
 HERE = Path(__file__).parents[3]
 
@@ -341,7 +341,7 @@ def test_a_program_ends_by_itself_whatever_it_leaves_behind(ending: str) -> None
     program = f"""
 import threading
 from gaia.agents.base import Agent
-from tests.chat_helpers import FakeModel, call, say
+from tests.support.fake_model import FakeModel, call, say
 
 def hang() -> None:
     threading.Event().wait()
@@ -365,7 +365,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 CTRL_C = """
 import os, signal, threading
 from gaia.agents.base import Agent
-from tests.chat_helpers import FakeModel, call, say
+from tests.support.fake_model import FakeModel, call, say
 
 cancelled = threading.Event()
 
@@ -395,7 +395,7 @@ def test_ctrl_c_ends_the_turn_and_the_agent_can_be_asked_again(ask: str) -> None
 FORK = """
 import os, sys, threading
 from gaia.agents.base import Agent
-from tests.chat_helpers import FakeModel, call, say
+from tests.support.fake_model import FakeModel, call, say
 
 begun, go_on = threading.Event(), threading.Event()
 

@@ -19,8 +19,8 @@ from gaia.agents.chat.limits import ChatLimits
 from gaia_bridge.chats import ToolCall
 from gaia_bridge.errors import ToolError
 from gaia_bridge.jsontypes import JSON
-from tests.chat_helpers import call, calls, made, say
-from tests.client_helpers import PATIENCE
+from tests.support.fake_model import call, calls, made, say
+from tests.support.gaia_clients import PATIENCE
 
 
 def result_of(function: Any, arguments: Any = None, limits: ChatLimits | None = None) -> Any:

@@ -12,9 +12,9 @@ import pytest
 from gaia.agents.chat.limits import ChatLimits
 from gaia_bridge.chats import ChatRequest, LentTool, Reply
 from gaia_bridge.jsontypes import JSON
-from tests.chat_helpers import Asked, call, calls, made, replied, say
-from tests.client_helpers import PATIENCE
-from tests.helpers import wait_in_thread
+from tests.support.bridges import wait_in_thread
+from tests.support.fake_model import Asked, call, calls, made, replied, say
+from tests.support.gaia_clients import PATIENCE
 
 
 def lent(name: str, run: Any, **definition: Any) -> LentTool:

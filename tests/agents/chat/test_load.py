@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gaia.agents.chat.limits import ChatLimits
-from tests.model_helpers import call, rule, say, scripted_model
+from tests.support.scripted_model import call, rule, say, scripted_model
 
 ROOT = Path(__file__).parents[3]
 AT_ONCE = 50

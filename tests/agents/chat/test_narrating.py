@@ -13,9 +13,9 @@ import pytest
 from gaia.agents.base import Agent
 from gaia.agents.base.console import Console
 from gaia.agents.chat.limits import ChatLimits
-from tests.chat_helpers import Answer, FakeModel, call, calls, say
-from tests.client_helpers import PATIENCE, eventually
-from tests.helpers import threads_named
+from tests.support.bridges import threads_named
+from tests.support.fake_model import Answer, FakeModel, call, calls, say
+from tests.support.gaia_clients import PATIENCE, eventually
 
 
 class Noting:

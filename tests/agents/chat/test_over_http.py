@@ -15,8 +15,8 @@ import pytest
 from gaia.agents.base import Agent
 from gaia_bridge.background import BACKGROUND
 from gaia_bridge.errors import ModelError, ModelUnreachableError
-from tests.client_helpers import PATIENCE, after_collection, eventually
-from tests.model_helpers import ModelHandle, call, calls, fault, rule, say, script, scripted_model
+from tests.support.gaia_clients import PATIENCE, after_collection, eventually
+from tests.support.scripted_model import ModelHandle, call, calls, fault, rule, say, script, scripted_model
 
 HERE = Path(__file__).parents[3]
 FILES = Path("/proc/self/fd")

@@ -19,9 +19,9 @@ from gaia_bridge.background import BACKGROUND
 from gaia_bridge.chats import ChatRequest, Reply
 from gaia_bridge.errors import ModelError
 from gaia_bridge.jsontypes import JSON
-from tests.chat_helpers import FakeModel, made, say
-from tests.client_helpers import PATIENCE
-from tests.helpers import wait_in_thread
+from tests.support.bridges import wait_in_thread
+from tests.support.fake_model import FakeModel, made, say
+from tests.support.gaia_clients import PATIENCE
 
 
 class Endless(FakeModel):

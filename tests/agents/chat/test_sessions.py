@@ -20,8 +20,8 @@ from gaia.agents.chat.limits import ChatLimits
 from gaia.agents.chat.sessions import Sessions
 from gaia.agents.chat.store import SessionStore
 from gaia_bridge.errors import ContextOverflowError, ModelError, SessionLimitError
-from tests.chat_helpers import Asked, FakeModel, call, made, say
-from tests.client_helpers import PATIENCE
+from tests.support.fake_model import Asked, FakeModel, call, made, say
+from tests.support.gaia_clients import PATIENCE
 
 
 class Clock:
@@ -393,7 +393,7 @@ def test_stale_sessions_leave_the_file_too(tmp_path: Path, clock: Clock) -> None
 PROGRAM = """
 import sys
 from gaia.agents.base import Agent
-from tests.chat_helpers import FakeModel, say
+from tests.support.fake_model import FakeModel, say
 
 agent = Agent(silent_mode=True, model=FakeModel(say(sys.argv[2])), session_file=sys.argv[1])
 agent.run("hello", session_id="a")

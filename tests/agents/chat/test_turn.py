@@ -15,7 +15,7 @@ from gaia.agents.chat.messages import answered
 from gaia_bridge.chats import Reply, ToolCall, Usage
 from gaia_bridge.errors import ModelError
 from gaia_bridge.jsontypes import JSON
-from tests.chat_helpers import Answer, FakeModel, call, calls, made, replied, say
+from tests.support.fake_model import Answer, FakeModel, call, calls, made, replied, say
 
 CLIENT_TOOL: JSON = {"type": "function", "function": {"name": "theirs", "parameters": {"type": "object"}}}
 

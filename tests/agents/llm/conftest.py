@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.model_helpers import ModelHandle, script, scripted_model
+from tests.support.scripted_model import ModelHandle, script, scripted_model
 
 VARIABLES = ("LEMONADE_BASE_URL", "OLLAMA_HOST", "PROVIDER")
 

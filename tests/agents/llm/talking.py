@@ -11,8 +11,8 @@ import pytest
 
 from gaia.llm import ModelError, ModelLimits, OpenAIModel, Reply
 from gaia_bridge.jsontypes import JSON
-from tests.helpers import PATIENCE
-from tests.model_helpers import ModelHandle
+from tests.support.bridges import PATIENCE
+from tests.support.scripted_model import ModelHandle
 
 __all__ = ["ADD", "QUICK", "collected", "error_of", "model_at", "reply_of", "user"]
 

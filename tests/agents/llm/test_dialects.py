@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gaia.llm import schema_walk
 from gaia.llm.dialects import DIALECTS, converted, declaration, normalised, provider_named
-from tests.provider_rules import violations
+from tests.support.provider_rules import violations
 
 each_provider = pytest.mark.parametrize("provider", DIALECTS)
 

@@ -32,8 +32,8 @@ from gaia.llm.servers import KNOWN, known_server
 from gaia.llm.settings import Place
 from gaia_bridge.jsontypes import JSON
 from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of
-from tests.model_helpers import ModelHandle, fault, say, script
 from tests.servers.model_dialects import DIALECTS
+from tests.support.scripted_model import ModelHandle, fault, say, script
 
 pytestmark = pytest.mark.anyio
 

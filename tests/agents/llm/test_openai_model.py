@@ -16,10 +16,10 @@ from gaia.llm.model import ChatModel
 from gaia.llm.servers import KNOWN, KnownServer
 from gaia_bridge.jsontypes import JSON
 from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of, user
-from tests.helpers import PATIENCE
-from tests.model_helpers import ModelHandle, call, calls, fault, rule, say, script, scripted_model
 from tests.servers.model_dialects import DIALECTS
 from tests.servers.model_script import prompt_tokens
+from tests.support.bridges import PATIENCE
+from tests.support.scripted_model import ModelHandle, call, calls, fault, rule, say, script, scripted_model
 
 pytestmark = pytest.mark.anyio
 

@@ -10,10 +10,10 @@ import pytest
 
 from gaia_bridge.jsontypes import JSON
 from tests.agents.llm.talking import ADD, user
-from tests.model_helpers import ModelHandle, call, fault, rule, say, script, scripted_model
 from tests.servers.model_dialects import DIALECTS
 from tests.servers.model_script import Player, ScriptError, count_tokens, prompt_tokens
 from tests.servers.model_server import FAULTS
+from tests.support.scripted_model import ModelHandle, call, fault, rule, say, script, scripted_model
 
 pytestmark = pytest.mark.anyio
 

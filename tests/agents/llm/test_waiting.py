@@ -12,7 +12,7 @@ from gaia.llm.failures import Refusal, Report
 from gaia.llm.retrying import Tries
 from gaia.llm.settings import Place
 from gaia.llm.wire import Patience
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.client_helpers import after_collection, background_threads, eventually
+from tests.support.gaia_clients import after_collection, background_threads, eventually
 
 
 @pytest.fixture(autouse=True)

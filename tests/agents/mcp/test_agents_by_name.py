@@ -13,8 +13,8 @@ import pytest
 from gaia.agents.base import MCPAgent
 from gaia.mcp import MCPClientMixin
 from gaia_bridge.model import AgentServerSpec, SourceState
-from tests.helpers import one_tool, running_bridge, text_of
-from tests.outbound_helpers import until, until_ready
+from tests.support.bridges import one_tool, running_bridge, text_of
+from tests.support.upstreams import until, until_ready
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,8 @@ from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.reloading import Reloader
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.outbound import raw_server
-from tests.helpers import PATIENCE, RunningBridge, both_eras, one_tool, running_bridge, text_of
-from tests.outbound_helpers import until
+from tests.support.bridges import PATIENCE, RunningBridge, both_eras, one_tool, running_bridge, text_of
+from tests.support.upstreams import until
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from gaia_bridge.cli.json_log import log_to_json
 from gaia_bridge.constants import JSON_LOG_FILES
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.inbound.call_log import CallRecord, tell_of
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
 
 logger = logging.getLogger("gaia_bridge.example")
 

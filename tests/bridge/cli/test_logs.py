@@ -11,8 +11,8 @@ from mcp import Client
 from mcp.client.sse import sse_client
 
 from gaia_bridge.cli.logs import LineFormatter, hide_in_log, log_to_stderr
-from tests.endpoint_helpers import ChatAgent, chatting, saying
-from tests.helpers import one_tool, text_of
+from tests.support.bridges import one_tool, text_of
+from tests.support.chat_endpoint import ChatAgent, chatting, saying
 
 logger = logging.getLogger("gaia_bridge.example")
 

@@ -11,8 +11,8 @@ import anyio
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits
-from tests.helpers import PATIENCE
-from tests.outbound_helpers import FakeRequest
+from tests.support.bridges import PATIENCE
+from tests.support.upstreams import FakeRequest
 
 __all__ = ["call", "nothing", "of_method", "published", "returning"]
 

@@ -17,8 +17,8 @@ from gaia_bridge.context import get_request_context
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.inbound.sources import returning
-from tests.endpoint_helpers import Chatting, chatting, events_of
-from tests.helpers import ScriptedAgent, comes_true, threads_named, wait_in_thread
+from tests.support.bridges import ScriptedAgent, comes_true, threads_named, wait_in_thread
+from tests.support.chat_endpoint import Chatting, chatting, events_of
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from gaia_bridge.inbound.addresses import Addresses
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import SourceKind
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
-from tests.sources import FixedSource
+from tests.support.fixed_sources import FixedSource
 
 _URIS = st.sampled_from(
     ["u:a", "u:b", "ui://form", "ui://s1/form", "mcp://s0/u:a", "mcp://s1/ui://form", "s0:x", "u:x/y"]

@@ -21,8 +21,8 @@ from gaia_bridge.errors import (
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.inbound.sources import call, of_method, published
-from tests.helpers import PATIENCE, one_tool
-from tests.outbound_helpers import text_of
+from tests.support.bridges import PATIENCE, one_tool
+from tests.support.upstreams import text_of
 
 
 class CustomError(BaseException):

@@ -18,8 +18,8 @@ from gaia_bridge.errors import (
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
 from tests.bridge.inbound.sources import call, nothing, of_method, published, returning
-from tests.helpers import ScriptedAgent, one_tool, tool
-from tests.outbound_helpers import FakeRequest, text_of
+from tests.support.bridges import ScriptedAgent, one_tool, tool
+from tests.support.upstreams import FakeRequest, text_of
 
 _source: type[Source] = AgentSource
 

@@ -16,8 +16,8 @@ from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.publishing import AnnouncesChanges
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.inbound.sources import call, nothing, published
-from tests.helpers import PATIENCE, ScriptedAgent, one_tool, tool, wait_in_thread
-from tests.outbound_helpers import text_of
+from tests.support.bridges import PATIENCE, ScriptedAgent, one_tool, tool, wait_in_thread
+from tests.support.upstreams import text_of
 
 ALWAYS = AgentLimits(definitions_max_age=0)
 """Read the definitions again whenever they are asked for."""

@@ -22,7 +22,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import BacklogLimits, Settings
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

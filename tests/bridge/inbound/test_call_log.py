@@ -17,10 +17,10 @@ from mcp import MCPError
 from gaia_bridge.chats import ChatRequest, Reply
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits, ChatEndpointLimits, Settings
-from tests.endpoint_helpers import ChatAgent, Script, chatting
-from tests.helpers import PATIENCE, running_bridge, wait_in_thread
-from tests.outbound_helpers import PATIENT, raw_server, until, until_ready
 from tests.probes.reaching import hello
+from tests.support.bridges import PATIENCE, running_bridge, wait_in_thread
+from tests.support.chat_endpoint import ChatAgent, Script, chatting
+from tests.support.upstreams import PATIENT, raw_server, until, until_ready
 
 LOGGER = "gaia_bridge.inbound.call_log"
 

@@ -19,8 +19,8 @@ from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.names import SourceName, assign_names
-from tests.helpers import PATIENCE, tool
-from tests.sources import FixedSource
+from tests.support.bridges import PATIENCE, tool
+from tests.support.fixed_sources import FixedSource
 
 INFO = ServerInfo("bridge", "9", "Bridge", "Everything")
 TOOLS, PROMPTS, RESOURCES = ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES

@@ -7,7 +7,7 @@ import pytest
 
 from gaia_bridge.inbound.change_queue import ChangeQueue
 from gaia_bridge.model import Change, ChangeKind
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from gaia_bridge.model import LeftOut, Offer, ServerInfo
 from gaia_bridge.runtime import AgentRunner
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.wire import definition_problem, for_legacy
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
 
 LIMITS = AgentLimits()
 

@@ -24,7 +24,7 @@ from gaia_bridge.inbound.departures import DISCONNECT
 from gaia_bridge.inbound.http_protocol import Connection, ConnectionConfig
 from gaia_bridge.settings import HttpLimits
 from tests.bridge.inbound.h11_protocol import StrictH11, StrictH11Config
-from tests.virtual_time import VIRTUAL_TIME, VirtualTimeLoop
+from tests.support.virtual_time import VIRTUAL_TIME, VirtualTimeLoop
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.inbound.interest import ResourceInterest
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind
-from tests.helpers import PATIENCE
-from tests.sources import FixedSource
+from tests.support.bridges import PATIENCE
+from tests.support.fixed_sources import FixedSource
 
 pytestmark = pytest.mark.anyio
 

@@ -29,7 +29,7 @@ from gaia_bridge.inbound.http_heads import head_problem
 from gaia_bridge.inbound.http_protocol import Connection
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits
-from tests.outbound_helpers import until
+from tests.support.upstreams import until
 
 pytestmark = pytest.mark.anyio
 

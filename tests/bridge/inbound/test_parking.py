@@ -30,7 +30,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.inbound.people import EVERYTHING, FORM
 from tests.bridge.inbound.sources import nothing
-from tests.helpers import (
+from tests.support.bridges import (
     PATIENCE,
     ScriptedAgent,
     one_tool,

@@ -25,8 +25,8 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.runtime import AgentRunner, Outcome
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.inbound.sources import call, published
-from tests.helpers import PATIENCE, one_tool, threads_named, wait_in_thread
-from tests.outbound_helpers import FakeRequest, text_of
+from tests.support.bridges import PATIENCE, one_tool, threads_named, wait_in_thread
+from tests.support.upstreams import FakeRequest, text_of
 
 
 @pytest.mark.anyio

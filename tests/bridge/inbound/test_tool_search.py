@@ -17,7 +17,7 @@ from gaia_bridge.hops import HOPS_META_KEY
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.settings import AgentLimits, PageLimits, Settings
-from tests.helpers import PATIENCE, RunningBridge, ScriptedAgent, both_eras, ping, running_bridge, text_of, tool
+from tests.support.bridges import PATIENCE, RunningBridge, ScriptedAgent, both_eras, ping, running_bridge, text_of, tool
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.outbound.upstream import Upstream
-from tests.bystanders import Holdings, answering, shared_endpoint, working_server
+from tests.support.bystanders import Holdings, answering, shared_endpoint, working_server
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ import pytest
 from gaia_bridge.inbound.catalog import Catalog
 from gaia_bridge.model import SourceState
 from gaia_bridge.outbound.upstream import Upstream
-from tests import bystanders
-from tests.bystanders import Holdings, answering
-from tests.outbound_helpers import until
+from tests.support import bystanders
+from tests.support.bystanders import Holdings, answering
+from tests.support.upstreams import until
 
 pytestmark = pytest.mark.anyio
 

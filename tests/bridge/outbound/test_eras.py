@@ -22,11 +22,11 @@ from gaia_bridge.outbound.eras import KnownEras
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings
 from tests.bridge.inbound.people import opened, thought_of
-from tests.helpers import RunningBridge, both_eras, one_tool, running_bridge, text_of
-from tests.outbound_helpers import PATIENT, FakeRequest, Heard, raw_server, running, until, until_ready
-from tests.outbound_helpers import text_of as said
 from tests.servers.http_upstream import served
 from tests.servers.pushing_server import SERVER
+from tests.support.bridges import RunningBridge, both_eras, one_tool, running_bridge, text_of
+from tests.support.upstreams import PATIENT, FakeRequest, Heard, raw_server, running, until, until_ready
+from tests.support.upstreams import text_of as said
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 

@@ -24,8 +24,8 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ChangeKind, ServerOptions, SourceState, StdioServerSpec
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
-from tests.outbound_helpers import FakeRequest, Heard, no_more_files, raw_server, running, text_of, until
 from tests.requirements import REQUIREMENTS
+from tests.support.upstreams import FakeRequest, Heard, no_more_files, raw_server, running, text_of, until
 from tests.test_requirements import marked_rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]

@@ -18,7 +18,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import SourceKind
 from gaia_bridge.outbound.upstream import Upstream
-from tests.outbound_helpers import PATIENT, FakeRequest, sdk_server, text_of
+from tests.support.upstreams import PATIENT, FakeRequest, sdk_server, text_of
 
 pytestmark = pytest.mark.anyio
 

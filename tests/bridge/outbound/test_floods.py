@@ -16,11 +16,11 @@ from gaia_bridge.model import HttpServerSpec, SourceState
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
-from tests.children import Received, child, do, launched
-from tests.http_links import LIMITS, Heard, SessionServer, in_session, linked, request
-from tests.outbound_helpers import FakeRequest, running, until
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
 from tests.servers.odd_texts import Odd
+from tests.support.http_links import LIMITS, Heard, SessionServer, in_session, linked, request
+from tests.support.obedient_children import Received, child, do, launched
+from tests.support.upstreams import FakeRequest, running, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

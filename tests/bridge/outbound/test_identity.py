@@ -14,7 +14,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
-from tests.outbound_helpers import FakeRequest, running, text_of
+from tests.support.upstreams import FakeRequest, running, text_of
 
 CLIENTS = 100
 ERAS = {"modern": modern, "legacy": legacy}

@@ -13,9 +13,9 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerOptions
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.helpers import running_bridge
-from tests.helpers import text_of as said
-from tests.outbound_helpers import FakeRequest, raw_server, running, text_of, until, until_ready
+from tests.support.bridges import running_bridge
+from tests.support.bridges import text_of as said
+from tests.support.upstreams import FakeRequest, raw_server, running, text_of, until, until_ready
 
 pytestmark = pytest.mark.anyio
 

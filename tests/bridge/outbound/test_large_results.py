@@ -11,7 +11,7 @@ import pytest
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.judging import Judge
-from tests.outbound_helpers import FakeRequest, running, text_of
+from tests.support.upstreams import FakeRequest, running, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

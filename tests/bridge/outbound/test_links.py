@@ -13,8 +13,8 @@ from mcp_types import ElicitResult
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import Settings
-from tests.helpers import RunningBridge, both_eras, one_tool, running_bridge, text_of
-from tests.outbound_helpers import PATIENT, raw_server, until_ready
+from tests.support.bridges import RunningBridge, both_eras, one_tool, running_bridge, text_of
+from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from gaia_bridge.outbound.transports.sse import SseTransport
 from gaia_bridge.outbound.transports.stdio import StdioTransport
 from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.settings import UpstreamLimits
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.virtual_time import VIRTUAL_TIME
 
 ROOT = Path(__file__).parents[3]
 LIMITS = UpstreamLimits(call_timeout=60, call_cap=600, connect_timeout=30, idle_timeout=600, max_concurrency=64)

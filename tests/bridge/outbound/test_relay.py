@@ -19,8 +19,8 @@ from gaia_bridge.outbound.relay import Relay, Relays
 from gaia_bridge.outbound.transport import UpstreamError
 from gaia_bridge.redact import Redactor
 from gaia_bridge.settings import UpstreamLimits
-from tests.outbound_helpers import FakeRequest
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.upstreams import FakeRequest
+from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from gaia_bridge.outbound.client import Era
 from gaia_bridge.outbound.session import Session
 from gaia_bridge.outbound.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
-from tests.outbound_helpers import FakeRequest, until
+from tests.support.upstreams import FakeRequest, until
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 from gaia_bridge.jsontypes import JSON
 from tests.bridge.outbound.client.scripted import Script, Wire, legacy
 from tests.conformance.raw_clients import RawClient, connect_sse
-from tests.helpers import one_tool
+from tests.support.bridges import one_tool
 from tests.translation.test_beyond_the_core import publishing
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ from mcp_types import ElicitResult
 from gaia_bridge.model import ServerOptions
 from gaia_bridge.settings import Settings
 from tests.bridge.outbound.test_eras import reachable
-from tests.helpers import one_tool, running_bridge, text_of
-from tests.outbound_helpers import PATIENT, raw_server, until_ready
+from tests.support.bridges import one_tool, running_bridge, text_of
+from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 

@@ -16,8 +16,8 @@ from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import ScriptedTransport, Wire, legacy
-from tests.outbound_helpers import FakeRequest, running, text_of
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.upstreams import FakeRequest, running, text_of
+from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 

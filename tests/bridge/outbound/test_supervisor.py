@@ -18,7 +18,7 @@ from gaia_bridge.outbound.restarts import Restarts
 from gaia_bridge.outbound.supervisor import Supervisor
 from gaia_bridge.outbound.transport import LaunchError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,8 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, SourceKind, SourceState, SourceStatus, StdioServerSpec
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
-from tests.bystanders import Holdings
-from tests.outbound_helpers import FakeRequest, Heard, raw_server, running, text_of
+from tests.support.bystanders import Holdings
+from tests.support.upstreams import FakeRequest, Heard, raw_server, running, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -14,8 +14,8 @@ import pytest
 from gaia_bridge.model import HttpServerSpec, ServerOptions, SourceState
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
-from tests.outbound_helpers import FakeRequest, running, text_of, until
 from tests.servers.evil_http import Exchange, evil_http
+from tests.support.upstreams import FakeRequest, running, text_of, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -25,8 +25,8 @@ from gaia_bridge.outbound.transport import LaunchError, UpstreamError
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.servant import CAPABILITIES, MemoryCache, Servant, tools_named
-from tests.outbound_helpers import FakeRequest, Heard, running, text_of
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.upstreams import FakeRequest, Heard, running, text_of
+from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 

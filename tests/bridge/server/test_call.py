@@ -31,7 +31,7 @@ from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.inbound.people import EVERYTHING, FORM, filled_in, never, shown, thought_of
 from tests.bridge.inbound.sources import nothing
-from tests.helpers import (
+from tests.support.bridges import (
     PATIENCE,
     both_eras,
     one_tool,

@@ -17,9 +17,9 @@ from gaia_bridge.errors import RequestCancelledError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy, ServerOptions, StdioServerSpec
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
-from tests.helpers import PATIENCE, ScriptedAgent, wait_in_thread
-from tests.outbound_helpers import until, until_ready
 from tests.probes.reaching import MODERN, hello, meta, serving_http, stream
+from tests.support.bridges import PATIENCE, ScriptedAgent, wait_in_thread
+from tests.support.upstreams import until, until_ready
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.server.connection import Connection, Nowhere
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

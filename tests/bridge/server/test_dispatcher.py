@@ -21,8 +21,8 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Connection, Nowhere
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
-from tests.helpers import PATIENCE, one_tool, running_bridge
-from tests.sources import FixedSource
+from tests.support.bridges import PATIENCE, one_tool, running_bridge
+from tests.support.fixed_sources import FixedSource
 
 pytestmark = pytest.mark.anyio
 

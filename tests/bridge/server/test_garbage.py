@@ -16,9 +16,9 @@ from gaia_bridge.errors import ToolError
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import SourceState
 from gaia_bridge.settings import HttpLimits, Settings
-from tests.helpers import ScriptedAgent
 from tests.interaction.connecting import serving
-from tests.outbound_helpers import raw_server, until
+from tests.support.bridges import ScriptedAgent
+from tests.support.upstreams import raw_server, until
 
 pytestmark = pytest.mark.anyio
 

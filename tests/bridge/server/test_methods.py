@@ -27,7 +27,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.inbound.people import shown
 from tests.bridge.inbound.sources import nothing
-from tests.helpers import (
+from tests.support.bridges import (
     PATIENCE,
     RunningBridge,
     ScriptedAgent,

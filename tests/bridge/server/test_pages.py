@@ -11,7 +11,7 @@ from gaia_bridge.json_text import to_json
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.server.pages import Pager
 from gaia_bridge.settings import PageLimits
-from tests.helpers import ScriptedAgent, both_eras, running_bridge
+from tests.support.bridges import ScriptedAgent, both_eras, running_bridge
 
 
 @given(st.lists(st.integers(0, 60), max_size=40), st.integers(1, 7), st.integers(1, 200))

@@ -22,7 +22,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.inbound.people import EVERYTHING, FORM, filled_in, never, shown
 from tests.bridge.inbound.sources import nothing
-from tests.helpers import (
+from tests.support.bridges import (
     ScriptedAgent,
     both_eras,
     one_tool,

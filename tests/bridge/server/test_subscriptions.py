@@ -28,7 +28,7 @@ from gaia_bridge.publishing import AnnouncesChanges
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.subscriptions import Subscriptions
 from gaia_bridge.settings import Settings, SubscriptionLimits
-from tests.helpers import PATIENCE, ScriptedAgent, ping, running_bridge, subscribe, tool, unsubscribe
+from tests.support.bridges import PATIENCE, ScriptedAgent, ping, running_bridge, subscribe, tool, unsubscribe
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client_helpers import background_threads, eventually
-from tests.gates import Gate, gate
+from tests.support.gaia_clients import background_threads, eventually
+from tests.support.gated_servers import Gate, gate
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.client_helpers import PATIENCE
-from tests.gates import Gate
+from tests.support.gaia_clients import PATIENCE
+from tests.support.gated_servers import Gate
 
 PROGRAM = """
 import asyncio, json, os, sys

@@ -11,7 +11,7 @@ import pytest
 
 from gaia.mcp.aio.handles import ServerTask, StopEvent
 from gaia_bridge.background import BackgroundLoop, Lease
-from tests.client_helpers import eventually
+from tests.support.gaia_clients import eventually
 
 pytestmark = pytest.mark.anyio
 

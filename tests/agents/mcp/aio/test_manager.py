@@ -21,9 +21,9 @@ from gaia.mcp.aio import ManagerLimits, MCPClientManager
 from gaia_bridge.background import BACKGROUND
 from gaia_bridge.errors import ToolError
 from gaia_bridge.settings import UpstreamLimits
-from tests.client_helpers import EchoAgent, after_collection, background_threads, eventually
-from tests.gates import Gate
-from tests.helpers import running_bridge
+from tests.support.bridges import running_bridge
+from tests.support.gaia_clients import EchoAgent, after_collection, background_threads, eventually
+from tests.support.gated_servers import Gate
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ from gaia.agents.base import tool
 from gaia.agents.base.tools import get_tool_display_name
 from gaia.mcp.aio import ManagerLimits, MCPAgent, ToolAgent
 from gaia_bridge.settings import UpstreamLimits
-from tests.chat_helpers import FakeModel, call, calls, say
-from tests.client_helpers import after_collection, eventually
-from tests.gates import Gate
+from tests.support.fake_model import FakeModel, call, calls, say
+from tests.support.gaia_clients import after_collection, eventually
+from tests.support.gated_servers import Gate
 
 pytestmark = pytest.mark.anyio
 

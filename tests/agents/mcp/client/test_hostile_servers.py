@@ -18,8 +18,8 @@ from gaia.mcp.aio.results import outcome
 from gaia.mcp.client.transports import connection
 from gaia.mcp.toolset.client_manager import MCPClientManager
 from gaia_bridge.settings import UpstreamLimits
-from tests.client_helpers import PATIENCE, background_threads, eventually, fake_client
 from tests.servers.hostile_child import FAULTS
+from tests.support.gaia_clients import PATIENCE, background_threads, eventually, fake_client
 
 PROGRAM = Path(__file__).parents[3] / "servers" / "hostile_child.py"
 DONE = {"content": [{"type": "text", "text": "done"}]}

@@ -18,7 +18,7 @@ from mcp_types.version import (
 )
 
 from gaia.mcp.client import MCPClient, MCPTool, MCPTransport, StdioTransport
-from tests.client_helpers import PATIENCE, FakeTransport, GreetedInSteps, fake_client
+from tests.support.gaia_clients import PATIENCE, FakeTransport, GreetedInSteps, fake_client
 
 READ_FILE: dict[str, Any] = {
     "name": "read_file",

@@ -12,7 +12,7 @@ import pytest
 
 from gaia.mcp import MCPClientManager
 from gaia.mcp.client import MCPClient, MCPConfig
-from tests.client_helpers import background_threads
+from tests.support.gaia_clients import background_threads
 
 SERVER = Path(__file__).parents[3] / "bridge" / "outbound" / "raw_server.py"
 ENTRY = {"command": "${file:secrets/program}", "args": ["-S", str(SERVER)]}

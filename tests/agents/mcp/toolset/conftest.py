@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gaia.mcp.toolset import ALL_SERVERS, MCPClientManager, MCPServerConfig
-from tests.client_helpers import background_threads, eventually, sdk_server
+from tests.support.gaia_clients import background_threads, eventually, sdk_server
 
 
 @pytest.fixture(autouse=True)

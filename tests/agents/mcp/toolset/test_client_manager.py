@@ -18,8 +18,8 @@ import pytest
 
 from gaia.mcp.client import MCPTransport
 from gaia.mcp.toolset import MCPClientManager, MCPSchemaConverter
-from tests.client_helpers import FakeTransport, eventually, raw_server, sdk_server
 from tests.servers.http_upstream import served
+from tests.support.gaia_clients import FakeTransport, eventually, raw_server, sdk_server
 
 ROOT = Path(__file__).parents[4]
 

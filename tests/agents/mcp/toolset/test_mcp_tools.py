@@ -18,10 +18,10 @@ from gaia.mcp.toolset import (
     MCPToolWrapper,
     create_mcp_tools,
 )
-from tests.client_helpers import raw_server
-from tests.gates import gate
-from tests.provider_rules import violations
 from tests.servers.http_upstream import served
+from tests.support.gaia_clients import raw_server
+from tests.support.gated_servers import gate
+from tests.support.provider_rules import violations
 
 
 class Manager:

@@ -11,8 +11,8 @@ import pytest
 from mcp_types import ImageContent, TextContent
 
 from gaia.mcp.toolset import MCPSchemaConverter
-from tests.provider_rules import violations
 from tests.servers.stdio_upstream import MIX, PIXEL
+from tests.support.provider_rules import violations
 
 convert = MCPSchemaConverter.convert_input_schema
 text_of = MCPSchemaConverter.convert_tool_result

@@ -18,7 +18,7 @@ import pytest
 from gaia_bridge.cli import main
 from gaia_bridge.jsontypes import JSON
 from tests.bridge.cli.running import running, write_agent
-from tests.client_helpers import eventually
+from tests.support.gaia_clients import eventually
 
 SERVER = Path(__file__).parents[2] / "outbound" / "raw_server.py"
 COMMAND = f"{sys.executable} -S {SERVER}"

@@ -8,7 +8,7 @@ import pytest
 
 from gaia_bridge.cli.servers.portable import portable
 from gaia_bridge.jsontypes import JSON, is_array
-from tests.workspaces import write_files
+from tests.support.workspaces import write_files
 
 
 @pytest.mark.requirement("F-369")

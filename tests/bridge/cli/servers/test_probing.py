@@ -14,7 +14,7 @@ from gaia_bridge.cli.servers.probing import UnknownToolError, call, probe
 from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import AgentLimits, UpstreamLimits
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

@@ -33,8 +33,8 @@ from gaia_bridge.inbound.openai.turn import Turn
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.runtime import AgentRunner
 from gaia_bridge.settings import AgentLimits, ChatEndpointLimits, Settings
-from tests.endpoint_helpers import QUESTION, ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
-from tests.helpers import PATIENCE, comes_true, wait_in_thread
+from tests.support.bridges import PATIENCE, comes_true, wait_in_thread
+from tests.support.chat_endpoint import QUESTION, ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
 
 pytestmark = pytest.mark.anyio
 

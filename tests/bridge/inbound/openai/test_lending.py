@@ -24,10 +24,10 @@ from gaia_bridge.inbound.openai.turn_log import TurnLine
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy, ServerInfo, ServerOptions, ServerSpec
 from gaia_bridge.settings import ChatEndpointLimits, Settings
-from tests.endpoint_helpers import ChatAgent, Chatting, QueryAgent, chatting, saying
-from tests.helpers import PATIENCE, ScriptedAgent, one_tool, tool, wait_in_thread
-from tests.outbound_helpers import raw_server
-from tests.sources import FixedSource
+from tests.support.bridges import PATIENCE, ScriptedAgent, one_tool, tool, wait_in_thread
+from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, chatting, saying
+from tests.support.fixed_sources import FixedSource
+from tests.support.upstreams import raw_server
 
 pytestmark = pytest.mark.anyio
 

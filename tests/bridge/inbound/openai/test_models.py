@@ -12,8 +12,8 @@ import pytest
 from gaia_bridge.chats import OfferedAsModel
 from gaia_bridge.discovery.classes import MODEL_METHODS
 from gaia_bridge.settings import AgentLimits, Settings
-from tests.endpoint_helpers import ChatAgent, QueryAgent, chatting, saying
-from tests.helpers import one_tool
+from tests.support.bridges import one_tool
+from tests.support.chat_endpoint import ChatAgent, QueryAgent, chatting, saying
 
 pytestmark = pytest.mark.anyio
 

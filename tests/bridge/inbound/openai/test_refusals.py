@@ -9,7 +9,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from gaia_bridge.inbound.guard import body_for
-from tests.endpoint_helpers import ChatAgent, chatting, saying
+from tests.support.chat_endpoint import ChatAgent, chatting, saying
 
 pytestmark = pytest.mark.anyio
 

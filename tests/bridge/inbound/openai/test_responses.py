@@ -19,8 +19,8 @@ from gaia_bridge.inbound.openai.responses.asked import read_response_request
 from gaia_bridge.inbound.openai.responses.stored import StoredResponses
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import ChatEndpointLimits, Settings
-from tests.endpoint_helpers import ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
-from tests.helpers import ScriptedAgent, tool
+from tests.support.bridges import ScriptedAgent, tool
+from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransp
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from tests.interaction.connecting import AGENT_FILE, serving
 from tests.interaction.everything_agent import EverythingAgent
-from tests.outbound_helpers import PATIENT
+from tests.support.upstreams import PATIENT
 
 __all__ = ["TRANSPORTS", "Place"]
 

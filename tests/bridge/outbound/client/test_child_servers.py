@@ -19,7 +19,7 @@ from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.outbound.transports.stdio import StdioTransport
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import Role
-from tests.outbound_helpers import PATIENT
+from tests.support.upstreams import PATIENT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

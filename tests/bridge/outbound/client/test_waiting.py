@@ -10,7 +10,7 @@ import pytest
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.client import Connection, Deadline, RequestTimeoutError
 from tests.bridge.outbound.client.scripted import Role, Script, Wire, connected, legacy
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 

@@ -14,9 +14,9 @@ import httpx2
 import pytest
 
 from gaia_bridge.outbound.oauth.callback import CallbackServer
-from tests.oauth_helpers import User, auth_of, client_with, problem, seeded
 from tests.servers.auth_server import AuthServer
 from tests.servers.evil_http import Exchange
+from tests.support.oauth_users import User, auth_of, client_with, problem, seeded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -15,8 +15,8 @@ from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.outbound.oauth.errors import LoginRequiredError
 from gaia_bridge.outbound.reaching import transport_for
 from gaia_bridge.outbound.transport import Link, UpstreamError
-from tests.oauth_helpers import LIMITS, User
 from tests.servers.auth_server import AuthServer
+from tests.support.oauth_users import LIMITS, User
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -18,9 +18,9 @@ from gaia_bridge.outbound.oauth.discovery import advertised_issuers
 from gaia_bridge.outbound.oauth.grants import identity_exchange, signed_assertion
 from gaia_bridge.outbound.oauth.provider import oauth_for
 from gaia_bridge.outbound.transport import AuthorizationError
-from tests.oauth_helpers import LIMITS, User, auth_of, client_with, problem, seeded, stored
 from tests.servers.auth_server import AuthServer, auth_server
 from tests.servers.evil_http import Exchange
+from tests.support.oauth_users import LIMITS, User, auth_of, client_with, problem, seeded, stored
 
 pytestmark = pytest.mark.anyio
 

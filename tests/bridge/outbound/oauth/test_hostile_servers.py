@@ -16,9 +16,9 @@ from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.outbound.oauth.errors import FetchError, LoginNotAcceptedError
 from gaia_bridge.outbound.oauth.provider import oauth_for
 from gaia_bridge.outbound.transport import AuthorizationError
-from tests.oauth_helpers import LIMITS, User, auth_of, client_with, problem, seeded, stored
 from tests.servers.auth_server import AuthServer, auth_server
 from tests.servers.evil_http import Exchange
+from tests.support.oauth_users import LIMITS, User, auth_of, client_with, problem, seeded, stored
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -17,9 +17,9 @@ from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.outbound.oauth.errors import LoginRequiredError
 from gaia_bridge.outbound.oauth.on_demand import AuthorizationOnDemand
 from gaia_bridge.outbound.transports.http_client import HttpClient, Reply
-from tests.oauth_helpers import LIMITS, User, auth_of, client_with, seeded
 from tests.servers.auth_server import AuthServer
 from tests.servers.evil_http import Exchange
+from tests.support.oauth_users import LIMITS, User, auth_of, client_with, seeded
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -18,9 +18,9 @@ from gaia_bridge.outbound.oauth.store import TokenStore
 from gaia_bridge.outbound.transport import AuthorizationError, UpstreamError
 from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.settings import UpstreamLimits
-from tests.oauth_helpers import LIMITS, User, auth_of, client_with, fifty, problem, seeded, stored
 from tests.servers.auth_server import AuthServer
 from tests.servers.evil_http import Exchange
+from tests.support.oauth_users import LIMITS, User, auth_of, client_with, fifty, problem, seeded, stored
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -14,9 +14,9 @@ import pytest
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.transport import Link, UpstreamError
-from tests.children import Received, child, launched
-from tests.http_links import LEGACY, MODERN, Heard, SessionServer, in_session, linked, modern, request
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
+from tests.support.http_links import LEGACY, MODERN, Heard, SessionServer, in_session, linked, modern, request
+from tests.support.obedient_children import Received, child, launched
 
 pytestmark = pytest.mark.anyio
 

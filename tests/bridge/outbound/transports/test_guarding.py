@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from gaia_bridge.outbound.transports.guarding import Guardian
-from tests.children import child, do, launched
-from tests.helpers import PATIENCE, comes_true, wait_in_thread
+from tests.support.bridges import PATIENCE, comes_true, wait_in_thread
+from tests.support.obedient_children import child, do, launched
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 

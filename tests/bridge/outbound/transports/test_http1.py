@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaia_bridge.outbound.transports.http1 import ClosedError, Http1Error, NotTakenError
-from tests.http1_wires import Answer, Keeper, answer_of, wired
+from tests.support.http1_wires import Answer, Keeper, answer_of, wired
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -12,8 +12,8 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.transports import stdio
 from gaia_bridge.outbound.transports.budgets import Share
 from gaia_bridge.outbound.transports.http1 import Connection
-from tests.children import Received, child, launched
-from tests.http1_wires import Keeper, Wire
+from tests.support.http1_wires import Keeper, Wire
+from tests.support.obedient_children import Received, child, launched
 
 pytestmark = pytest.mark.anyio
 

@@ -25,9 +25,9 @@ from gaia_bridge.outbound.transports.process import (
     exit_text,
     withheld_hint,
 )
-from tests.children import child, do, launched, liveness
-from tests.helpers import PATIENCE
-from tests.outbound_helpers import no_more_files
+from tests.support.bridges import PATIENCE
+from tests.support.obedient_children import child, do, launched, liveness
+from tests.support.upstreams import no_more_files
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -17,8 +17,8 @@ from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.transport import Link
-from tests.helpers import ScriptedAgent, comes_true, wait_in_thread
-from tests.http_links import INITIALIZED, LEGACY, MODERN, Heard, initialize, linked, modern, request
+from tests.support.bridges import ScriptedAgent, comes_true, wait_in_thread
+from tests.support.http_links import INITIALIZED, LEGACY, MODERN, Heard, initialize, linked, modern, request
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,8 @@ import pytest
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.transport import SessionExpiredError, UpstreamError
 from gaia_bridge.settings import UpstreamLimits
-from tests.http_links import (
+from tests.servers.evil_http import Exchange, evil_http
+from tests.support.http_links import (
     INITIALIZED,
     LEGACY,
     LIMITS,
@@ -26,7 +27,6 @@ from tests.http_links import (
     open_session,
     request,
 )
-from tests.servers.evil_http import Exchange, evil_http
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
-from tests.http_links import INITIALIZED, LEGACY, Heard, give_up, initialize, linked, request
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
-from tests.toxic_proxy import Toxic, toxic_proxy
+from tests.support.http_links import INITIALIZED, LEGACY, Heard, give_up, initialize, linked, request
+from tests.support.toxic_proxy import Toxic, toxic_proxy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

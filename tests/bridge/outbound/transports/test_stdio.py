@@ -12,8 +12,8 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.outbound.transports.stdio import StdioTransport
 from gaia_bridge.settings import UpstreamLimits
-from tests.children import Received, child, do, launched
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
+from tests.support.obedient_children import Received, child, do, launched
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -11,7 +11,8 @@ from mcp.shared.inbound import decode_header_value
 
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.outbound.transport import ConnectionLostError, UpstreamError
-from tests.http_links import (
+from tests.servers.evil_http import Exchange, evil_http, good
+from tests.support.http_links import (
     INITIALIZED,
     LEGACY,
     LIMITS,
@@ -24,8 +25,7 @@ from tests.http_links import (
     modern,
     request,
 )
-from tests.servers.evil_http import Exchange, evil_http, good
-from tests.toxic_proxy import Toxic, toxic_proxy
+from tests.support.toxic_proxy import Toxic, toxic_proxy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

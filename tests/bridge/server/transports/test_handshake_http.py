@@ -18,7 +18,7 @@ from gaia_bridge.context import get_request_context
 from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import BacklogLimits, HttpLimits, Settings
-from tests.helpers import PATIENCE, ScriptedAgent, wait_in_thread
+from tests.support.bridges import PATIENCE, ScriptedAgent, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ import pytest
 from gaia_bridge.context import get_request_context
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.server.transports.lines import LineClient
-from tests.helpers import PATIENCE, one_tool, running_bridge
+from tests.support.bridges import PATIENCE, one_tool, running_bridge
 
 pytestmark = pytest.mark.anyio
 

@@ -18,9 +18,9 @@ from gaia_bridge.model import ServerOptions
 from gaia_bridge.server.transports.stdio import ClaimedStdio, Owed
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.cli.running import INITIALIZE, request
-from tests.helpers import one_tool
-from tests.outbound_helpers import raw_server
-from tests.virtual_time import VIRTUAL_TIME
+from tests.support.bridges import one_tool
+from tests.support.upstreams import raw_server
+from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ import pytest
 from gaia.mcp.client import MCPClient
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
-from tests.client_helpers import PATIENCE, FakeTransport
-from tests.outbound_helpers import FakeRequest
+from tests.support.gaia_clients import PATIENCE, FakeTransport
+from tests.support.upstreams import FakeRequest
 
 Dict = dict
 

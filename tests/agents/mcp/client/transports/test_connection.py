@@ -17,7 +17,7 @@ from gaia.mcp.client import AgentTransport, MCPClient
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, serving
-from tests.client_helpers import PATIENCE, EchoAgent, after_collection, background_threads, eventually
+from tests.support.gaia_clients import PATIENCE, EchoAgent, after_collection, background_threads, eventually
 
 
 class TalkingAgent(EchoAgent):
@@ -215,7 +215,7 @@ def test_debug_names_requests_and_not_their_parameters(caplog: pytest.LogCapture
 
 
 EXIT = """
-from tests.client_helpers import EchoAgent
+from tests.support.gaia_clients import EchoAgent
 from gaia.mcp import MCPClient
 
 client = MCPClient.from_agent("echo", EchoAgent())

@@ -11,9 +11,9 @@ import anyio.to_thread
 import pytest
 
 from gaia.mcp.client import HTTPTransport, MCPClient
-from tests.client_helpers import background_threads
 from tests.servers.auth_server import auth_server
 from tests.servers.http_upstream import served
+from tests.support.gaia_clients import background_threads
 
 seen_authorizations: list[str] = []
 """The `Authorization` headers of all requests to `/mcp/`."""

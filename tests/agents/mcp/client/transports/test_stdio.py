@@ -24,7 +24,7 @@ from gaia.mcp.client.mcp_client_manager import MCPClientManager
 from gaia.mcp.client.transports import connection
 from gaia.mcp.client.transports.stdio import ChildProcess
 from gaia_bridge.settings import UpstreamLimits
-from tests.client_helpers import PATIENCE, CountingAgent, background_threads, eventually, raw_server, sdk_server
+from tests.support.gaia_clients import PATIENCE, CountingAgent, background_threads, eventually, raw_server, sdk_server
 
 RECORDER = """
 import json, sys

@@ -17,7 +17,7 @@ from gaia_bridge.outbound.transports.sse import SseTransport
 from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.evil_http import Exchange, evil_http, good
-from tests.waiting import Changing
+from tests.support.waiting import Changing
 
 __all__ = [
     "INITIALIZED",

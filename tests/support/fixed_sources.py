@@ -8,7 +8,7 @@ from typing import Any
 from gaia_bridge.contract import ChangeListener, ClientRequest, Source
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
-from tests.helpers import tool
+from tests.support.bridges import tool
 
 __all__ = ["FixedSource"]
 

@@ -17,12 +17,12 @@ from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.outbound.transport import Link
 from gaia_bridge.outbound.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.settings import UpstreamLimits
-from tests.helpers import PATIENCE
-from tests.waiting import Changing
+from tests.support.bridges import PATIENCE
+from tests.support.waiting import Changing
 
 __all__ = ["Liveness", "Received", "child", "do", "launched", "liveness"]
 
-PROGRAM = Path(__file__).parent / "servers" / "obedient_child.py"
+PROGRAM = Path(__file__).parents[1] / "servers" / "obedient_child.py"
 _numbers = itertools.count(1)
 
 

@@ -36,7 +36,7 @@ from tests.servers.model_server import FAULTS
 
 __all__ = ["ModelHandle", "Recorded", "call", "calls", "fault", "rule", "say", "script", "scripted_model"]
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PATIENCE = 20.0
 """Seconds after which a control request gives up; the server itself does so earlier."""
 

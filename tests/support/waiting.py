@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import anyio
 
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
 
 __all__ = ["Changing"]
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import anyio.to_thread
 
-from tests.client_helpers import PATIENCE
+from tests.support.gaia_clients import PATIENCE
 
 __all__ = ["Gate", "gate"]
 
-_PROGRAM = Path(__file__).parent / "servers" / "gated_server.py"
+_PROGRAM = Path(__file__).parents[1] / "servers" / "gated_server.py"
 
 
 class Gate:

@@ -30,9 +30,9 @@ __all__ = [
 ]
 
 PATIENCE = 10.0
-"""Seconds after which a test gives up waiting; not from `tests.helpers`, which loads the whole bridge."""
+"""Seconds after which a test gives up waiting; not from `tests.support.bridges`, which loads the whole bridge."""
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 
 class FakeTransport(MCPTransport):

@@ -27,7 +27,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy, ServerInfo
 from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import AgentLimits
-from tests.outbound_helpers import FakeRequest, raw_server, running, shared_endpoints, text_of
+from tests.support.upstreams import FakeRequest, raw_server, running, shared_endpoints, text_of
 
 __all__ = ["Holdings", "answering", "pid_of", "shared_endpoint", "working_server"]
 

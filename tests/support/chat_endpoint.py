@@ -17,7 +17,7 @@ from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.jsontypes import JSON
 from gaia_bridge.settings import Settings
-from tests.helpers import PATIENCE
+from tests.support.bridges import PATIENCE
 
 __all__ = ["QUESTION", "ChatAgent", "Chatting", "QueryAgent", "Script", "chatting", "events_of", "saying"]
 

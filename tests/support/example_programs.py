@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.installing import python_with, required
-from tests.model_helpers import ModelHandle
+from tests.support.installed_programs import python_with, required
+from tests.support.scripted_model import ModelHandle
 from tests.upstreams.servers import PYTHON, node, script
 
 __all__ = ["EXAMPLES", "Ran", "Reader", "write_runners"]
 
-ROOT: Final = Path(__file__).parent.parent
+ROOT: Final = Path(__file__).parents[2]
 EXAMPLES: Final = ROOT / "docs" / "examples"
 DEADLINE: Final = 45.0
 """Seconds for one program; only a broken one needs them."""

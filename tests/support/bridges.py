@@ -31,7 +31,7 @@ from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
-from tests.memory import in_memory
+from tests.support.memory_transport import in_memory
 
 __all__ = [
     "PATIENCE",

@@ -36,7 +36,7 @@ __all__ = [
     "until_ready",
 ]
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 PATIENT: Final = UpstreamLimits(probe_timeout=20)
 """For real servers that tell by the probe which era they are of, however long a busy machine takes to start them."""
