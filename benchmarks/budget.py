@@ -27,11 +27,11 @@ from benchmarks.echo_agent import EchoAgent
 from benchmarks.load import LEGACY, MODERN, Client, HttpClient, PipeClient
 from benchmarks.subjects import ECHO_SERVER
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.inbound.listener import HttpServer, bind
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.outbound.catalog_cache import CatalogCache
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
+from gaia_bridge.sources.upstream.feature_cache import CatalogCache
 
 CALLS: Final = 300
 WARM: Final = 50

@@ -18,9 +18,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.catalog import Catalog
 from tests.support.fixed_sources import FixedSource
 
 AIMS = {

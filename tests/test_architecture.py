@@ -23,101 +23,92 @@ OUR_PACKAGES = ("gaia_bridge", "gaia", "gaia_agents")
 
 LAYERS = {
     # facts
-    "gaia_bridge.chats": 0,
+    "gaia_bridge.chat_types": 0,
     "gaia_bridge.constants": 0,
-    "gaia_bridge.errors": 0,
-    "gaia_bridge.contract": 0,
-    "gaia_bridge.jsontypes": 0,
-    "gaia_bridge.model": 0,
-    "gaia_bridge.version": 0,
-    # pure functions
-    "gaia_bridge.apps": 1,
-    "gaia_bridge.cancellation": 1,
-    "gaia_bridge.command_lines": 1,
-    "gaia_bridge.config": 1,
     "gaia_bridge.content": 1,
-    "gaia_bridge.descriptors": 1,
-    "gaia_bridge.forking": 1,
-    "gaia_bridge.framing": 1,
-    "gaia_bridge.hops": 1,
-    "gaia_bridge.json_text": 1,
-    "gaia_bridge.lineage": 1,
-    "gaia_bridge.local_agents": 1,
-    "gaia_bridge.loops": 1,
-    "gaia_bridge.names": 1,
-    "gaia_bridge.outputs": 1,
-    "gaia_bridge.publishing": 1,
-    "gaia_bridge.loopback": 1,
-    "gaia_bridge.redact": 1,
-    "gaia_bridge.repairs": 1,
-    "gaia_bridge.results": 1,
-    "gaia_bridge.schema": 1,
-    "gaia_bridge.schema_cost": 1,
-    "gaia_bridge.schema_narrowing": 1,
-    "gaia_bridge.schema_parts": 1,
-    "gaia_bridge.settings": 1,
-    "gaia_bridge.text": 1,
-    "gaia_bridge.tool_search": 1,
-    "gaia_bridge.wire": 1,
-    # the protocol
+    "gaia_bridge.contract": 0,
+    "gaia_bridge.errors": 0,
+    "gaia_bridge.model": 0,
+    "gaia_bridge.protocol.json_types": 0,
+    "gaia_bridge.version": 0,
+    # the protocol, and other pure functions
+    "gaia_bridge.calls.cancellation": 1,
+    "gaia_bridge.config": 1,
+    "gaia_bridge.json_schema": 1,
+    "gaia_bridge.loop_guard": 1,
+    "gaia_bridge.sources.public_names": 1,
     "gaia_bridge.protocol": 1,
-    # threads and the loop
-    "gaia_bridge.answering": 2,
-    "gaia_bridge.background": 2,
-    "gaia_bridge.context": 2,
-    "gaia_bridge.conversing": 2,
+    "gaia_bridge.results": 1,
+    "gaia_bridge.runtime.descriptors": 1,
+    "gaia_bridge.runtime.event_loops": 1,
+    "gaia_bridge.runtime.forking": 1,
+    "gaia_bridge.sanitize": 1,
+    "gaia_bridge.settings": 1,
+    "gaia_bridge.sources.agent.announcer": 1,
+    "gaia_bridge.sources.agent.registry": 1,
+    "gaia_bridge.tool_search": 1,
+    # threads, the loop, and calls in flight
+    "gaia_bridge.calls": 2,
     "gaia_bridge.runtime": 2,
-    "gaia_bridge.watchdog": 2,
-    # the two directions
-    "gaia_bridge.inbound": 3,
-    "gaia_bridge.outbound": 3,
+    # what is published, and how servers are reached
+    "gaia_bridge.client": 3,
+    "gaia_bridge.sources": 3,
     # finding and serving
+    "gaia_bridge.chaining": 5,
     "gaia_bridge.discovery": 4,
+    "gaia_bridge.openai_api": 4,
     "gaia_bridge.server": 4,
     # joining
-    "gaia_bridge.bridge": 5,
-    "gaia_bridge.chaining": 4,
-    "gaia_bridge.editors": 5,
-    "gaia_bridge.reloading": 5,
+    "gaia_bridge.bridge": 6,
+    "gaia_bridge.config_reloader": 6,
+    "gaia_bridge.editors": 6,
     # people
-    "gaia_bridge": 6,
-    "gaia_bridge.cli": 6,
-    "gaia_bridge.__main__": 7,
+    "gaia_bridge": 7,
+    "gaia_bridge.cli": 7,
+    "gaia_bridge.__main__": 8,
     # what an agent author imports
-    "gaia.environment": 8,
-    "gaia.llm.dialects": 8,
-    "gaia.llm.model": 8,
-    "gaia.llm": 9,
-    "gaia.llm.openapi_schema": 8,
-    "gaia.llm.schema_merging": 8,
-    "gaia.llm.schema_walk": 8,
-    "gaia.llm.strict": 8,
-    "gaia.agents.base.argument_schema": 9,
-    "gaia.agents.base.tool_schema": 9,
-    "gaia.agents.base.tools": 10,
-    "gaia.agents.base.tool_class": 10,
-    "gaia.agents.base.console": 10,
-    "gaia.agents.base.gaia_options": 10,
-    "gaia.agents.chat": 11,
-    "gaia.agents.base.agent": 12,
-    "gaia.agents.base.api_agent": 13,
-    "gaia.agents.base.mcp_agent": 13,
-    "gaia.agents": 14,
-    "gaia.agents.base": 14,
-    "gaia.mcp": 15,
-    "gaia": 16,
-    "gaia.cli": 17,
+    "gaia.environment": 9,
+    "gaia.llm.dialects": 9,
+    "gaia.llm.model": 9,
+    "gaia.llm": 10,
+    "gaia.llm.openapi_schema": 9,
+    "gaia.llm.schema_merging": 9,
+    "gaia.llm.schema_walk": 9,
+    "gaia.llm.strict": 9,
+    "gaia.agents.base.argument_schema": 10,
+    "gaia.agents.base.tool_schema": 10,
+    "gaia.agents.base.tools": 11,
+    "gaia.agents.base.tool_class": 11,
+    "gaia.agents.base.console": 11,
+    "gaia.agents.base.gaia_options": 11,
+    "gaia.agents.chat": 12,
+    "gaia.agents.base.agent": 13,
+    "gaia.agents.base.api_agent": 14,
+    "gaia.agents.base.mcp_agent": 14,
+    "gaia.agents": 15,
+    "gaia.agents.base": 15,
+    "gaia.mcp": 16,
+    "gaia": 17,
+    "gaia.cli": 18,
     # the shipped agents
     "gaia_agents": 20,
 }
 """The layer of each module, or of each package for all modules in it; the longest name wins. Imports go down or stay
-level; `gaia_bridge.outbound` is level with `gaia_bridge.inbound`, and yet apart from it and its server."""
+level; `APART` says which of the same layer never see each other."""
 
 ALONE = ("gaia_bridge", "gaia")
 """Packages that are placed by themselves: each of their modules needs a line of its own."""
 
-APART = (("gaia_bridge.inbound", "gaia_bridge.outbound"), ("gaia_bridge.server", "gaia_bridge.outbound"))
+APART = (
+    ("gaia_bridge.server", "gaia_bridge.client"),
+    ("gaia_bridge.server", "gaia_bridge.sources.upstream"),
+    ("gaia_bridge.sources.agent", "gaia_bridge.client"),
+    ("gaia_bridge.sources.agent", "gaia_bridge.sources.upstream"),
+)
 """Pairs that never import each other; they meet in `gaia_bridge.bridge`."""
+
+FLAT_MODULES = 10
+"""Modules beside the packages of `gaia_bridge`, at most: what is one subject has a folder."""
 
 PURE = "gaia_bridge.protocol"
 """Does no input or output, and waits for nothing: what it says of a message is true wherever the message came from."""
@@ -128,56 +119,49 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 OWNERS = {
     "asyncio": (
         "gaia.mcp.aio.*",
-        "gaia_bridge.background",
-        "gaia_bridge.chaining.local",
-        "gaia_bridge.loops",
-        "gaia_bridge.results",
-        "gaia_bridge.runtime",
-        "gaia_bridge.watchdog",
-        "gaia_bridge.inbound.agent_call",
-        "gaia_bridge.inbound.backlog",
-        "gaia_bridge.inbound.guard",
-        "gaia_bridge.inbound.http_protocol",
-        "gaia_bridge.inbound.listener",
-        "gaia_bridge.inbound.openai.*",
-        "gaia_bridge.outbound.*",
+        "gaia_bridge.chaining.agent_transport",
+        "gaia_bridge.client.*",
+        "gaia_bridge.openai_api.*",
+        "gaia_bridge.results.conversion",
+        "gaia_bridge.runtime.*",
         "gaia_bridge.server.*",
+        "gaia_bridge.sources.*",
     ),
     "click": ("gaia_bridge.cli*", "gaia.cli"),
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
     "dotenv": ("gaia.environment",),
-    "filelock": ("gaia_bridge.config.writing", "gaia_bridge.outbound.oauth.store"),
-    "httptools": ("gaia_bridge.inbound.http_protocol", "gaia_bridge.outbound.transports.http1"),
-    "httpx2": ("gaia_bridge.outbound.*",),
-    "jiter": ("gaia_bridge.json_text",),
-    "jsonschema_rs": ("gaia_bridge.schema", "gaia_bridge.tool_search.patterns"),
-    "mcp": ("gaia_bridge.outbound.oauth.*",),
+    "filelock": ("gaia_bridge.config.writing", "gaia_bridge.client.oauth.store"),
+    "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
+    "httpx2": ("gaia_bridge.client.*",),
+    "jiter": ("gaia_bridge.protocol.json_text",),
+    "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.tool_search.patterns"),
+    "mcp": ("gaia_bridge.client.oauth.*",),
     "mcp_types": (),  # its models are the oracle of the tests
-    "msgspec": ("gaia_bridge.json_text",),
+    "msgspec": ("gaia_bridge.protocol.json_text",),
     "openai": ("gaia.llm.wire",),
-    "opentelemetry": ("gaia_bridge.outbound.tracing", "gaia_bridge.server.tracing"),
+    "opentelemetry": ("gaia_bridge.sources.upstream.tracing", "gaia_bridge.server.tracing"),
     "pydantic": (
         "gaia.agents.base.argument_schema",
         "gaia.agents.base.tools",
-        "gaia.agents.chat.executing",
-        "gaia_bridge.outbound.oauth.*",
+        "gaia.agents.chat.tool_execution",
+        "gaia_bridge.client.oauth.*",
     ),
     "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.naming"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
     "sse_starlette": (
-        "gaia_bridge.inbound.listener",
-        "gaia_bridge.inbound.openai.answering",
+        "gaia_bridge.server.http.listener",
+        "gaia_bridge.openai_api.answering",
         "gaia_bridge.server.transports.exchange",
     ),
     "starlette": (
         "gaia_bridge.bridge",
-        "gaia_bridge.inbound.guard",
-        "gaia_bridge.inbound.listener",
-        "gaia_bridge.inbound.openai.*",
-        "gaia_bridge.server.http",
+        "gaia_bridge.server.http.guard",
+        "gaia_bridge.server.http.listener",
+        "gaia_bridge.openai_api.*",
+        "gaia_bridge.server.http.app",
         "gaia_bridge.server.transports.exchange",
     ),
-    "uvicorn": ("gaia_bridge.inbound.http_*", "gaia_bridge.inbound.listener"),
+    "uvicorn": ("gaia_bridge.server.http.*",),
     "uvloop": (),  # anyio loads it
 }
 """The only modules that may import each of these libraries, as patterns."""
@@ -407,6 +391,21 @@ def test_every_owner_imports_what_it_owns() -> None:
     ] == []
 
 
+def flat_modules(modules: Iterable[Module]) -> list[str]:
+    """The modules of the core that lie beside its packages."""
+    names = [module.name.split(".") for module in modules if not module.is_package]
+    return [name[1] for name in names if len(name) == 2 and name[0] == "gaia_bridge" and name[1] != "__main__"]
+
+
+def test_what_is_one_subject_has_a_folder() -> None:
+    assert len(flat_modules(our_modules())) <= FLAT_MODULES, flat_modules(our_modules())
+
+
+def test_a_module_beside_the_packages_is_counted() -> None:
+    modules = [Module("gaia_bridge.a", ""), Module("gaia_bridge.b", "", is_package=True), Module("gaia_bridge.b.c", "")]
+    assert flat_modules(modules) == ["a"]
+
+
 def test_every_imported_library_is_declared() -> None:
     assert undeclared(our_modules(), declared_dependencies()) == []
 
@@ -418,36 +417,36 @@ def test_modules_stay_short() -> None:
 @pytest.mark.parametrize(
     ("importer", "source"),
     [
-        ("gaia_bridge.errors", "from gaia_bridge.runtime import run"),
-        ("gaia_bridge.errors", "import gaia_bridge.runtime"),
+        ("gaia_bridge.errors", "from gaia_bridge.runtime.agent_runner import run"),
+        ("gaia_bridge.errors", "import gaia_bridge.runtime.agent_runner"),
         ("gaia_bridge.errors", "from . import runtime"),
-        ("gaia_bridge.errors", "def late():\n    from gaia_bridge.runtime import run"),
-        ("gaia_bridge.errors", "if TYPE_CHECKING:\n    from gaia_bridge.runtime import run"),
-        ("gaia_bridge.inbound.catalog", "from gaia_bridge import Bridge"),
-        ("gaia_bridge.inbound.catalog", "from gaia_bridge.outbound.upstream import Upstream"),
-        ("gaia_bridge.inbound.catalog", "from gaia_bridge.server.call import Call"),
-        ("gaia_bridge.outbound.upstream", "from gaia_bridge.inbound import catalog"),
-        ("gaia_bridge.protocol.messages", "from gaia_bridge.runtime import AgentRunner"),
-        ("gaia_bridge.server.dispatcher", "from gaia_bridge.outbound.upstream import Upstream"),
+        ("gaia_bridge.errors", "def late():\n    from gaia_bridge.runtime.agent_runner import run"),
+        ("gaia_bridge.errors", "if TYPE_CHECKING:\n    from gaia_bridge.runtime.agent_runner import run"),
+        ("gaia_bridge.server.catalog", "from gaia_bridge import Bridge"),
+        ("gaia_bridge.server.catalog", "from gaia_bridge.sources.upstream.source import Upstream"),
+        ("gaia_bridge.sources.agent.source", "from gaia_bridge.server.call import Call"),
+        ("gaia_bridge.sources.agent.source", "from gaia_bridge.client.connection import Connection"),
+        ("gaia_bridge.protocol.messages", "from gaia_bridge.runtime.agent_runner import AgentRunner"),
+        ("gaia_bridge.server.dispatcher", "from gaia_bridge.sources.upstream.source import Upstream"),
         ("gaia.agents.base.tools", "from gaia.agents.base.agent import Agent"),
         ("gaia.agents.base.agent", "import gaia"),
         ("gaia.agents.base.agent", "import gaia_agents.code"),
     ],
 )
 def test_an_import_that_points_up_is_found(importer: str, source: str) -> None:
-    others = [Module("gaia_bridge.runtime", ""), Module("gaia_bridge", "", is_package=True)]
+    others = [Module("gaia_bridge.runtime.agent_runner", ""), Module("gaia_bridge", "", is_package=True)]
     assert len(upward([Module(importer, source), *others])) == 1
 
 
 def test_an_import_that_points_down_is_no_breach() -> None:
-    assert upward([Module("gaia_bridge.runtime", "from gaia_bridge.errors import BridgeError")]) == []
+    assert upward([Module("gaia_bridge.runtime.agent_runner", "from gaia_bridge.errors import BridgeError")]) == []
     assert upward([Module("gaia.agents.base.agent", "from gaia_bridge import get_request_context")]) == []
 
 
 def test_a_protocol_that_does_input_or_output_is_found() -> None:
     assert len(impure([Module("gaia_bridge.protocol.messages", "from asyncio import sleep\nimport http.client")])) == 2
     assert impure([Module("gaia_bridge.protocol.messages", "import json")]) == []
-    assert impure([Module("gaia_bridge.loops", "import ssl")]) == []
+    assert impure([Module("gaia_bridge.runtime.event_loops", "import ssl")]) == []
 
 
 def test_a_module_without_a_layer_is_found() -> None:
@@ -470,8 +469,11 @@ def test_a_cycle_is_found() -> None:
 
 
 def test_a_library_in_the_wrong_module_is_found() -> None:
-    assert len(misplaced_libraries([Module("gaia_bridge.schema", "from starlette.routing import Route")])) == 1
-    assert misplaced_libraries([Module("gaia_bridge.inbound.guard", "from starlette.routing import Route")]) == []
+    assert (
+        len(misplaced_libraries([Module("gaia_bridge.sources.public_names", "from starlette.routing import Route")]))
+        == 1
+    )
+    assert misplaced_libraries([Module("gaia_bridge.server.http.guard", "from starlette.routing import Route")]) == []
 
 
 def test_a_library_that_is_not_declared_is_found() -> None:
@@ -492,10 +494,10 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 
 
 ENDLESS = {
-    "gaia_bridge.background:_result": "ends at its deadline, and each round waits for the result",
-    "gaia_bridge.names:fitting_names": "a hash of a hash: each round costs one of the names that are taken",
-    "gaia_bridge.runtime:_run": "runs the event loop of an agent, on a thread of its own, until it is closed",
-    "gaia.agents.chat.playing:next": "takes what is in a buffer of bounded size, and stops where it would wait",
+    "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
+    "gaia_bridge.sources.public_names:fitting_names": "a hash of a hash: each round costs one of the names that are taken",
+    "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",
+    "gaia.agents.chat.turn_stream:next": "takes what is in a buffer of bounded size, and stops where it would wait",
 }
 """Loops of synchronous code that have no end of their own, as module:function, each with what bounds it."""
 

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gaia_bridge import __version__
-from gaia_bridge.context import RequestContext, get_request_context
+from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.errors import ToolError
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.publishing import AnnouncesChanges
-from gaia_bridge.schema import SchemaValidator
+from gaia_bridge.json_schema.validation import SchemaValidator
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sources.agent.announcer import AnnouncesChanges
 
 if TYPE_CHECKING:
     from gaia.agents.base.mcp_agent import MCPAgent

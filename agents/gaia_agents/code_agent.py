@@ -25,7 +25,7 @@ from gaia_agents.listing import list_files
 from gaia_agents.workspace import PathError, open_workspace
 from gaia_bridge.content import embedded_blob, embedded_text, user_message
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["CodeAgent"]
 

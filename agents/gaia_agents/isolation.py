@@ -18,9 +18,9 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gaia_bridge.context import RequestContext
+from gaia_bridge.calls.request_context import RequestContext
 from gaia_bridge.errors import ToolError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["Helper", "start_helper"]
 

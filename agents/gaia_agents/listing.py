@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gaia_agents.workspace import Workspace, WorkspaceFile
-from gaia_bridge.context import RequestContext
+from gaia_bridge.calls.request_context import RequestContext
 
 __all__ = ["Listing", "list_files"]
 

@@ -17,8 +17,8 @@ from gaia_agents.workspace import open_workspace
 from gaia_bridge.content import embedded_text, user_message
 from gaia_bridge.contract import Publisher
 from gaia_bridge.errors import ResourceNotFoundError
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.text import printable
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.escaping import printable
 
 __all__ = ["ProjectAgent"]
 

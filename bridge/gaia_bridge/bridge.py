@@ -20,31 +20,31 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.chaining import PublishedAgent, agent_named
+from gaia_bridge.client.transport import Transport
+from gaia_bridge.client.transport_factory import Pace
 from gaia_bridge.contract import JSON, Publishable, Source
 from gaia_bridge.discovery.classes import missing_methods, name_of_class
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
-from gaia_bridge.hops import new_id
-from gaia_bridge.inbound.agent_source import AgentSource
-from gaia_bridge.inbound.backlog import Backlog
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.openai.models import Models
-from gaia_bridge.local_agents import LOCAL_AGENTS
-from gaia_bridge.loops import say_asyncio
+from gaia_bridge.loop_guard.bridge_hops import new_id
 from gaia_bridge.model import AgentServerSpec, LeftOut, NamingPolicy, ServerInfo, ServerSpec, SourceKind
-from gaia_bridge.outbound.catalog_cache import CatalogCache, default_cache_folder
-from gaia_bridge.outbound.reaching import Pace
-from gaia_bridge.outbound.transport import Transport
-from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.openai_api.models import Models
+from gaia_bridge.runtime.event_loops import say_asyncio
+from gaia_bridge.server.backlog import Backlog
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
 from gaia_bridge.settings import Settings
+from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
+from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.sources.upstream.feature_cache import CatalogCache, default_cache_folder
+from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.version import __version__
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from gaia_bridge.inbound.access import AccessPolicy
+    from gaia_bridge.server.http.access_policy import AccessPolicy
 
 __all__ = ["Bridge"]
 
@@ -266,8 +266,8 @@ class Bridge:
         Args:
             policy: Who may call.
         """
-        from gaia_bridge.inbound.openai.app import chat_routes
-        from gaia_bridge.server.http import HttpBinding, make_app
+        from gaia_bridge.openai_api.app import chat_routes
+        from gaia_bridge.server.http.app import HttpBinding, make_app
 
         def find(group: str, name: str) -> HttpBinding | None:
             endpoint = self._endpoints.get((group, name))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from gaia_bridge.chats import OfferedAsModel
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.chat_types import OfferedAsModel
 from gaia_bridge.model import Change, Offer, SourceKind, SourceStatus
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = [
     "JSON",

@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from pydantic import BaseModel
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.amd.travel_agent import PROMPTS, RESOURCES, TOOLS
 from tests.bridge.cli.running import run
 

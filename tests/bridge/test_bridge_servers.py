@@ -14,15 +14,15 @@ from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
 from mcp_types import ToolListChangedNotification
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.chaining.local import LocalTransport
+from gaia_bridge.chaining.agent_transport import LocalTransport
 from gaia_bridge.errors import PublishError
-from gaia_bridge.inbound.agent_source import AgentSource
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec, ToolTailoring
-from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.bridge.outbound.raw_server import BOUNDLESS
-from tests.bridge.outbound.servant import Servant
+from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.sources.upstream.source import Upstream
+from tests.bridge.sources.upstream.servant import Servant
 from tests.interaction.connecting import serving
+from tests.servers.raw_server import BOUNDLESS
 from tests.support.bridges import RunningBridge, both_eras, one_tool, running_bridge, subscribe, text_of, unsubscribe
 from tests.support.upstreams import FakeRequest, raw_server, until
 

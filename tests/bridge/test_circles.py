@@ -12,12 +12,12 @@ import pytest
 from mcp import MCPError
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.context import get_request_context
-from gaia_bridge.hops import HOPS_META_KEY
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import HttpServerSpec, SourceState
-from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
+from gaia_bridge.sources.upstream.source import Upstream
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.support.bridges import both_eras, one_tool, running_bridge, text_of
 from tests.support.upstreams import until, until_ready

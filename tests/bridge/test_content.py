@@ -24,8 +24,8 @@ from gaia_bridge.content import (
     tool_result,
     user_message,
 )
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.wire import result_problem
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.vocabulary import result_problem
 
 BLOCKS = [
     text("x"),

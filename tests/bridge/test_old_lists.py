@@ -8,10 +8,10 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerOptions, StdioServerSpec
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.bridge.outbound.servant import Servant, tools_named
+from tests.bridge.sources.upstream.servant import Servant, tools_named
 from tests.support.bridges import both_eras, running_bridge, text_of
 from tests.support.virtual_time import VIRTUAL_TIME
 

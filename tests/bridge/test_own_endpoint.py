@@ -13,11 +13,11 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerOptions, StdioServerSpec, ToolTailoring
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
-from tests.bridge.outbound.servant import Servant, tools_named
+from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
+from tests.bridge.sources.upstream.servant import Servant, tools_named
 from tests.conformance.raw_clients import DEADLINE, RawClient, connect_http
 from tests.interaction.connecting import ERAS, serving
 from tests.support.bridges import running_bridge

@@ -13,15 +13,15 @@ import pytest
 from mcp_types import SERVER_INFO_META_KEY
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.client import Greeting
+from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.model import Change, ChangeKind, Offer, SourceState, StdioServerSpec
-from gaia_bridge.outbound.catalog_cache import CatalogCache
-from gaia_bridge.outbound.client import Greeting
-from gaia_bridge.outbound.client.lists import ReadPage
-from gaia_bridge.outbound.listing import introduced
-from gaia_bridge.outbound.offering import Offering
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
-from tests.bridge.outbound.client.scripted import ScriptedTransport, Wire, legacy
+from gaia_bridge.sources.upstream.feature_cache import CatalogCache
+from gaia_bridge.sources.upstream.feature_lists import introduced
+from gaia_bridge.sources.upstream.features import Offering
+from tests.bridge.client.scripted import ScriptedTransport, Wire, legacy
 from tests.conformance.raw_clients import connect_http
 from tests.interaction.connecting import DEADLINE, serving
 from tests.support.bridges import one_tool

@@ -26,11 +26,11 @@ from urllib.parse import parse_qsl, urlsplit
 import anyio
 import httpx2
 
+from gaia_bridge.client import ClientRole, Connection, connect
+from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
-from gaia_bridge.outbound.client import ClientRole, Connection, connect
-from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 
 REDIRECT_URI: Final = "http://127.0.0.1:3000/callback"
@@ -146,9 +146,9 @@ async def authorization(scenario: str, spec: HttpServerSpec, context: JSON, fold
 
     The modules are loaded here, because the other scenarios do without: each runs in a process of its own.
     """
-    from gaia_bridge.outbound.oauth.discovery import advertised_issuers
-    from gaia_bridge.outbound.oauth.grants import identity_exchange, signed_assertion
-    from gaia_bridge.outbound.oauth.provider import oauth_for
+    from gaia_bridge.client.oauth.discovery import advertised_issuers
+    from gaia_bridge.client.oauth.grants import identity_exchange, signed_assertion
+    from gaia_bridge.client.oauth.provider import oauth_for
 
     client_id, secret = context.get("client_id"), context.get("client_secret")
     match scenario:
@@ -176,9 +176,9 @@ async def authorization(scenario: str, spec: HttpServerSpec, context: JSON, fold
 async def through_bridge(spec: HttpServerSpec) -> AsyncGenerator[HttpServerSpec]:
     """A bridge that publishes a server over HTTP; how to reach that server through it."""
     from gaia_bridge.bridge import Bridge
-    from gaia_bridge.inbound.access import AccessPolicy
-    from gaia_bridge.inbound.listener import HttpServer, bind
-    from gaia_bridge.outbound.upstream import Upstream
+    from gaia_bridge.server.http.access_policy import AccessPolicy
+    from gaia_bridge.server.http.listener import HttpServer, bind
+    from gaia_bridge.sources.upstream.source import Upstream
 
     host = "127.0.0.1"
     async with Bridge() as bridge, anyio.create_task_group() as tasks:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gaia.agents.base import MCPAgent, RequestContext, ToolError, get_request_context
+from gaia_bridge.calls.request_context import Elicited
 from gaia_bridge.content import (
     audio,
     elicitation_request,
@@ -28,8 +29,7 @@ from gaia_bridge.content import (
     text,
     user_message,
 )
-from gaia_bridge.context import Elicited
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["ConformanceAgent"]
 

@@ -63,9 +63,16 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from gaia.agents.base import ToolError
-from gaia_bridge.content import elicitation_request, input_required, roots_request, sampling_request, text, user_message
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.results import resource_result
+from gaia_bridge.content import (
+    elicitation_request,
+    input_required,
+    roots_request,
+    sampling_request,
+    text,
+    user_message,
+)
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.results.conversion import resource_result
 from tests.conformance.fixture_agent import (
     HANG_UP_SECONDS,
     PROMPTS,

@@ -15,15 +15,15 @@ import pytest
 from mcp.client.context import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult, ImageContent, TextContent
 
-from gaia.agents.chat.searching import ToolSearch
+from gaia.agents.chat.tool_search import ToolSearch
 from gaia.mcp.client import mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.program import program
 from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import load_agent
-from gaia_bridge.inbound.tool_limits import tool_limit
 from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.server.tool_limits import tool_limit
 from tests.support.bridges import running_bridge
 from tests.support.gaia_clients import FakeTransport, all_tools
 from tests.support.memory_transport import in_memory
@@ -244,8 +244,8 @@ def test_every_link_to_a_file_of_the_repository_leads_somewhere() -> None:
 
 
 def test_every_method_that_the_guide_names_exists() -> None:
-    from gaia_bridge.context import RequestContext
-    from gaia_bridge.publishing import AnnouncesChanges
+    from gaia_bridge.calls.request_context import RequestContext
+    from gaia_bridge.sources.agent.announcer import AnnouncesChanges
 
     text = GUIDE.read_text(encoding="utf-8")
     for name in re.findall(r"`(?:self\.)?(notify_mcp_\w+)\(", text):

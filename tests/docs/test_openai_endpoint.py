@@ -12,9 +12,9 @@ import anyio.to_thread
 import openai
 import pytest
 
-from gaia_bridge.chats import ChatRequest, Reply
+from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.discovery import load_agent
-from gaia_bridge.inbound.openai import app
+from gaia_bridge.openai_api import app
 from tests.support.chat_endpoint import ChatAgent, chatting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "openai-endpoint.md").read_text(encoding="utf-8")

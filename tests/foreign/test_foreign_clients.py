@@ -17,7 +17,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.conformance.runner import install_packages, node_binary, serving
 from tests.foreign.smoke_agent import ANSWERS
 from tests.support.installed_programs import MCP1, python_with, required

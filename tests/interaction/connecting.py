@@ -15,10 +15,10 @@ from mcp.client.sse import sse_client
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.contract import AgentLike
-from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.inbound.listener import HttpServer, bind
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.interaction.everything_agent import EverythingAgent
 

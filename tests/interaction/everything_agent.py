@@ -30,8 +30,8 @@ from gaia_bridge.content import (
     tool_result,
     user_message,
 )
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["CONTENT", "INFO", "PNG", "PROMPTS", "RESOURCES", "TEMPLATES", "TOOLS", "EverythingAgent"]
 

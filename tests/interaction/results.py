@@ -8,7 +8,7 @@ from typing import Any
 from mcp import Client
 from pydantic import BaseModel
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["call", "older", "text_of", "wire", "wire_list"]
 

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp_types import Implementation, TextContent
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import DEADLINE, ERAS, TRANSPORTS, client_of, serving
 from tests.interaction.many_tools_agent import TOOLS, ManyToolsAgent
 from tests.interaction.results import call

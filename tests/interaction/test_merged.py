@@ -13,8 +13,8 @@ from mcp import Client, MCPError
 from mcp.client.subscriptions import ToolsListChanged
 from mcp_types import ToolListChangedNotification
 
+from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.content import embedded_text, resource_link
-from gaia_bridge.context import get_request_context
 from gaia_bridge.errors import PublishError
 from tests.interaction.connecting import DEADLINE, ERAS, client_of, serving
 from tests.interaction.results import call, text_of, wire

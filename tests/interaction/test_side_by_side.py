@@ -7,7 +7,7 @@ import pytest
 from anyio.abc import TaskStatus
 from mcp import Client, MCPError
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import TOOLS

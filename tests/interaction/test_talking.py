@@ -20,8 +20,8 @@ from mcp_types import (
 )
 from pydantic import FileUrl
 
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.results import call, older, text_of, wire
 

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import CallToolResult
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.results import call, wire
 from tests.interaction.test_talking import Person

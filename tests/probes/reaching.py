@@ -16,13 +16,13 @@ from anyio.abc import TaskGroup
 from mcp_types import INVALID_PARAMS
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.inbound.listener import HttpServer, bind
-from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import NamingPolicy, StdioServerSpec
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import Settings
-from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
+from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.support.bridges import PATIENCE
 from tests.support.upstreams import until_ready
 

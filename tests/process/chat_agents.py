@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from gaia.agents.base import Agent, ApiAgent, MCPAgent
-from gaia_bridge.chats import ChatRequest, Reply, ToolCall, Usage
+from gaia_bridge.chat_types import ChatRequest, Reply, ToolCall, Usage
 from gaia_bridge.errors import ModelUnreachableError
 
 

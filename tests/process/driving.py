@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from mcp_types import jsonrpc_message_adapter
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.cli.running import DEADLINE, INITIALIZE, Running, running
 
 __all__ = ["AGENTS", "BOUND", "LEGACY", "MODERN", "LineClient", "OpenRequest", "initialized", "url_of"]

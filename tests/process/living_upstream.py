@@ -11,4 +11,4 @@ HERE = Path(__file__).parent
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE))
     runpy.run_path(str(HERE / "liveness.py"))["show_signs_of_life"]("upstream")
-    runpy.run_path(str(HERE.parent / "bridge" / "outbound" / "raw_server.py"), run_name="__main__")
+    runpy.run_path(str(HERE.parent / "servers" / "raw_server.py"), run_name="__main__")

@@ -16,8 +16,8 @@ import anyio.to_thread
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from gaia_bridge.model import SourceState
-from gaia_bridge.outbound.upstream import Upstream
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.source import Upstream
 from tests.support.upstreams import FakeRequest, raw_server, text_of
 
 LIMITS = UpstreamLimits(

@@ -18,7 +18,7 @@ from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolPara
 from openai.types.chat import ChatCompletionMessageToolCallUnionParam as ToolCall
 from openai.types.chat.chat_completion_message_function_tool_call_param import Function as FunctionCall
 
-from gaia_bridge.inbound.token import load_or_create_token
+from gaia_bridge.server.http.token import load_or_create_token
 from tests.bridge.cli.running import Running, running
 from tests.process.driving import BOUND
 

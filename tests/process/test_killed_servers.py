@@ -15,10 +15,10 @@ import pytest
 
 from benchmarks.soak import PATIENCE, Client
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.inbound.listener import HttpServer, bind
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, ServerOptions
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.listener import HttpServer, bind
 from tests.conformance.runner import free_port
 from tests.support.bridges import one_tool
 from tests.support.upstreams import until_ready

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from mcp_types import jsonrpc_message_adapter
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
 from tests.bridge.cli.running import DEADLINE, INITIALIZE, request, running
 from tests.process.driving import AGENTS, BOUND, LEGACY, MODERN, LineClient, initialized

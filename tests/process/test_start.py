@@ -41,10 +41,10 @@ SLOW = {
     "gaia.agents.chat.engine",
     "gaia.llm.openai_model",
     "gaia_bridge.cli.banner",
-    "gaia_bridge.inbound.guard",
-    "gaia_bridge.inbound.listener",
-    "gaia_bridge.inbound.openai.app",
-    "gaia_bridge.server.http",
+    "gaia_bridge.server.http.guard",
+    "gaia_bridge.server.http.listener",
+    "gaia_bridge.openai_api.app",
+    "gaia_bridge.server.http.app",
 }
 """What an agent on stdio has no use for, until it is asked for more than a tool."""
 

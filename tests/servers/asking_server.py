@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "bridge" / "outbound"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 raw: Any = importlib.import_module("raw_server")
 

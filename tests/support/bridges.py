@@ -27,8 +27,8 @@ from mcp_types import (
 )
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
 from tests.support.memory_transport import in_memory

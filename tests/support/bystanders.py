@@ -1,7 +1,7 @@
 """What every fault has to leave alone: the sources beside the one that misbehaves, on an endpoint that publishes all of
 them together, and this process itself.
 
-A module that injects faults says `pytest.mark.usefixtures("bystander")`; see `tests/bridge/outbound/conftest.py`.
+A module that injects faults says `pytest.mark.usefixtures("bystander")`; see `tests/bridge/conftest.py`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import anyio
 import psutil
 
 from gaia_bridge.content import resource_link
-from gaia_bridge.inbound.agent_source import AgentSource
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy, ServerInfo
-from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.sources.upstream.source import Upstream
 from tests.support.upstreams import FakeRequest, raw_server, running, shared_endpoints, text_of
 
 __all__ = ["Holdings", "answering", "pid_of", "shared_endpoint", "working_server"]

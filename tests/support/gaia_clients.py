@@ -141,8 +141,8 @@ class EchoAgent:
 
 
 def raw_server(mode: str = "", **env: str) -> dict[str, Any]:
-    """The entry of the server in `tests/bridge/outbound/raw_server.py`."""
-    script = TESTS / "bridge" / "outbound" / "raw_server.py"
+    """The entry of the server in `tests/servers/raw_server.py`."""
+    script = TESTS / "servers" / "raw_server.py"
     return {"command": sys.executable, "args": ["-S", str(script), mode], "env": env}
 
 

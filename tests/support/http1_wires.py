@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from gaia_bridge.outbound.transports.budgets import Share
-from gaia_bridge.outbound.transports.http1 import Connection
+from gaia_bridge.client.transports.budgets import Share
+from gaia_bridge.client.transports.http1 import Connection
 
 __all__ = ["Answer", "Keeper", "Wire", "answer_of", "wired"]
 

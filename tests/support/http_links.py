@@ -10,11 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.client.transport import Link, UpstreamError
+from gaia_bridge.client.transports.sse import SseTransport
+from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec
-from gaia_bridge.outbound.transport import Link, UpstreamError
-from gaia_bridge.outbound.transports.sse import SseTransport
-from gaia_bridge.outbound.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.evil_http import Exchange, evil_http, good
 from tests.support.waiting import Changing

@@ -11,11 +11,11 @@ import anyio
 import httpx2
 import pytest
 
+from gaia_bridge.client.oauth.interaction import BrowserInteraction, Login
+from gaia_bridge.client.oauth.provider import ServerAuthorization, oauth_for
+from gaia_bridge.client.oauth.store import TokenStore
+from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
-from gaia_bridge.outbound.oauth.interaction import BrowserInteraction, Login
-from gaia_bridge.outbound.oauth.provider import ServerAuthorization, oauth_for
-from gaia_bridge.outbound.oauth.store import TokenStore
-from gaia_bridge.outbound.transport import AuthorizationError
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.auth_server import AuthServer
 

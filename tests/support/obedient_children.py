@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.client.transport import Link
+from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.model import StdioServerSpec
-from gaia_bridge.outbound.transport import Link
-from gaia_bridge.outbound.transports.stdio import StdioLink, StdioTransport
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.support.bridges import PATIENCE
 from tests.support.waiting import Changing

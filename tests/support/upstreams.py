@@ -13,14 +13,14 @@ from typing import Any, Final
 import anyio
 import anyio.lowlevel
 
+from gaia_bridge.client.transport import Transport
 from gaia_bridge.contract import ClientRequest, Source
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import Change, ChangeKind, ServerSpec, SourceState, StdioServerSpec
-from gaia_bridge.outbound.catalog_cache import CatalogCache
-from gaia_bridge.outbound.transport import Transport
-from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.feature_cache import CatalogCache
+from gaia_bridge.sources.upstream.source import Upstream
 
 __all__ = [
     "PATIENT",
@@ -43,8 +43,8 @@ PATIENT: Final = UpstreamLimits(probe_timeout=20)
 
 
 def raw_server(mode: str = "", **env: str) -> StdioServerSpec:
-    """The server in `tests/bridge/outbound/raw_server.py`: quick to start, and as odd as needed."""
-    script = TESTS / "bridge" / "outbound" / "raw_server.py"
+    """The server in `tests/servers/raw_server.py`: quick to start, and as odd as needed."""
+    script = TESTS / "servers" / "raw_server.py"
     return StdioServerSpec("up", sys.executable, ("-S", str(script), mode), env)
 
 

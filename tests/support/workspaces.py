@@ -13,10 +13,10 @@ from typing import Any, TypeVar, cast
 import jsonschema_rs
 
 from gaia_agents.base import ShippedAgent
-from gaia_bridge.context import RequestContext, request_scope
+from gaia_bridge.calls.request_context import RequestContext, request_scope
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import RequestCancelledError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["DEMO", "RecordingChannel", "call", "git", "in_request", "repository", "write_files"]
 

@@ -22,10 +22,10 @@ from typing import Any, Final, NamedTuple
 import anyio
 from mcp.client.streamable_http import streamable_http_client
 
-from gaia_bridge.jsontypes import is_array, is_object
 from gaia_bridge.model import HttpServerSpec, ServerSpec
-from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.settings import AgentLimits, Settings
+from gaia_bridge.sources.upstream.source import Upstream
 from tests.interaction.connecting import ERAS, serving
 from tests.interaction.everything_agent import EverythingAgent
 from tests.support.upstreams import until, until_ready

@@ -14,8 +14,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import LoggingMessageNotificationParams, PromptReference, ResourceTemplateReference
 
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import client_of
 from tests.interaction.everything_agent import CONTENT, INFO, PNG, PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from tests.interaction.results import call, older, text_of, wire, wire_list

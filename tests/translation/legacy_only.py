@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.dispatcher import Dispatcher
 

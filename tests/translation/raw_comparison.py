@@ -17,9 +17,9 @@ import anyio
 import httpx2
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 
-from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.model import ServerSpec, StdioServerSpec
-from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.sources.upstream.source import Upstream
 from tests.conformance.raw_clients import DEADLINE, StdioClient, connect_http
 from tests.interaction.connecting import serving
 from tests.support.upstreams import until_ready
@@ -29,7 +29,7 @@ from tests.translation.through import AT_ONCE, QUICK
 __all__ = ["BOTH_ERAS", "COMPARED", "compare_raw", "raw_routes"]
 
 PATIENT: Final = replace(QUICK, upstream=replace(QUICK.upstream, second_start=DEADLINE))
-"""Clients wait for the connection of their era as long as the test itself: a busy machine must not serve another."""
+"""Clients wait for the connection of their era as long as the test: a busy machine must not serve them the other."""
 Ask = Callable[[str, JSON], Coroutine[Any, Any, JSON]]
 """Sends a request: method and parameters; the whole answer."""
 

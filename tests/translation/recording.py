@@ -31,7 +31,7 @@ from mcp_types import (
 )
 from pydantic import FileUrl
 
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from tests.interaction.connecting import client_of
 from tests.interaction.results import older, wire
 from tests.translation.wiretap import Tapped

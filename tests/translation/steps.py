@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mcp import Client
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.translation.recording import LISTS, LOG, Step, call, complete, fill, read
 
 __all__ = ["AGENT_STEPS", "everything_steps"]

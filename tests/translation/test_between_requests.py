@@ -9,7 +9,7 @@ import pytest
 from mcp_types import ElicitCompleteNotification, LoggingMessageNotification
 
 from gaia_bridge.model import StdioServerSpec
-from tests.bridge.outbound.client.scripted import ScriptedTransport, Wire, legacy
+from tests.bridge.client.scripted import ScriptedTransport, Wire, legacy
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.interaction.results import older, wire
 from tests.support.upstreams import until_ready

@@ -17,9 +17,9 @@ from mcp_types import (
 )
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerOptions, StdioServerSpec
-from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
+from gaia_bridge.protocol.json_types import JSON
+from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.conformance.raw_clients import connect_http, connect_sse
 from tests.interaction.connecting import DEADLINE, serving
 from tests.support.upstreams import until_ready

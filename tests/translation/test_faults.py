@@ -15,8 +15,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import ElicitResult
 
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.interaction.connecting import ERAS, client_of, serving
 from tests.interaction.results import call, older, text_of

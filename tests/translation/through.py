@@ -16,14 +16,14 @@ from mcp import StdioServerParameters, stdio_client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from gaia_bridge.client import Era
 from gaia_bridge.config import fingerprint, load_servers
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerOptions, ServerSpec, StdioServerSpec
-from gaia_bridge.outbound.catalog_cache import CatalogCache, Remembered
-from gaia_bridge.outbound.client import Era
-from gaia_bridge.outbound.listing import empty_offer
-from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
+from gaia_bridge.sources.upstream.feature_cache import CatalogCache, Remembered
+from gaia_bridge.sources.upstream.feature_lists import empty_offer
+from gaia_bridge.sources.upstream.source import Upstream
 from tests.interaction.connecting import DEADLINE, Connect, Link, client_of, serving
 from tests.interaction.everything_agent import EverythingAgent
 from tests.support.upstreams import until_ready

@@ -9,7 +9,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PROTOCOL_VERSION_META_KEY, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["Introduced", "Tapped"]
 

@@ -10,11 +10,11 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.sse import sse_client
 from mcp_types import METHOD_NOT_FOUND
 
+from gaia_bridge.client import Connection
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
-from gaia_bridge.outbound.client import Connection
-from gaia_bridge.wire import LIST_FIELDS
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from tests.interaction.results import wire_list
 
 __all__ = ["Catalog", "catalog_of", "official_catalog", "official_catalogs", "target_of"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.protocol.json_types import JSON
 from tests.conformance.raw_clients import DEADLINE, StdioClient
 from tests.translation.raw_comparison import BOTH_ERAS, LEGACY, META
 from tests.upstreams.servers import started

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from gaia.llm.limits import ModelLimits
     from gaia.llm.model import ChatModel
     from gaia.llm.openai_model import OpenAIModel
-    from gaia_bridge.chats import Reply, ToolCall, Usage
+    from gaia_bridge.chat_types import Reply, ToolCall, Usage
     from gaia_bridge.errors import (
         ContextOverflowError,
         ModelBusyError,
@@ -22,7 +22,7 @@ __all__ = [
     "ModelNotFoundError", "ModelUnreachableError", "OpenAIModel", "Reply", "ToolCall", "Usage",
 ]  # fmt: skip
 
-_PLACES = ("gaia_bridge.errors", "gaia_bridge.chats", "gaia.llm.limits", "gaia.llm.model", "gaia.llm.openai_model")
+_PLACES = ("gaia_bridge.errors", "gaia_bridge.chat_types", "gaia.llm.limits", "gaia.llm.model", "gaia.llm.openai_model")
 
 
 def __getattr__(name: str) -> object:

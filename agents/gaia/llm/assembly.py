@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from gaia_bridge.chats import Reply, ToolCall, Usage
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.chat_types import Reply, ToolCall, Usage
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["Assembly", "repaired_arguments"]
 

@@ -15,7 +15,7 @@ from typing import Final
 from gaia.llm.openapi_schema import as_openapi
 from gaia.llm.schema_walk import Rule, Walk, type_names
 from gaia.llm.strict import strict_form
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["DIALECTS", "Dialect", "converted", "declaration", "normalised", "provider_named"]
 

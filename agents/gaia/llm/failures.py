@@ -20,9 +20,9 @@ from gaia_bridge.errors import (
     ModelNotFoundError,
     ModelUnreachableError,
 )
-from gaia_bridge.jsontypes import is_array, is_object
-from gaia_bridge.redact import redacted
-from gaia_bridge.text import one_line
+from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.sanitize.redaction import redacted
 
 __all__ = ["Refusal", "Report", "error_in", "nothing_found", "several_models"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Protocol
 
-from gaia_bridge.chats import Reply
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.chat_types import Reply
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["ChatModel"]
 

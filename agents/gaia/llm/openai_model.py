@@ -18,9 +18,9 @@ from gaia.llm.retrying import Tries
 from gaia.llm.servers import shown_url
 from gaia.llm.settings import wanted
 from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire, load_library
-from gaia_bridge.chats import Reply
+from gaia_bridge.chat_types import Reply
 from gaia_bridge.errors import ModelError, ModelNotFoundError, ModelUnreachableError
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["OpenAIModel"]
 

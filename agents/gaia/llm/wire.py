@@ -19,10 +19,10 @@ import anyio
 from gaia.llm.failures import Refusal, Report, error_in
 from gaia.llm.limits import ModelLimits
 from gaia.llm.settings import Place
+from gaia_bridge.client.transports.sse_parser import Event, EventStream, OversizedEventError
 from gaia_bridge.errors import ModelError
-from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.loopback import is_loopback_host
-from gaia_bridge.outbound.transports.events import Event, EventStream, OversizedEventError
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 
 __all__ = ["BrokenBeforeAnswerError", "Patience", "Wire", "load_library"]
 

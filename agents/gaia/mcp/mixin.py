@@ -20,9 +20,9 @@ from gaia.mcp.client.validation import is_validation_error
 from gaia.mcp.registered import RegisteredTools
 from gaia.mcp.republishing import Republished
 from gaia.mcp.responses import failure_text, wrapped_failure, wrapped_success
-from gaia_bridge.hops import new_id
-from gaia_bridge.jsontypes import is_object
-from gaia_bridge.local_agents import LOCAL_AGENTS
+from gaia_bridge.loop_guard.bridge_hops import new_id
+from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 
 __all__ = ["MCPClientMixin"]
 

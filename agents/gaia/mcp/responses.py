@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import is_array, is_object
+from gaia_bridge.protocol.json_types import is_array, is_object
 
 __all__ = ["failure_text", "wrapped_failure", "wrapped_success"]
 

@@ -13,8 +13,8 @@ from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.text import one_line
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.escaping import one_line
 
 if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge

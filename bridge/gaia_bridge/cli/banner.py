@@ -14,7 +14,7 @@ from gaia_bridge import __version__
 from gaia_bridge.config import current_folder
 from gaia_bridge.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
 from gaia_bridge.model import Offer, SourceKind, SourceState, SourceStatus
-from gaia_bridge.text import one_line
+from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["Access", "Published", "banner"]
 

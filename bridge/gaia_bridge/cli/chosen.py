@@ -9,7 +9,7 @@ from typing import Any
 from gaia_bridge.cli.importing import told_of_slow_imports
 from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.discovery import LoadedAgent, find_agents
-from gaia_bridge.jsontypes import is_object
+from gaia_bridge.protocol.json_types import is_object
 
 __all__ = ["AgentChoice"]
 

@@ -19,8 +19,8 @@ from gaia_bridge.config.programs import program_files
 from gaia_bridge.config.servers_file import is_disabled
 from gaia_bridge.config.trust import approval_key
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LeftOut, ServerSpec
+from gaia_bridge.protocol.json_types import JSON, is_object
 
 __all__ = ["ConfiguredServers"]
 

@@ -8,7 +8,7 @@ import os
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.interrupts import ended_by_interrupt, interrupts_end_the_process
-from gaia_bridge.descriptors import reserve_descriptors, reserve_streams
+from gaia_bridge.runtime.descriptors import reserve_descriptors, reserve_streams
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 from gaia_bridge.cli.streams import QueuedBytes
-from gaia_bridge.redact import Redactor
-from gaia_bridge.text import printable
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.sanitize.redaction import Redactor
 
 __all__ = ["LineFormatter", "hide_in_log", "keep_log", "log_to_stderr"]
 
@@ -25,7 +25,7 @@ _BODIES = ("mcp.server.sse", "sse_starlette.sse")
 """What these log for debugging is every message and every piece of a conversation, which nobody wants in a file."""
 
 _NAMES_ONLY = ("tools/call", "prompts/get")
-"""Methods whose line in the log (`inbound.call_log`) has no URI, in which anything might be."""
+"""Methods whose line in the log (`calls.call_log`) has no URI, in which anything might be."""
 
 _LINE_BYTES = 512
 """What the line of a call counts for while it waits to be made; hardly one has more."""

@@ -15,7 +15,7 @@ from gaia_bridge.cli.exits import ExitCode, exit_code_of, innermost, is_of_outpu
 from gaia_bridge.cli.options import is_debug
 from gaia_bridge.cli.streams import queue_stderr
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.text import printable
+from gaia_bridge.sanitize.escaping import printable
 
 __all__ = ["program", "run"]
 

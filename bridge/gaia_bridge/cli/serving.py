@@ -29,17 +29,17 @@ from gaia_bridge.cli.interrupts import ended_by_interrupt
 from gaia_bridge.cli.logs import hide_in_log
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge.cli.shutdown import Shutdown
+from gaia_bridge.client.transport_factory import secrets_of
+from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest
+from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.discovery import LoadedAgent
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.lineage import LINEAGE
+from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
-from gaia_bridge.outbound.reaching import secrets_of
-from gaia_bridge.outbound.transports.guarding import GUARDIAN
-from gaia_bridge.reloading import Reloader
+from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import claim_stdio
 from gaia_bridge.settings import Settings
-from gaia_bridge.watchdog import watching
 
 __all__ = ["ServeOptions", "run"]
 
@@ -122,9 +122,9 @@ def _run_stdio(options: ServeOptions, deadline: Deadline) -> None:
 def _run_http(options: ServeOptions, deadline: Deadline) -> None:
     with imported_for_good():
         from gaia_bridge.cli.banner import Access, banner
-        from gaia_bridge.inbound.access import AccessPolicy, check_exposure
-        from gaia_bridge.inbound.listener import HttpServer, bind
-        from gaia_bridge.inbound.token import load_or_create_token
+        from gaia_bridge.server.http.access_policy import AccessPolicy, check_exposure
+        from gaia_bridge.server.http.listener import HttpServer, bind
+        from gaia_bridge.server.http.token import load_or_create_token
 
     limits = options.settings.http
     token, token_file = load_or_create_token() if options.auth else (None, None)
@@ -213,7 +213,7 @@ def _hidden(servers: Sequence[ServerSpec], token: str | None) -> Sequence[Server
 
 
 def _reaches_beyond(options: ServeOptions) -> bool:
-    from gaia_bridge.inbound.access import reaches_beyond
+    from gaia_bridge.server.http.access_policy import reaches_beyond
 
     return reaches_beyond(options.host, options.allow_hosts)
 

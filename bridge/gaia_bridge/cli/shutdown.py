@@ -17,7 +17,7 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.constants import STOP_DEADLINE
-from gaia_bridge.forking import FORKS
+from gaia_bridge.runtime.forking import FORKS
 
 __all__ = ["Shutdown"]
 

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from gaia_bridge.command_lines import split_command
+from gaia_bridge.config.command_lines import split_command
 from gaia_bridge.config.expansion import Expander
 from gaia_bridge.config.logins import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.problems import EntryError, kind_of
-from gaia_bridge.config.tailorings import tailored_sections, tool_tailorings
+from gaia_bridge.config.tool_transforms import tailored_sections, tool_tailorings
 from gaia_bridge.config.values import Values
-from gaia_bridge.jsontypes import JSON, is_object
-from gaia_bridge.loopback import is_loopback_host
 from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OAuthOptions, ServerOptions, ServerSpec, StdioServerSpec
-from gaia_bridge.names import is_source_name
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.loopback_hosts import is_loopback_host
+from gaia_bridge.sources.public_names import is_source_name
 
 __all__ = ["NAME_RULE", "ParsedEntry", "entry_of", "parse_entry"]
 

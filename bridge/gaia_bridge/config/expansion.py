@@ -12,7 +12,7 @@ from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError, MissingReferenceError
 from gaia_bridge.config.reading import read_bytes
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["MAX_SECRET", "Expander", "has_reference", "is_plain_reference", "referenced_files", "without_references"]
 

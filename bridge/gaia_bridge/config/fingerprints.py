@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import AgentServerSpec, OAuthOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["LAUNCH_KEYS", "PROGRAM_KEYS", "digest", "fingerprint", "launch_line"]
 

@@ -27,9 +27,9 @@ from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_d
 from gaia_bridge.config.trust import TrustStore
 from gaia_bridge.config.writing import edit_json
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ServerSpec
-from gaia_bridge.names import is_source_name
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sources.public_names import is_source_name
 
 __all__ = ["Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "ServersConfig", "is_local"]
 

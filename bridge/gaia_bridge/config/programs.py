@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from gaia_bridge.config.variables import changes_programs
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["program_files"]
 

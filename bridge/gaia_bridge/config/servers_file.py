@@ -19,10 +19,10 @@ from gaia_bridge.config.entries import parse_entry
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError
 from gaia_bridge.config.reading import read_json, readable_by_others, writable_by_others
-from gaia_bridge.config.tailorings import default_values
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.config.tool_transforms import default_values
 from gaia_bridge.model import ServerSpec
-from gaia_bridge.redact import redacted
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sanitize.redaction import redacted
 
 __all__ = ["ServersFile", "SkippedServer", "access_warnings", "is_disabled", "load_servers", "parse_servers"]
 

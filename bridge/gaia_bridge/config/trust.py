@@ -23,7 +23,7 @@ from gaia_bridge.config.programs import program_files
 from gaia_bridge.config.reading import JsonFile, read_bytes, read_json, writable_by_others
 from gaia_bridge.config.writing import edit_json
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON, is_object
 
 __all__ = ["TrustStore", "approval_key"]
 

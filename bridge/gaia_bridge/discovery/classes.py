@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import cast
 
-from gaia_bridge.names import MAX_NAME
+from gaia_bridge.sources.public_names import MAX_NAME
 
 __all__ = [
     "AGENT_METHODS",

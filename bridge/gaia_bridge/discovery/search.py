@@ -36,8 +36,8 @@ from gaia_bridge.discovery.classes import (
 from gaia_bridge.discovery.faults import describe_fault, short_path
 from gaia_bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
 from gaia_bridge.errors import AgentLoadError
-from gaia_bridge.names import MAX_NAME
-from gaia_bridge.text import one_line
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.sources.public_names import MAX_NAME
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints

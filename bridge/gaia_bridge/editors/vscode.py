@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = [
     "SERVER_NAME",

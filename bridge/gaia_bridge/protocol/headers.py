@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_REVISION
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.messages import Refusal, identifier
 from gaia_bridge.protocol.revisions import MODERN_REVISIONS
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.jsontypes import is_object, json_pointer
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INVALID_PARAMS
+from gaia_bridge.protocol.json_types import is_object, json_pointer
 from gaia_bridge.protocol.questions import ANSWERS
 from gaia_bridge.protocol.shapes import (
     FLAG,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import is_object
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol.content import BLOCK, BLOCKS, ROLE, TOOL
+from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.shapes import (
     ANYTHING,
     FLAG,

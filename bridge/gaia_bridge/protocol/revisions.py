@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gaia_bridge.jsontypes import is_object
+from gaia_bridge.protocol.json_types import is_object
 
 __all__ = [
     "BATCHING_REVISIONS",

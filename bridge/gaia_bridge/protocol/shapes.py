@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from gaia_bridge.jsontypes import is_array, is_object
-from gaia_bridge.schema_parts import preview
-from gaia_bridge.text import printable
+from gaia_bridge.json_schema.parts import preview
+from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.sanitize.escaping import printable
 
 __all__ = [
     "ANYTHING",

@@ -8,17 +8,15 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 from uuid import uuid4
 
-from gaia_bridge.answering import reports
-from gaia_bridge.cancellation import Cancellation
+from gaia_bridge.calls.cancellation import Cancellation
+from gaia_bridge.calls.question_progress import reports
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
-from gaia_bridge.inbound.backlog import Turn
-from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.encoding import encoded_notification
+from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import is_modern
-from gaia_bridge.server.connection import Channel, Connection
-from gaia_bridge.wire import (
+from gaia_bridge.protocol.vocabulary import (
     LOG_MESSAGE,
     answer_problem,
     as_declared,
@@ -27,6 +25,8 @@ from gaia_bridge.wire import (
     missing_capability,
     question_problem,
 )
+from gaia_bridge.server.backlog import Turn
+from gaia_bridge.server.connection import Channel, Connection
 
 __all__ = ["Call"]
 

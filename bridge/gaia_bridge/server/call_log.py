@@ -1,17 +1,17 @@
-"""What the log tells of each call of an endpoint: see `gaia_bridge.inbound.call_log`."""
+"""What the log tells of each call of an endpoint: see `gaia_bridge.calls.call_log`."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from gaia_bridge.cancellation import was_too_late
+from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
+from gaia_bridge.calls.cancellation import was_too_late
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.inbound.call_log import KEPT, CallRecord, is_wanted, leave
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.jsontypes import is_object
 from gaia_bridge.protocol.headers import NAMED
+from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.server.call import Call
+from gaia_bridge.server.catalog import Catalog
 
 __all__ = ["CallLog", "outcome_of", "outcome_of_error"]
 

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, NamedTuple, Protocol, TypeGuard
 
-from gaia_bridge.answering import Reports
+from gaia_bridge.calls.question_progress import Reports
 from gaia_bridge.errors import AnswerError, ProtocolError
-from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.protocol.encoding import encoded_notification, encoded_request
+from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.protocol.shapes import is_identifier
 

@@ -16,28 +16,28 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError, RequestError
-from gaia_bridge.hops import check_hops, new_id
-from gaia_bridge.inbound.backlog import Backlog
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.tool_search import PublishedSearch
-from gaia_bridge.jsontypes import is_object
+from gaia_bridge.loop_guard.bridge_hops import check_hops, new_id
 from gaia_bridge.model import Change
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.encoding import encoded_error, encoded_result
 from gaia_bridge.protocol.headers import NAMED
+from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.parameters import HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
-from gaia_bridge.results import is_input_required, jsonable, words
+from gaia_bridge.results.conversion import is_input_required, jsonable, words
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import target_of, with_public_task
 from gaia_bridge.server.introduction import discovered, greeting
 from gaia_bridge.server.methods import Methods
-from gaia_bridge.server.subscriptions import Subscriptions
+from gaia_bridge.server.subscriptions.fanout import Subscriptions
+from gaia_bridge.server.tool_search import PublishedSearch
 from gaia_bridge.server.tracing import is_traced, request_span
 from gaia_bridge.settings import Settings
-from gaia_bridge.text import printable
 
 __all__ = ["Answer", "Dispatcher"]
 

@@ -12,7 +12,7 @@ from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import HttpLimits
 
 if TYPE_CHECKING:
-    from gaia_bridge.server.http import HttpBinding
+    from gaia_bridge.server.http.app import HttpBinding
 
 __all__ = ["Endpoint"]
 
@@ -34,7 +34,7 @@ class Endpoint:
     @cached_property
     def http(self) -> HttpBinding:
         """Its HTTP side, made when it is first asked for: on stdio, nobody does."""
-        from gaia_bridge.server.http import HttpBinding
+        from gaia_bridge.server.http.app import HttpBinding
 
         return HttpBinding(self.dispatcher, self._prefix, self._limits)
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import SourceKind
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.introduction import TASKS_EXTENSION, capabilities_of
 
 __all__ = ["target_of", "with_public_task"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ChangeKind, Offer
+from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import MODERN_REVISIONS, negotiated
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 
 __all__ = ["TASKS_EXTENSION", "capabilities_of", "discovered", "greeting", "tells_of"]

@@ -16,19 +16,19 @@ from gaia_bridge.errors import (
     ProtocolError,
     ResourceNotFoundError,
 )
-from gaia_bridge.hops import HOPS_META_KEY, marked
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.inbound.tool_search import PublishedSearch
-from gaia_bridge.jsontypes import is_object
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, marked
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
-from gaia_bridge.results import error_result
+from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.results.conversion import error_result
 from gaia_bridge.server.call import Call
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.forwarding import with_public_task
-from gaia_bridge.server.pages import Pager, page_of_server
+from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.rounds import play_rounds
-from gaia_bridge.server.subscriptions import Subscriptions
+from gaia_bridge.server.subscriptions.fanout import Subscriptions
+from gaia_bridge.server.tool_search import PublishedSearch
 from gaia_bridge.settings import Settings
-from gaia_bridge.wire import LIST_FIELDS
 
 __all__ = ["Methods"]
 

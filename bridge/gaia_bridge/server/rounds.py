@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from gaia_bridge.errors import INTERNAL_ERROR, AnswerError, ProtocolError
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.results import is_input_required
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.settings import AgentLimits
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.tool_search.patterns import Pattern, PatternError
 
 __all__ = [

@@ -20,12 +20,12 @@ import pytest
 
 from gaia.agents.base import Agent
 from gaia.agents.chat.limits import ChatLimits
-from gaia.agents.chat.playing import discard
 from gaia.agents.chat.requests import TurnRequest
-from gaia_bridge.background import BACKGROUND
-from gaia_bridge.chats import Reply
+from gaia.agents.chat.turn_stream import discard
+from gaia_bridge.chat_types import Reply
 from gaia_bridge.errors import ModelError, ModelUnreachableError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.runtime.background_loop import BACKGROUND
 from tests.support.bridges import threads_named, wait_in_thread
 from tests.support.fake_model import Asked, FakeModel, call, calls, made, replied, say
 from tests.support.gaia_clients import PATIENCE, after_collection, eventually

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 from gaia.agents.base import Tool, tool
 from gaia.agents.base.console import AgentConsole
 from gaia.agents.base.tools import ToolEntry, ToolRegistry, get_tool_display_name
-from gaia.agents.chat.executing import ToolCallError, needs_confirmation, parsed_arguments
 from gaia.agents.chat.limits import ChatLimits
-from gaia_bridge.chats import ToolCall
+from gaia.agents.chat.tool_execution import ToolCallError, needs_confirmation, parsed_arguments
+from gaia_bridge.chat_types import ToolCall
 from gaia_bridge.errors import ToolError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.support.fake_model import call, calls, made, say
 from tests.support.gaia_clients import PATIENCE
 

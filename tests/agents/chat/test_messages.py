@@ -19,8 +19,8 @@ from gaia.agents.chat.messages import (
     tool_message,
     user_message,
 )
-from gaia_bridge.chats import Reply, ToolCall
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.chat_types import Reply, ToolCall
+from gaia_bridge.protocol.json_types import JSON
 
 
 def asking(*ids: str) -> JSON:

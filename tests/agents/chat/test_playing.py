@@ -15,10 +15,10 @@ import pytest
 
 from gaia.agents.base import Agent
 from gaia.agents.chat.limits import ChatLimits
-from gaia_bridge.background import BACKGROUND
-from gaia_bridge.chats import ChatRequest, Reply
+from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.errors import ModelError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.runtime.background_loop import BACKGROUND
 from tests.support.bridges import wait_in_thread
 from tests.support.fake_model import FakeModel, made, say
 from tests.support.gaia_clients import PATIENCE

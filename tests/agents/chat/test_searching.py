@@ -8,8 +8,8 @@ import pytest
 
 from gaia.agents.base.agent import Agent
 from gaia.agents.base.tools import ToolEntry, tool
-from gaia.agents.chat.prompting import is_deferred
-from gaia.agents.chat.searching import MAX_LOADED, ToolSearch
+from gaia.agents.chat.prompts import is_deferred
+from gaia.agents.chat.tool_search import MAX_LOADED, ToolSearch
 from gaia.agents.chat.toolbox import function_schema
 
 PATTERN_SEARCH = "tool_search_regex"

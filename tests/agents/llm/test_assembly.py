@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia.llm.assembly import Assembly, repaired_arguments
-from gaia_bridge.chats import Reply, ToolCall, Usage
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.chat_types import Reply, ToolCall, Usage
+from gaia_bridge.protocol.json_types import JSON
 
 
 def assembled(*deltas: JSON, finish: str | None = "stop", offered: tuple[str, ...] = ()) -> Reply:

@@ -14,7 +14,7 @@ import gaia.llm.settings
 from gaia.llm import ModelError, ModelLimits, ModelNotFoundError, OpenAIModel, Reply, Usage
 from gaia.llm.model import ChatModel
 from gaia.llm.servers import KNOWN, KnownServer
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of, user
 from tests.servers.model_dialects import DIALECTS
 from tests.servers.model_script import prompt_tokens

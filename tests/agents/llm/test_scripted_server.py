@@ -8,7 +8,7 @@ import openai
 import psutil
 import pytest
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.agents.llm.talking import ADD, user
 from tests.servers.model_dialects import DIALECTS
 from tests.servers.model_script import Player, ScriptError, count_tokens, prompt_tokens

@@ -17,7 +17,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 
 from gaia.agents.base import MCPAgent
 from gaia.mcp import MCPClientMixin
-from gaia_bridge.hops import HOPS_META_KEY
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from tests.interaction.connecting import AGENT_FILE, DEADLINE, ERAS, client_of, serving
 from tests.interaction.results import call, wire
 

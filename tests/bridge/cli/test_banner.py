@@ -11,8 +11,8 @@ import pytest
 
 from gaia_bridge.cli.banner import Access, banner
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.inbound.access import AccessPolicy
 from gaia_bridge.model import LeftOut, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
+from gaia_bridge.server.http.access_policy import AccessPolicy
 
 TOKEN = "t" * 43
 

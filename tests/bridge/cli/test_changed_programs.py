@@ -14,11 +14,11 @@ import pytest
 
 from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.config import TrustStore
+from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.model import SourceState
-from gaia_bridge.outbound.upstream import Upstream
-from gaia_bridge.reloading import Reloader
 from gaia_bridge.settings import Settings, UpstreamLimits
-from tests.bridge.outbound import raw_server
+from gaia_bridge.sources.upstream.source import Upstream
+from tests.servers import raw_server
 from tests.support.bridges import PATIENCE, RunningBridge, both_eras, one_tool, running_bridge, text_of
 from tests.support.upstreams import until
 

@@ -9,7 +9,7 @@ import pytest
 
 from gaia_bridge.cli.chosen import AgentChoice
 from gaia_bridge.errors import AgentLoadError
-from gaia_bridge.inbound.access import reaches_beyond
+from gaia_bridge.server.http.access_policy import reaches_beyond
 
 
 @pytest.mark.requirement("F-268", "S-2")

@@ -13,8 +13,8 @@ import pytest
 from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.config import TrustStore
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerSpec, StdioServerSpec
+from gaia_bridge.protocol.json_types import JSON
 
 ENTRY = {"command": "a"}
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from gaia_bridge.calls.call_log import CallRecord, tell_of
 from gaia_bridge.cli import json_log
 from gaia_bridge.cli.json_log import log_to_json
 from gaia_bridge.constants import JSON_LOG_FILES
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.inbound.call_log import CallRecord, tell_of
 from tests.support.bridges import PATIENCE
 
 logger = logging.getLogger("gaia_bridge.example")

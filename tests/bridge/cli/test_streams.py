@@ -15,12 +15,12 @@ from typing import Any, TextIO
 
 import pytest
 
+from gaia_bridge.calls.call_log import CallRecord, tell_of
 from gaia_bridge.cli.logs import log_to_stderr
 from gaia_bridge.cli.streams import QueuedBytes, drain, queue_standard_streams
-from gaia_bridge.inbound.call_log import CallRecord, tell_of
 
 LINES = (
-    b"INFO    gaia_bridge.inbound.call_log: client/1 #0001 tools/call work of code: ok in 1.5 ms, 10 B in, 20 B out\n"
+    b"INFO    gaia_bridge.calls.call_log: client/1 #0001 tools/call work of code: ok in 1.5 ms, 10 B in, 20 B out\n"
     b"printed \\ud800\n"
 )
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from gaia_bridge.config import EntryError, ParsedEntry, entry_of, parse_entry
 from gaia_bridge.config.entries import NAME_RULE
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import (
     ArgumentTailoring,
     HttpServerSpec,
@@ -21,6 +20,7 @@ from gaia_bridge.model import (
     StdioServerSpec,
     ToolTailoring,
 )
+from gaia_bridge.protocol.json_types import JSON
 
 URL = "https://example.com/mcp"
 

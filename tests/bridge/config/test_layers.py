@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from gaia_bridge.config import LayerKind, LayerState, ServersConfig, TrustStore
 from gaia_bridge.config.documents import to_text
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.protocol.json_types import JSON
 
 A, B, C = ({"command": command} for command in "abc")
 JSON_VALUES = st.recursive(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.parameters import parameter_problem
 from gaia_bridge.protocol.revisions import LATEST_MODERN

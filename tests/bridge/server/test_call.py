@@ -18,19 +18,19 @@ from mcp_types import (
     RequestParamsMeta,
 )
 
+from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.content import text
-from gaia_bridge.context import RequestContext, get_request_context
 from gaia_bridge.errors import (
     MISSING_CLIENT_CAPABILITY,
     AnswerError,
     ClientCapabilityError,
     RequestCancelledError,
 )
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
-from tests.bridge.inbound.people import EVERYTHING, FORM, filled_in, never, shown, thought_of
-from tests.bridge.inbound.sources import nothing
+from tests.bridge.server.sources import nothing
+from tests.bridge.sources.agent.people import EVERYTHING, FORM, filled_in, never, shown, thought_of
 from tests.support.bridges import (
     PATIENCE,
     both_eras,

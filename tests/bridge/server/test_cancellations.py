@@ -12,11 +12,11 @@ import pytest
 from anyio.abc import TaskGroup
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.context import get_request_context
+from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import RequestCancelledError
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy, ServerOptions, StdioServerSpec
-from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
+from gaia_bridge.protocol.json_types import JSON
+from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.probes.reaching import MODERN, hello, meta, serving_http, stream
 from tests.support.bridges import PATIENCE, ScriptedAgent, wait_in_thread
 from tests.support.upstreams import until, until_ready

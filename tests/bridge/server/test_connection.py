@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from gaia_bridge.errors import AnswerError, ProtocolError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.connection import Connection, Nowhere
 from tests.support.bridges import PATIENCE
 

@@ -10,14 +10,14 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from gaia_bridge import json_text
+from gaia_bridge.calls import call_log
 from gaia_bridge.contract import ClientRequest
-from gaia_bridge.inbound import call_log
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import NamingPolicy, ServerInfo
+from gaia_bridge.protocol import json_text
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.server.call import Call
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection, Nowhere
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
@@ -97,8 +97,10 @@ async def test_an_answer_is_written_once_for_all_who_want_to_know_its_size(
 
     async with running_bridge(one_tool(lambda _: "found")) as running:
         for name, module in list(sys.modules.items()):
-            ours = name.startswith(("gaia_bridge.inbound", "gaia_bridge.protocol", "gaia_bridge.server"))
-            if ours and hasattr(module, "to_json"):
+            ours = name.startswith(
+                ("gaia_bridge.calls", "gaia_bridge.protocol", "gaia_bridge.server", "gaia_bridge.sources.agent")
+            )
+            if ours and module is not json_text and hasattr(module, "to_json"):
                 monkeypatch.setattr(module, "to_json", to_json)
         await running.endpoint().begin(call(1), answered)
     [answer] = answers

@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.soak import Client
 from gaia_bridge.errors import ToolError
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import SourceState
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import HttpLimits, Settings
 from tests.interaction.connecting import serving
 from tests.support.bridges import ScriptedAgent

@@ -23,10 +23,10 @@ from gaia_bridge.errors import (
     ProtocolError,
     ResourceNotFoundError,
 )
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
-from tests.bridge.inbound.people import shown
-from tests.bridge.inbound.sources import nothing
+from tests.bridge.server.sources import nothing
+from tests.bridge.sources.agent.people import shown
 from tests.support.bridges import (
     PATIENCE,
     RunningBridge,
@@ -41,7 +41,7 @@ from tests.support.bridges import (
     wait_in_thread,
 )
 
-LOGGER = "gaia_bridge.inbound.performing"
+LOGGER = "gaia_bridge.sources.agent.invoker"
 
 
 @both_eras

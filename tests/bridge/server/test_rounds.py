@@ -13,15 +13,15 @@ from mcp_types import (
     ErrorData,
 )
 
+from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.content import elicitation_request, input_required, roots_request, sampling_request, text
-from gaia_bridge.context import RequestContext, get_request_context
 from gaia_bridge.errors import (
     MISSING_CLIENT_CAPABILITY,
 )
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
-from tests.bridge.inbound.people import EVERYTHING, FORM, filled_in, never, shown
-from tests.bridge.inbound.sources import nothing
+from tests.bridge.server.sources import nothing
+from tests.bridge.sources.agent.people import EVERYTHING, FORM, filled_in, never, shown
 from tests.support.bridges import (
     ScriptedAgent,
     both_eras,

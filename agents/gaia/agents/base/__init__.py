@@ -7,7 +7,7 @@ from gaia.agents.base.api_agent import ApiAgent
 from gaia.agents.base.mcp_agent import MCPAgent
 from gaia.agents.base.tool_class import Tool
 from gaia.agents.base.tools import tool
-from gaia_bridge.context import RequestContext, get_request_context
+from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
 
 __all__ = [

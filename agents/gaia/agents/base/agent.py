@@ -15,16 +15,16 @@ from gaia.agents.base.tool_class import Tool
 from gaia.agents.base.tools import ToolEntry, ToolRegistry, given_entry
 from gaia.agents.chat.limits import DEFAULT_SESSION, ChatLimits
 from gaia.agents.chat.options import ChatOptions
-from gaia.agents.chat.prompting import compose, is_deferred
+from gaia.agents.chat.prompts import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
-from gaia_bridge.apps import is_for_models
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.mcp_apps import is_for_models
 
 if TYPE_CHECKING:
     from gaia.agents.chat.engine import ChatEngine
     from gaia.agents.chat.sessions import AgentSession
     from gaia.llm.model import ChatModel
-    from gaia_bridge.chats import ChatRequest, Reply
+    from gaia_bridge.chat_types import ChatRequest, Reply
 
 __all__ = ["Agent"]
 
@@ -206,7 +206,7 @@ class Agent:
         return (await self._chat.chat(TurnRequest.of(user_input, session_id, create_if_missing, max_steps))).text
 
     def answer_chat(self, request: ChatRequest) -> AsyncGenerator[str | Reply]:
-        """Answer a client of the bridge; see `gaia_bridge.chats.AnswersChats`."""
+        """Answer a client of the bridge; see `gaia_bridge.chat_types.AnswersChats`."""
         return self._chat.answer(request)
 
     def close(self) -> None:
@@ -363,7 +363,7 @@ class Agent:
 
         Default: the client is asked that the agent is working for, if it can be; else the console asks.
         """
-        from gaia.agents.chat.confirming import ask_to_confirm
+        from gaia.agents.chat.confirmation import ask_to_confirm
 
         return ask_to_confirm(self.console, tool_name, arguments)
 

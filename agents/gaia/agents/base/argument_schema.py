@@ -11,7 +11,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["SCHEMA_ERRORS", "argument_schema"]
 

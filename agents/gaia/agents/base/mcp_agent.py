@@ -10,9 +10,9 @@ from gaia.agents.base.agent import Agent
 from gaia.agents.base.tool_class import validated
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
-from gaia_bridge.apps import is_for_models
-from gaia_bridge.jsontypes import is_object
-from gaia_bridge.publishing import AnnouncesChanges
+from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.protocol.mcp_apps import is_for_models
+from gaia_bridge.sources.agent.announcer import AnnouncesChanges
 
 __all__ = ["MCPAgent"]
 
@@ -67,8 +67,8 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
             arguments: The client's arguments, already validated against the tool's `inputSchema`.
 
         Returns:
-            A JSON-serialisable dictionary, or MCP content (`gaia_bridge.content`). `{"error": "..."}` is a failure if
-            it is alone, or beside `"success": False` or `"status": "error"`.
+            A JSON-serialisable dictionary, or MCP content (`gaia_bridge.content`). `{"error": "..."}` is a
+            failure if it is alone, or beside `"success": False` or `"status": "error"`.
 
         Raises:
             ValueError: The tool is unknown: "Unknown tool: ...".

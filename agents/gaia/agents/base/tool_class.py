@@ -9,10 +9,10 @@ from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
 from gaia.environment import setting
 from gaia_bridge.errors import ToolError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 if TYPE_CHECKING:
-    from gaia_bridge.schema import SchemaValidator
+    from gaia_bridge.json_schema.validation import SchemaValidator
 
 __all__ = ["Tool", "validated"]
 
@@ -108,7 +108,7 @@ def validated(function: Callable[..., Any], name: str, schema: JSON) -> Callable
 
     def checked(**arguments: Any) -> Any:
         if not compiled:
-            from gaia_bridge.schema import SchemaValidator
+            from gaia_bridge.json_schema.validation import SchemaValidator
 
             compiled.append(SchemaValidator(schema))
         if problems := compiled[0].errors(arguments):

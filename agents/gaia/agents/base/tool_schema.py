@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON, is_object
 
 __all__ = ["flat_parameters", "input_schema", "split_docstring"]
 

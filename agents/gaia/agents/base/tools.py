@@ -31,7 +31,7 @@ from itertools import count
 from typing import Any, TypeVar, overload
 
 from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON, is_object
 
 __all__ = [
     "ToolEntry",

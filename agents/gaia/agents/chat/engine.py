@@ -14,25 +14,25 @@ from typing import Any, Final, TypeVar
 
 import anyio
 
-from gaia.agents.chat.executing import ToolExecutor
+from gaia.agents.chat.console_output import Narrator
 from gaia.agents.chat.lending import lent_entries
 from gaia.agents.chat.limits import CLIENT_SESSION, DEFAULT_SESSION
 from gaia.agents.chat.messages import sendable, split_instructions
-from gaia.agents.chat.narrating import Narrator
 from gaia.agents.chat.no_client import client_request, with_some_request
 from gaia.agents.chat.options import ChatOptions
-from gaia.agents.chat.playing import Playing, Tell, discard
-from gaia.agents.chat.prompting import compose, is_deferred
+from gaia.agents.chat.prompts import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
-from gaia.agents.chat.searching import ToolSearch
-from gaia.agents.chat.seating import Seat
+from gaia.agents.chat.runtime import Seat
 from gaia.agents.chat.sessions import AgentSession, Sessions
-from gaia.agents.chat.suspending import SuspendedTurns
+from gaia.agents.chat.suspended_turns import SuspendedTurns
+from gaia.agents.chat.tool_execution import ToolExecutor
+from gaia.agents.chat.tool_search import ToolSearch
 from gaia.agents.chat.turn import Turn, View
-from gaia_bridge.chats import ChatRequest, Reply
+from gaia.agents.chat.turn_stream import Playing, Tell, discard
+from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.errors import BridgeError, ModelError
-from gaia_bridge.results import words
-from gaia_bridge.runtime import LoopHandle
+from gaia_bridge.results.conversion import words
+from gaia_bridge.runtime.agent_runner import LoopHandle
 
 __all__ = ["ChatEngine"]
 
@@ -114,7 +114,7 @@ class ChatEngine:
             playing.end()
 
     async def answer(self, request: ChatRequest) -> AsyncGenerator[str | Reply]:
-        """Play a turn for a client of the bridge; see `gaia_bridge.chats.AnswersChats`."""
+        """Play a turn for a client of the bridge; see `gaia_bridge.chat_types.AnswersChats`."""
         seat, playing = self._playing(
             TurnRequest(
                 request.messages,

@@ -8,10 +8,10 @@ from typing import Any
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
 from gaia.agents.chat.rendering import content_text
-from gaia_bridge.chats import LentTool
+from gaia_bridge.chat_types import LentTool
 from gaia_bridge.errors import ToolError
-from gaia_bridge.jsontypes import JSON
-from gaia_bridge.runtime import LoopHandle
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.runtime.agent_runner import LoopHandle
 
 __all__ = ["lent_entries"]
 

@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from gaia_bridge.chats import Reply, ToolCall
-from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.text import valid_text
+from gaia_bridge.chat_types import Reply, ToolCall
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.sanitize.escaping import valid_text
 
 __all__ = [
     "answered",

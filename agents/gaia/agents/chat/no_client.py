@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from contextvars import Context
 from typing import Any, Final
 
-from gaia_bridge.context import RequestContext, get_request_context, request_scope
+from gaia_bridge.calls.request_context import RequestContext, get_request_context, request_scope
 from gaia_bridge.errors import ClientCapabilityError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["client_request", "with_some_request"]
 

@@ -6,9 +6,9 @@ import re
 from typing import Any, Final
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.jsontypes import is_array, is_object
-from gaia_bridge.results import jsonable
-from gaia_bridge.wire import CONTENT_TYPES
+from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.protocol.vocabulary import CONTENT_TYPES
+from gaia_bridge.results.conversion import jsonable
 
 __all__ = ["as_text", "content_text", "cut"]
 

@@ -16,7 +16,7 @@ import anyio
 from gaia.agents.chat.limits import CLIENT_SESSION, ChatLimits
 from gaia.agents.chat.store import SessionStore, SessionSummary, StoredSession
 from gaia_bridge.errors import ContextOverflowError, SessionLimitError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["AgentSession", "Sessions"]
 

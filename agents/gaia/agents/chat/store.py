@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gaia_bridge.errors import ConfigError, RequestError
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["SessionStore", "SessionStoreError", "SessionSummary", "StoreLimits", "StoredSession"]
 

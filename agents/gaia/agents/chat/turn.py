@@ -10,16 +10,16 @@ from functools import partial
 from typing import Any
 
 from gaia.agents.base.tools import ToolEntry
-from gaia.agents.chat.executing import ToolExecutor
+from gaia.agents.chat.console_output import Narrator
 from gaia.agents.chat.messages import answered, assistant_message, user_message
-from gaia.agents.chat.narrating import Narrator
-from gaia.agents.chat.prompting import ENOUGH_STEPS
-from gaia.agents.chat.searching import ToolSearch
+from gaia.agents.chat.prompts import ENOUGH_STEPS
+from gaia.agents.chat.tool_execution import ToolExecutor
+from gaia.agents.chat.tool_search import ToolSearch
 from gaia.agents.chat.toolbox import Toolbox
 from gaia.llm.model import ChatModel
-from gaia_bridge.chats import Reply, ToolCall, Usage
+from gaia_bridge.chat_types import Reply, ToolCall, Usage
 from gaia_bridge.errors import ModelError
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON, is_object
 
 __all__ = ["Turn", "View"]
 

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia.mcp.aio.results import failure, outcome
 from gaia.mcp.client.server_config import client_spec
-from gaia_bridge.apps import is_for_models
-from gaia_bridge.background import BACKGROUND, Lease
 from gaia_bridge.config import EntryError, read_json_file
 from gaia_bridge.config.documents import servers_of
 from gaia_bridge.errors import BridgeError, ConfigError, ProtocolError, ToolError
-from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ServerSpec, StdioServerSpec
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.mcp_apps import is_for_models
+from gaia_bridge.runtime.background_loop import BACKGROUND, Lease
 
 if TYPE_CHECKING:
     from gaia.mcp.aio.servers import Server, Servers, ServerTool

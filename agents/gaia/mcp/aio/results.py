@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.results import is_input_required
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.results.conversion import is_input_required
 
 __all__ = ["answered", "failure", "outcome"]
 

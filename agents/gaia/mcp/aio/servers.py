@@ -21,7 +21,6 @@ from gaia.mcp.aio.handles import ServerTask, StopEvent
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia_bridge.chaining import PublishedAgent, agent_named
 from gaia_bridge.errors import AnswerError
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import (
     AgentServerSpec,
     Change,
@@ -31,9 +30,10 @@ from gaia_bridge.model import (
     SourceKind,
     SourceState,
 )
-from gaia_bridge.names import SourceName, assign_names
-from gaia_bridge.outbound.upstream import Upstream
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.public_names import SourceName, assign_names
+from gaia_bridge.sources.upstream.source import Upstream
 
 __all__ = ["Server", "ServerTool", "Servers"]
 

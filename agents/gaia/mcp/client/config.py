@@ -9,7 +9,7 @@ from typing import Any
 
 from gaia_bridge.config import LoadReport, ServersConfig, default_servers_path
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import is_object
+from gaia_bridge.protocol.json_types import is_object
 
 __all__ = ["MCPConfig"]
 

@@ -18,8 +18,8 @@ from gaia.mcp.client.transports.stdio import StdioTransport
 from gaia.mcp.client.validation import validation_message
 from gaia_bridge import __version__
 from gaia_bridge.errors import INVALID_PARAMS
-from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.outputs import OutputSchemas
+from gaia_bridge.json_schema.output_schemas import OutputSchemas
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["MCPClient", "MCPTool"]

@@ -16,7 +16,7 @@ from gaia.mcp.client.transports.agent import AgentTransport
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.config.expansion import referenced_files
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.jsontypes import is_object
+from gaia_bridge.protocol.json_types import is_object
 
 __all__ = ["MCPClientManager"]
 
@@ -37,7 +37,7 @@ class MCPClientManager:
         self.config = MCPConfig() if config is None else config
         self.debug = debug
         self.own_id = ""
-        """What requests say they have passed, where they are passed on; see `gaia_bridge.hops`."""
+        """What requests say they have passed, where they are passed on; see `gaia_bridge.loop_guard.bridge_hops`."""
         self._clients: dict[str, MCPClient] = {}
         self._connecting: set[str] = set()
         self._lock = threading.Lock()

@@ -19,7 +19,7 @@ from gaia.mcp.client.transports import HTTPTransport, MCPTransport, StdioTranspo
 from gaia.mcp.client.validation import is_validation_error
 from gaia.mcp.responses import failure_text
 from gaia.mcp.toolset.mcp_config import MCPServerConfig
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["MCPClientManager"]
 
@@ -257,7 +257,9 @@ def _definition(tool: MCPTool) -> JSON:
 
 def _was_refused(error: RuntimeError) -> bool:
     """Whether the server has forgotten us, after a restart, and so not done the work."""
-    from gaia_bridge.outbound.session import SessionOverError  # loaded already where this can be true
+    from gaia_bridge.sources.upstream.detached_connection import (
+        SessionOverError,  # loaded already where this can be true
+    )
 
     return isinstance(error, SessionOverError)
 

@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from gaia.environment import setting
-from gaia_bridge.jsontypes import is_array
-from gaia_bridge.names import is_source_name
+from gaia_bridge.protocol.json_types import is_array
+from gaia_bridge.sources.public_names import is_source_name
 
 __all__ = ["ALL_SERVERS", "FETCH_SERVER", "TRANSPORTS", "MCPServerConfig", "get_enabled_mcp_servers"]
 

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from gaia.llm.dialects import DIALECTS, converted, normalised
-from gaia_bridge.jsontypes import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["MCPSchemaConverter"]
 

@@ -18,10 +18,10 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.cli.servers.fields import Field, FieldError
 from gaia_bridge.cli.servers.naming import Activity
-from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.outbound.client import ClientRole
-from gaia_bridge.text import one_line, printable
-from gaia_bridge.wire import LOG_MESSAGE
+from gaia_bridge.client import ClientRole
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
+from gaia_bridge.sanitize.escaping import one_line, printable
 
 __all__ = ["CallerRole", "can_ask"]
 

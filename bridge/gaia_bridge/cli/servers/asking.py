@@ -24,14 +24,14 @@ from gaia_bridge.cli.servers.naming import (
     print_json,
     usable_spec,
 )
-from gaia_bridge.jsontypes import is_array
-from gaia_bridge.text import one_line, printable
+from gaia_bridge.protocol.json_types import is_array
+from gaia_bridge.sanitize.escaping import one_line, printable
 
 if TYPE_CHECKING:
     from gaia_bridge.cli.servers.probing import Answer, Probe
-    from gaia_bridge.jsontypes import JSON
+    from gaia_bridge.client.transport import Transport
     from gaia_bridge.model import ServerSpec
-    from gaia_bridge.outbound.transport import Transport
+    from gaia_bridge.protocol.json_types import JSON
     from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["call", "test_client", "tools"]
@@ -51,7 +51,7 @@ def tools(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     with imported_for_good():
         from gaia_bridge.cli.servers.parameters import parameter_lines
         from gaia_bridge.cli.servers.probing import shown_tools
-        from gaia_bridge.outbound.listing import is_permitted
+        from gaia_bridge.sources.upstream.feature_lists import is_permitted
 
     spec = _spec(name, config, bridge)
     found: Sequence[Mapping[str, Any]] = _probed(spec).definitions.get("tool", [])
@@ -97,9 +97,9 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
         from gaia_bridge.cli.servers.probing import UnknownToolError
         from gaia_bridge.cli.servers.probing import call as call_tool
         from gaia_bridge.cli.servers.reaching import reach
+        from gaia_bridge.client.transport_factory import secrets_of
         from gaia_bridge.errors import ServerUnavailableError, ToolError
-        from gaia_bridge.outbound.reaching import secrets_of
-        from gaia_bridge.redact import Redactor
+        from gaia_bridge.sanitize.redaction import Redactor
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
         role = CallerRole(name, activity, asks=asks)
@@ -139,8 +139,8 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
 def test_client(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Test a server: connect, list, ping; with timings."""
     with imported_for_good():
-        from gaia_bridge.outbound.reaching import secrets_of
-        from gaia_bridge.redact import Redactor
+        from gaia_bridge.client.transport_factory import secrets_of
+        from gaia_bridge.sanitize.redaction import Redactor
 
     spec = _spec(name, config, bridge)
     found = _probed(spec, show_all=True)

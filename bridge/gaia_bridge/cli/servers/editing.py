@@ -24,13 +24,13 @@ from gaia_bridge.cli.servers.naming import (
 )
 from gaia_bridge.cli.servers.pasting import PasteError, is_pasted, pasted_entries
 from gaia_bridge.cli.servers.portable import portable
-from gaia_bridge.names import is_source_name
-from gaia_bridge.text import one_line, printable
+from gaia_bridge.sanitize.escaping import one_line, printable
+from gaia_bridge.sources.public_names import is_source_name
 
 if TYPE_CHECKING:
     from gaia_bridge.cli.servers.probing import Probe
-    from gaia_bridge.jsontypes import JSON
     from gaia_bridge.model import ServerSpec
+    from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["add", "disable", "enable", "remove"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import is_array, is_object
-from gaia_bridge.schema import SchemaError, SchemaValidator
-from gaia_bridge.text import one_line
+from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["Field", "FieldError"]
 

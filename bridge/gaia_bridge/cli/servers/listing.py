@@ -19,11 +19,11 @@ from gaia_bridge.cli.servers.naming import (
     print_json,
     print_rows,
 )
-from gaia_bridge.text import one_line, printable
+from gaia_bridge.sanitize.escaping import one_line, printable
 
 if TYPE_CHECKING:
     from gaia_bridge.config import Layer, TrustStore
-    from gaia_bridge.jsontypes import JSON
+    from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["list_servers", "logs"]
 
@@ -119,13 +119,13 @@ def _echo_lines(lines: list[str]) -> None:
 
 
 def _approved(trust: TrustStore, layer: Layer, name: str, entry: object) -> bool:
-    from gaia_bridge.jsontypes import is_object
+    from gaia_bridge.protocol.json_types import is_object
 
     return is_object(entry) and trust.is_approved(layer.path, name, entry)
 
 
 def _era(entry: object) -> str:
-    from gaia_bridge.jsontypes import is_object
+    from gaia_bridge.protocol.json_types import is_object
 
     return str(entry.get("era") or "auto") if is_object(entry) else "auto"
 
@@ -138,8 +138,8 @@ def _with_era(row: JSON) -> str:
 
 def _target(entry: object) -> str:
     """What is reached, in short, without what may be secret."""
-    from gaia_bridge.jsontypes import is_array, is_object
-    from gaia_bridge.redact import redacted
+    from gaia_bridge.protocol.json_types import is_array, is_object
+    from gaia_bridge.sanitize.redaction import redacted
 
     if not is_object(entry):
         return "(no object)"

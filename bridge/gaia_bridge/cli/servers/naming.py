@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.text import one_line, printable
+from gaia_bridge.sanitize.escaping import one_line, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from gaia_bridge.config import Layer, ServersConfig
-    from gaia_bridge.jsontypes import JSON
     from gaia_bridge.model import ServerSpec
+    from gaia_bridge.protocol.json_types import JSON
 
 __all__ = [
     "Activity",
@@ -85,7 +85,7 @@ def entry_of_server(config: ServersConfig, name: str) -> tuple[Layer, JSON]:
     Raises:
         ConfigError: There is no such server, or its entry is no object.
     """
-    from gaia_bridge.jsontypes import is_object
+    from gaia_bridge.protocol.json_types import is_object
 
     layer = config.owner(name)
     if layer is None:
@@ -107,7 +107,7 @@ def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
         ConfigError: There is no such server, it is disabled or was not approved, or its entry cannot be used.
     """
     from gaia_bridge.config import EntryError, LayerKind, TrustStore, parse_entry
-    from gaia_bridge.jsontypes import is_object
+    from gaia_bridge.protocol.json_types import is_object
 
     layer, entry = entry_of_server(config, name)
     _refuse_disabled(config, layer, name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from gaia_bridge.jsontypes import JSON, is_array, is_object
-from gaia_bridge.text import one_line
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["parameter_lines"]
 

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import JSON, is_object
-from gaia_bridge.text import one_line
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["PasteError", "is_pasted", "pasted_entries"]
 

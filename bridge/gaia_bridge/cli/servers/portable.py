@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from gaia_bridge.jsontypes import JSON, is_array
+from gaia_bridge.protocol.json_types import JSON, is_array
 
 __all__ = ["portable"]
 

@@ -9,16 +9,16 @@ from typing import Any
 import anyio
 
 from gaia_bridge.cli.servers.naming import Activity
+from gaia_bridge.client import ClientRole, Connection, Era, Greeting, connect
+from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.jsontypes import JSON, is_object
 from gaia_bridge.model import ServerOptions, ToolTailoring
-from gaia_bridge.outbound.client import ClientRole, Connection, Era, Greeting, connect
-from gaia_bridge.outbound.eras import only_era
-from gaia_bridge.outbound.listing import LISTS, empty_offer, with_list
-from gaia_bridge.outbound.tailoring import Tailored, tailored
-from gaia_bridge.outbound.transport import Transport, UpstreamError
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.wire import LIST_FIELDS, LOG_LEVEL_KEY
+from gaia_bridge.sources.upstream.eras import only_era
+from gaia_bridge.sources.upstream.feature_lists import LISTS, empty_offer, with_list
+from gaia_bridge.sources.upstream.tool_transforms import Tailored, tailored
 
 __all__ = ["PINGS", "Answer", "Probe", "UnknownToolError", "call", "probe", "shown_tools"]
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from gaia_bridge.cli.servers.naming import Activity, activity
+from gaia_bridge.client.oauth.errors import LoginRequiredError
+from gaia_bridge.client.transport import Transport, UpstreamError
+from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for
+from gaia_bridge.client.transports.process import withheld_hint
 from gaia_bridge.errors import ProtocolError, ServerUnavailableError
-from gaia_bridge.outbound.oauth.errors import LoginRequiredError
-from gaia_bridge.outbound.reaching import limits_for, secrets_of, transport_for
-from gaia_bridge.outbound.transport import Transport, UpstreamError
-from gaia_bridge.outbound.transports.process import withheld_hint
-from gaia_bridge.redact import Redactor
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.text import printable
 
 if TYPE_CHECKING:
+    from gaia_bridge.client.oauth.interaction import UserInteraction
     from gaia_bridge.model import ServerSpec
-    from gaia_bridge.outbound.oauth.interaction import UserInteraction
 
 __all__ = ["Ask", "LoginNeededError", "reach"]
 

@@ -21,12 +21,12 @@ from gaia_bridge.cli.servers.naming import (
     print_json,
     unknown_hint,
 )
-from gaia_bridge.text import printable
+from gaia_bridge.sanitize.escaping import printable
 
 if TYPE_CHECKING:
+    from gaia_bridge.client.transport import Transport
     from gaia_bridge.config import Layer, TrustStore
-    from gaia_bridge.jsontypes import JSON
-    from gaia_bridge.outbound.transport import Transport
+    from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["login", "trust"]
 
@@ -86,7 +86,7 @@ def _listed(file: Layer, names: tuple[str, ...]) -> dict[str, JSON]:
         ConfigError: The file cannot be used, or does not list one that was named.
     """
     from gaia_bridge.errors import ConfigError
-    from gaia_bridge.jsontypes import is_object
+    from gaia_bridge.protocol.json_types import is_object
 
     if file.error is not None:
         raise file.error
@@ -174,10 +174,10 @@ def login(name: str, again: bool, as_json: bool, config: Path | None) -> int:
         from gaia_bridge.cli.servers.naming import usable_spec
         from gaia_bridge.cli.servers.probing import Probe, probe
         from gaia_bridge.cli.servers.reaching import reach
+        from gaia_bridge.client.oauth.interaction import BrowserInteraction
+        from gaia_bridge.client.oauth.provider import oauth_for
         from gaia_bridge.errors import ConfigError
         from gaia_bridge.model import HttpServerSpec
-        from gaia_bridge.outbound.oauth.interaction import BrowserInteraction
-        from gaia_bridge.outbound.oauth.provider import oauth_for
         from gaia_bridge.settings import UpstreamLimits
 
     servers = configured(config)

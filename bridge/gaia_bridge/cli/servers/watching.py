@@ -7,7 +7,7 @@ import click
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.options import bridge_options, bridge_url
 from gaia_bridge.cli.servers.naming import json_option, print_json, print_rows
-from gaia_bridge.text import one_line
+from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["completion", "status"]
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
 
-from gaia_bridge.inbound.departures import DISCONNECT
 from gaia_bridge.protocol.messages import Refusal, error_bytes
+from gaia_bridge.server.http.departures import DISCONNECT
 
 __all__ = ["Exchange", "Headers"]
 

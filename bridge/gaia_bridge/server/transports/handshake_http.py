@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.protocol.codes import INVALID_PARAMS, INVALID_REQUEST
 from gaia_bridge.protocol.encoding import encoded
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.messages import (
     Refusal,
     batch_problem,

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from gaia_bridge.framing import OversizedLine
-from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.protocol.codes import INVALID_REQUEST
+from gaia_bridge.protocol.framing import OversizedLine
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.messages import (
     Refusal,
     batch_problem,

@@ -6,7 +6,6 @@ import logging
 from functools import partial
 from typing import Any, Final
 
-from gaia_bridge.jsontypes import JSON, is_array, is_object
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, HTTP_STATUS, INVALID_REQUEST
 from gaia_bridge.protocol.headers import (
@@ -17,6 +16,7 @@ from gaia_bridge.protocol.headers import (
     repeated_header,
     revision_problem,
 )
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.messages import Refusal, is_request
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Connection, Nowhere

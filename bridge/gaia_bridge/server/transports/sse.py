@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import anyio
 
-from gaia_bridge.jsontypes import is_array
+from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.protocol.messages import batch_problem, batched_problem, too_many_sessions
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream

@@ -20,10 +20,10 @@ from typing import Any, BinaryIO, Protocol
 import anyio
 import anyio.to_thread
 
-from gaia_bridge.descriptors import reserve_descriptors
-from gaia_bridge.forking import FORKS
-from gaia_bridge.framing import LineFramer
-from gaia_bridge.inbound.catalog import Catalog
+from gaia_bridge.protocol.framing import LineFramer
+from gaia_bridge.runtime.descriptors import reserve_descriptors
+from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.lines import LineClient
 

@@ -11,9 +11,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from gaia_bridge.protocol.headers import envelope_problem
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.messages import Refusal, error_bytes, is_request, says_revision
 from gaia_bridge.protocol.revisions import LATEST_MODERN, MODERN_REVISIONS
 from gaia_bridge.server.call import Call

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from gaia.mcp.aio.handles import ServerTask, StopEvent
-from gaia_bridge.background import BackgroundLoop, Lease
+from gaia_bridge.runtime.background_loop import BackgroundLoop, Lease
 from tests.support.gaia_clients import eventually
 
 pytestmark = pytest.mark.anyio

@@ -18,8 +18,8 @@ import anyio
 import pytest
 
 from gaia.mcp.aio import ManagerLimits, MCPClientManager
-from gaia_bridge.background import BACKGROUND
 from gaia_bridge.errors import ToolError
+from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.settings import UpstreamLimits
 from tests.support.bridges import running_bridge
 from tests.support.gaia_clients import EchoAgent, after_collection, background_threads, eventually

@@ -14,7 +14,7 @@ from gaia.mcp import MCPClientManager
 from gaia.mcp.client import MCPClient, MCPConfig
 from tests.support.gaia_clients import background_threads
 
-SERVER = Path(__file__).parents[3] / "bridge" / "outbound" / "raw_server.py"
+SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
 ENTRY = {"command": "${file:secrets/program}", "args": ["-S", str(SERVER)]}
 
 

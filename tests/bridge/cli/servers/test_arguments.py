@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.cli.servers.arguments import ArgumentsError, tool_arguments
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 
 SCHEMA: JSON = {
     "type": "object",

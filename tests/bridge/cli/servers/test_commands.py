@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from gaia_bridge.cli import main
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.cli.running import running, write_agent
 from tests.support.gaia_clients import eventually
 
-SERVER = Path(__file__).parents[2] / "outbound" / "raw_server.py"
+SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
 COMMAND = f"{sys.executable} -S {SERVER}"
 GLOBAL = ".gaia/mcp_servers.json"
 

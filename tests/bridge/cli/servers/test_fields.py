@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.cli.servers.fields import Field, FieldError
-from gaia_bridge.jsontypes import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON, is_object
 
 NAMED: JSON = {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}
 TITLED: JSON = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]}

@@ -16,7 +16,7 @@ from gaia_bridge.config import ServersConfig, TrustStore, local_servers_path
 from tests.bridge.cli.running import run
 from tests.bridge.cli.terminals import COLUMNS, CTRL_C, CTRL_D, terminal
 
-SERVER = Path(__file__).parents[2] / "outbound" / "raw_server.py"
+SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
 RAW = {"command": sys.executable, "args": ["-S", str(SERVER)]}
 QUESTION = "[y/N]: "
 

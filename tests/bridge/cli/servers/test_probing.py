@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from gaia_bridge.chaining.local import LocalTransport
+from gaia_bridge.chaining.agent_transport import LocalTransport
 from gaia_bridge.cli.servers.naming import Activity
 from gaia_bridge.cli.servers.probing import UnknownToolError, call, probe
-from gaia_bridge.inbound.agent_source import AgentSource
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, UpstreamLimits
+from gaia_bridge.sources.agent.source import AgentSource
 from tests.support.bridges import PATIENCE
 
 pytestmark = pytest.mark.anyio

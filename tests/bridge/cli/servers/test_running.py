@@ -17,7 +17,7 @@ import pytest
 from gaia_bridge.cli.servers import running as asking
 from gaia_bridge.cli.servers.running import bridge_status
 from gaia_bridge.errors import ServerUnavailableError
-from gaia_bridge.inbound.token import token_proof
+from gaia_bridge.server.http.token import token_proof
 from tests.bridge.cli.running import run, running
 
 TOKEN = "a" * 40

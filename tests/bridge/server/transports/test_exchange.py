@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from gaia_bridge.inbound.departures import DISCONNECT
+from gaia_bridge.server.http.departures import DISCONNECT
 from gaia_bridge.server.transports.exchange import Exchange
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,9 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.context import get_request_context
-from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import BacklogLimits, HttpLimits, Settings
 from tests.support.bridges import PATIENCE, ScriptedAgent, wait_in_thread
 

@@ -11,8 +11,8 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from gaia_bridge.context import get_request_context
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.transports.lines import LineClient
 from tests.support.bridges import PATIENCE, one_tool, running_bridge
 

@@ -13,10 +13,10 @@ import httpx2
 import pytest
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.hops import HOPS_META_KEY
-from gaia_bridge.inbound.access import AccessPolicy
-from gaia_bridge.inbound.listener import HttpServer, bind
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits, Settings
 from tests.support.bridges import PATIENCE, ScriptedAgent, wait_in_thread
 

@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.inbound.catalog import Catalog
-from gaia_bridge.jsontypes import JSON
 from gaia_bridge.model import ServerOptions
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.transports.stdio import ClaimedStdio, Owed
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.cli.running import INITIALIZE, request

@@ -15,7 +15,7 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import ListToolsResult, jsonrpc_message_adapter
 
-from gaia_bridge.jsontypes import JSON
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, LATEST_MODERN
 from gaia_bridge.server.transports.streams import DuplexClient

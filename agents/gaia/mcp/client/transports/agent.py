@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.contract import AgentLike
-from gaia_bridge.local_agents import LOCAL_AGENTS, UsedInCircleError
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.agent.registry import LOCAL_AGENTS, UsedInCircleError
 
 if TYPE_CHECKING:
-    from gaia_bridge.outbound.transport import Transport
+    from gaia_bridge.client.transport import Transport
 
 __all__ = ["AgentTransport"]
 

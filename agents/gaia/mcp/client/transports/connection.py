@@ -11,15 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gaia.mcp.client.transports.base import MCPTransport
-from gaia_bridge.background import BACKGROUND, Lease
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import BridgeError, ToolError
+from gaia_bridge.runtime.background_loop import BACKGROUND, Lease
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
-    from gaia_bridge.outbound.client import Era
-    from gaia_bridge.outbound.session import Notified, Session
-    from gaia_bridge.outbound.transport import Transport
+    from gaia_bridge.client import Era
+    from gaia_bridge.client.transport import Transport
+    from gaia_bridge.sources.upstream.detached_connection import Notified, Session
 
 __all__ = ["ConnectionTransport"]
 
@@ -159,7 +159,7 @@ class ConnectionTransport(MCPTransport):
             open_.lease.run(partial(open_.session.notify, method, params))
 
     def _opened(self) -> _Open:
-        from gaia_bridge.outbound.session import Session
+        from gaia_bridge.sources.upstream.detached_connection import Session
 
         limits = replace(
             UpstreamLimits(),

@@ -10,7 +10,7 @@ from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
-    from gaia_bridge.outbound.transport import Transport
+    from gaia_bridge.client.transport import Transport
 
 __all__ = ["HTTPTransport"]
 
@@ -55,6 +55,6 @@ class HTTPTransport(ConnectionTransport):
         return transport
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
-        from gaia_bridge.outbound.reaching import transport_for
+        from gaia_bridge.client.transport_factory import transport_for
 
         return transport_for(HttpServerSpec(self.name, self.url, self.headers, self.sse, oauth=self.oauth), limits)

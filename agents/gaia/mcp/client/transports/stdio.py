@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
-from gaia_bridge.command_lines import split_command
+from gaia_bridge.config.command_lines import split_command
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
-    from gaia_bridge.outbound.session import Session
-    from gaia_bridge.outbound.transport import Transport
-    from gaia_bridge.outbound.transports.stdio import StdioLink
+    from gaia_bridge.client.transport import Transport
+    from gaia_bridge.client.transports.stdio import StdioLink
+    from gaia_bridge.sources.upstream.detached_connection import Session
 
 __all__ = ["ChildProcess", "StdioTransport"]
 
@@ -119,7 +119,7 @@ class StdioTransport(ConnectionTransport):
         return "" if link is None else "\n".join(link.error_lines[-_LAST_LINES:])
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
-        from gaia_bridge.outbound.transports.stdio import StdioTransport as Child
+        from gaia_bridge.client.transports.stdio import StdioTransport as Child
 
         return Child(replace(self._spec, name=self.name), limits)
 

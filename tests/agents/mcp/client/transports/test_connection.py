@@ -16,7 +16,7 @@ import pytest
 from gaia.mcp.client import AgentTransport, MCPClient
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.settings import UpstreamLimits
-from tests.bridge.outbound.client.scripted import Script, ScriptedTransport, Wire, legacy, serving
+from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, serving
 from tests.support.gaia_clients import PATIENCE, EchoAgent, after_collection, background_threads, eventually
 
 

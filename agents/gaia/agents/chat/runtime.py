@@ -1,0 +1,131 @@
+"""Where the turns of one agent are played: a lease on the background loop, a model, and threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+import anyio
+
+from gaia.agents.chat.options import ChatOptions
+from gaia.llm.model import ChatModel
+from gaia_bridge.constants import BACKGROUND_FAREWELL
+from gaia_bridge.runtime.agent_runner import AgentRunner
+from gaia_bridge.runtime.background_loop import BACKGROUND
+
+__all__ = ["Seat"]
+
+
+class Seat:
+    """Taken when an agent first converses; there until it is closed or forgotten, or the process forks.
+
+    Args:
+        name: The agent, for threads and messages.
+        options: How it converses.
+    """
+
+    def __init__(self, name: str, options: ChatOptions) -> None:
+        limits = options.limits
+        self._options = options
+        self._lock = threading.Lock()
+        self._model: ChatModel | None = None
+        self._turns: set[anyio.CancelScope] = set()
+        self._changed: anyio.Event | None = None
+        self._is_model_closed = False
+        self.lease = BACKGROUND.acquire()
+        self._keeper = self.lease.start(self._keep)
+        self.tools = AgentRunner(name, limits.threads, limits.queue)
+        """Runs tools."""
+        self.own = self.tools.beside(limits.step_threads, limits.queue)
+        """Runs whatever else of the agent may block: tools that hang do not hold it up."""
+        self.console = AgentRunner(f"{name} console", 1, limits.console_lines)
+        """Runs the console."""
+        self.asking = AgentRunner(f"{name} asking", limits.threads, limits.queue)
+        """Waits for the answers of clients."""
+        self.is_left = False
+        """Whether it is to be used no more."""
+
+    def model(self) -> ChatModel:
+        """The model, made when it is first needed, which takes a moment: a library is loaded."""
+        with self._lock:
+            if self._model is None:
+                self._model = _made_model(self._options)
+            return self._model
+
+    @contextmanager
+    def playing(self, timeout: float) -> Generator[None]:
+        """A turn is played here. It is cut short, silently, when its time is up, or when the seat is left."""
+        with anyio.move_on_after(timeout) as scope:
+            self._turns.add(scope)
+            try:
+                yield
+            finally:
+                self._turns.discard(scope)
+                if self._changed is not None:
+                    self._changed.set()
+
+    def leave(self) -> None:
+        """End what is played here, close the model's connections, and give back threads and lease."""
+        if self.lease.is_current:
+            self.leave_later()
+            return
+        self.is_left = True
+        try:
+            with suppress(RuntimeError):  # the loop has ended, and all this with it
+                self.lease.run(self._leave)
+        finally:
+            self._give_back()
+
+    def leave_later(self) -> None:
+        """The same, without waiting: whoever forgets an agent does not expect to."""
+
+        async def leave() -> None:
+            try:
+                await self._leave()
+            finally:
+                self._give_back()
+
+        self.is_left = True
+        try:
+            self.lease.start(leave)
+        except RuntimeError:
+            self._give_back()
+
+    async def _leave(self) -> None:
+        for scope in tuple(self._turns):
+            scope.cancel()
+        with anyio.move_on_after(BACKGROUND_FAREWELL):
+            while self._turns:
+                self._changed = anyio.Event()
+                await self._changed.wait()
+        await self._close_model()
+
+    async def _keep(self) -> None:
+        """Close the model's connections with the loop, in a program that ends without having closed its agent."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.move_on_after(BACKGROUND_FAREWELL, shield=True):
+                await self._close_model()
+
+    async def _close_model(self) -> None:
+        if self._model is not None and not self._is_model_closed:
+            self._is_model_closed = True
+            await self._model.aclose()
+
+    def _give_back(self) -> None:
+        self._keeper.cancel()
+        for runner in (self.tools, self.own, self.console, self.asking):
+            runner.close()  # its threads are daemons
+        self.lease.release()
+
+
+def _made_model(options: ChatOptions) -> ChatModel:
+    model = options.model
+    if model is None or isinstance(model, str):
+        from gaia.llm import OpenAIModel
+
+        bound = {} if options.max_output_tokens is None else {"max_tokens": options.max_output_tokens}
+        return OpenAIModel(model, base_url=options.base_url, api_key=options.api_key, options=bound)
+    return model

@@ -1,0 +1,269 @@
+"""Runs the tool calls of one answer of a model. Whatever goes wrong is said to the model as data."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from gaia.agents.base.tools import ToolEntry, show_tools_of
+from gaia.agents.chat.confirmation import client_can_be_asked
+from gaia.agents.chat.console_output import Narrator
+from gaia.agents.chat.limits import ChatLimits
+from gaia.agents.chat.messages import decoded, tool_message
+from gaia.agents.chat.rendering import as_text, cut
+from gaia.agents.chat.toolbox import Toolbox
+from gaia_bridge.chat_types import ToolCall
+from gaia_bridge.errors import BridgeError
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.results.conversion import words
+from gaia_bridge.runtime.agent_runner import AgentRunner
+
+__all__ = ["ToolCallError", "ToolExecutor", "needs_confirmation", "parsed_arguments"]
+
+logger = logging.getLogger(__name__)
+
+_PROBLEMS = 10
+"""Of the arguments of one call that the model is told."""
+
+Confirm = Callable[[str, dict[str, Any]], bool]
+"""Asks a person whether a tool may be used, given its key and arguments."""
+
+Handled = Callable[[str, JSON], JSON | None]
+"""Tools that are part of the conversation itself: the result, or `None` if the name is none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    text: str
+    """For the model."""
+    problem: str | None
+    """For the person, where the result says that the tool failed."""
+
+
+class ToolCallError(Exception):
+    """A tool call that cannot be made; the text says why, for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolExecutor:
+    """Runs tools for one turn.
+
+    Tools run in the agent's threads, coroutines on its event loop, each under a deadline. A thread that overstays it
+    cannot be stopped; it keeps its place in the pool until it ends.
+    """
+
+    runner: AgentRunner
+    narrator: Narrator
+    confirm: Confirm | None
+    """Asked before a tool that may destroy something; `None` if the author of the agent wants no questions."""
+    limits: ChatLimits
+    context: Callable[[], Context]
+    """Makes the context variables that tools see: those of whoever asked for the turn."""
+
+    async def run(
+        self, calls: Sequence[ToolCall], toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
+    ) -> list[JSON]:
+        """Run calls side by side.
+
+        Args:
+            calls: What the model asked for.
+            toolbox: The tools there are.
+            handled: Tools that are looked at before all others.
+            used: Told the key of every tool that is run.
+
+        Returns:
+            One message of the role `tool` for each call, in their order.
+        """
+        results: list[JSON] = [{} for _ in calls]
+        places = anyio.Semaphore(self.limits.parallel_tools)
+
+        async def run(index: int, call: ToolCall) -> None:
+            async with places:
+                content = await self._answer(index, call, toolbox, handled, used)
+            results[index] = tool_message(call, content)
+
+        async with anyio.create_task_group() as tasks:
+            for index, call in enumerate(calls):
+                tasks.start_soon(run, index, call)
+        return results
+
+    async def _answer(
+        self, index: int, call: ToolCall, toolbox: Toolbox, handled: Handled, used: Callable[[str], None]
+    ) -> str:
+        show_tools_of(toolbox.entries)  # in the task of this call
+        try:
+            if index >= self.limits.calls:
+                raise ToolCallError(f"not run: at most {self.limits.calls} tools can be called at once")
+            arguments = parsed_arguments(call, toolbox)
+            own = handled(call.name, arguments)
+            if own is not None:
+                self.narrator.tell("print_tool_usage", call.name)
+                return as_text(own, self.limits.result_bytes)
+            key = toolbox.find(call.name)
+            if key is None:
+                raise ToolCallError(_unknown(call.name, toolbox))
+            used(key)
+            return await self._run(key, toolbox.entries[key], arguments)
+        except ToolCallError as problem:
+            self.narrator.tell("print_tool_complete", call.name, str(problem))
+            return self._failure(str(problem))
+        except Exception as error:  # an entry that somebody wrote by hand, and that is none
+            logger.exception("tool %r cannot be run", call.name)
+            return self._failure(f"{call.name} cannot be run: {_told(error)}")
+
+    def _failure(self, problem: str) -> str:
+        """What the model is told. As JSON, a text can be up to six times as long."""
+        return json.dumps({"status": "error", "error": cut(problem, self.limits.result_bytes // 6)}, ensure_ascii=False)
+
+    def _result_of(self, value: Any) -> _Result:
+        return _Result(as_text(value, self.limits.result_bytes), _problem_in(value))
+
+    async def _run(self, key: str, entry: ToolEntry, arguments: JSON) -> str:
+        confirm = self.confirm
+        if confirm is not None and needs_confirmation(entry):
+            context = self.context()
+            context.run(show_tools_of, {key: entry})
+            is_client = context.run(client_can_be_asked)
+            if not await self.narrator.confirm(partial(confirm, key, dict(arguments)), context, is_client=is_client):
+                logger.warning(
+                    "%s was not run: nobody confirmed it; Agent(confirm_destructive=False) does not ask", key
+                )
+                raise ToolCallError(
+                    f"{key} was not run: it may destroy something, and nobody confirmed it. "
+                    "Do not try again; say what you wanted to do."
+                )
+        self.narrator.tell("print_tool_usage", key)
+        result = await self._call(key, entry, arguments)
+        self.narrator.tell("print_tool_complete", key, result.problem)
+        return result.text
+
+    async def _call(self, key: str, entry: ToolEntry, arguments: JSON) -> _Result:
+        timeout = float(entry.get("timeout") or self.limits.tool_timeout)
+        has_begun = threading.Event()
+
+        def call() -> Any:
+            has_begun.set()
+            return entry["function"](**arguments)
+
+        with anyio.move_on_after(timeout):
+            try:
+                outcome = await self.runner.run(call, self.context(), self._result_of)
+            except BridgeError as error:  # the agent is busy
+                raise ToolCallError(str(error)) from None
+            if outcome.error is not None:
+                _log_failure(key, outcome.error)
+                raise ToolCallError(_explained(entry, outcome.error))
+            result: _Result = outcome.value
+            return result
+        if has_begun.is_set():
+            raise ToolCallError(f"{key} did not finish within {timeout:g} s; what it has begun may still be going on")
+        raise ToolCallError(
+            f"{key} was not run: within {timeout:g} s, no other tool came to an end to make room for it"
+        )
+
+
+def _problem_in(value: Any) -> str | None:
+    """What went wrong, where a result says so in one of the ways of the specification's documents."""
+    if isinstance(value, str):
+        return value if value.startswith("Error:") else None
+    if not is_object(value):
+        return None
+    if value.get("status") == "error" or value.get("success") is False or value.keys() == {"error"}:
+        return str(value.get("error"))
+    return "" if value.get("isError") is True else None
+
+
+def _log_failure(key: str, error: BaseException) -> None:
+    """Where nobody foresaw it, whoever runs the agent wants to know where."""
+    if isinstance(error, BridgeError | ValueError | TypeError):
+        logger.info("tool %s failed: %s", key, words(error))
+    else:
+        logger.warning("tool %s failed", key, exc_info=error)
+
+
+def needs_confirmation(entry: Mapping[str, Any]) -> bool:
+    """Whether a tool says of itself that it may destroy something (MCP tool annotations; never asked where silent)."""
+    hints = entry.get("annotations")
+    return is_object(hints) and hints.get("destructiveHint") is True and hints.get("readOnlyHint") is not True
+
+
+def parsed_arguments(call: ToolCall, toolbox: Toolbox | None = None) -> JSON:
+    """The arguments that a model wrote.
+
+    Args:
+        call: The call; no arguments at all are an empty object, and an object in a string is taken out of it.
+        toolbox: Where the tool's schema is, to say what was expected.
+
+    Raises:
+        ToolCallError: They are no JSON object.
+    """
+    value: Any = {}
+    problem = ""
+    try:
+        value = decoded(call.arguments) if call.arguments.strip() else {}
+        if isinstance(value, str):
+            value = decoded(value)
+    except (ValueError, RecursionError) as error:
+        problem = f"are not JSON ({error})"
+    if is_object(value) and not problem:
+        return value
+    key = toolbox.find(call.name) if toolbox is not None else None
+    expected = f" that fits {_schema_text(toolbox.entries[key])}" if toolbox is not None and key is not None else ""
+    came = problem or f"are a {type(value).__name__}"
+    raise ToolCallError(
+        f"the arguments of {call.name} {came}: {call.arguments!r:.200}. Expected one JSON object{expected}"
+    )
+
+
+def _explained(entry: ToolEntry, error: BaseException) -> str:
+    if isinstance(error, ValidationError) and _is_of_arguments(error, entry):
+        return f"the arguments do not fit:\n{_problems(error)}\nExpected arguments: {_schema_text(entry)}"
+    if isinstance(error, TypeError):
+        return f"{_told(error)}\nExpected arguments: {_schema_text(entry)}"
+    return _told(error)
+
+
+def _told(error: BaseException) -> str:
+    """What an error says: its text alone, where that was written to be read, and else with its kind."""
+    text = words(error)
+    if text and isinstance(error, BridgeError | ValueError) and not isinstance(error, UnicodeError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_of_arguments(error: ValidationError, entry: ToolEntry) -> bool:
+    """Whether the tool was not even begun, and has not found something wrong itself, in what it read."""
+    function = entry["function"]
+    return error.title in (getattr(function, "__name__", None), getattr(function, "__qualname__", None))
+
+
+def _problems(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_context=False)
+    lines = [f"- {'.'.join(map(str, item['loc']))}: {item['msg']}{_got(item)}" for item in found]
+    more = [f"- and {len(lines) - _PROBLEMS:,} more"] if len(lines) > _PROBLEMS else []
+    return "\n".join(lines[:_PROBLEMS] + more)
+
+
+def _got(item: ErrorDetails) -> str:
+    """What came; where nothing did, pydantic tells of all arguments, in a form of its own."""
+    return "" if item["type"].startswith("missing") else f"; got {item['input']!r:.100}"
+
+
+def _schema_text(entry: ToolEntry) -> str:
+    return json.dumps(entry.get("inputSchema") or entry.get("parameters") or {}, ensure_ascii=False, default=str)
+
+
+def _unknown(name: str, toolbox: Toolbox) -> str:
+    similar = toolbox.similar(name)
+    hint = f"Did you mean {', '.join(similar)}?" if similar else "Use only the tools that you were given."
+    return f"there is no tool {name!r:.100}. {hint}"

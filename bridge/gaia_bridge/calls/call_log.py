@@ -1,0 +1,111 @@
+"""One line for each call: who asked what of whom, how long it took, how it ended, and how much was said, never what.
+
+A line is put into words where it is written, by whichever thread does that: what is handed over is a tuple of texts and
+numbers. It costs nothing where nobody listens: a test of a level.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.escaping import one_line
+
+__all__ = ["KEPT", "CallRecord", "is_wanted", "leave", "size_of", "tell_of"]
+
+logger = logging.getLogger(__name__)
+
+_SHOWN: Final = 120
+"""Characters of a name that are told."""
+
+KEPT: Final = 4 * _SHOWN
+"""Characters of a name that are kept until then, blanks and all."""
+
+_TOOLS: Final = 20
+"""Tools that the line of one turn names."""
+
+
+_RECORD: Final = vars(logging.LogRecord(logger.name, logging.INFO, __file__, 0, "", None, None))
+"""What all records of calls have: to find it out each time costs more than the rest."""
+
+
+class CallRecord(NamedTuple):
+    """What is told of one call."""
+
+    client: str
+    """Name and version of the client, as it says."""
+    number: int
+    """Tells its connection, or its session, from others."""
+    method: str
+    target: str
+    source: str
+    outcome: str
+    seconds: float
+    bytes_in: int
+    bytes_out: int
+    tools: tuple[str, ...] = ()
+    """That were called meanwhile, where it is a turn of an agent."""
+
+    def __str__(self) -> str:
+        """The line."""
+        call = self.to_json()
+        tools = f", called {', '.join(call['tools'])}" if self.tools else ""
+        what = f"{call['client']} {self.method} {call['target']} of {self.source}"
+        return f"{what}: {self.outcome} in {call['ms']:g} ms, {self.bytes_in} B in, {self.bytes_out} B out{tools}"
+
+    def to_json(self) -> JSON:
+        """The same for programs."""
+        call = {
+            "client": f"{one_line(self.client, _SHOWN)} #{self.number & 0xFFFF:04x}",
+            "source": self.source,
+            "method": self.method,
+            "target": one_line(self.target.partition("?")[0], _SHOWN),
+            "ms": round(self.seconds * 1000, 1),
+            "outcome": self.outcome,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+        }
+        return {**call, "tools": _named(self.tools)} if self.tools else call
+
+
+def tell_of(make: Callable[[], CallRecord]) -> None:
+    """Leave the line of a call, if anybody wants to know of it.
+
+    Args:
+        make: Makes what is told.
+    """
+    if logger.isEnabledFor(logging.INFO):
+        leave(make())
+
+
+def is_wanted() -> bool:
+    """Whether anybody wants to know of calls."""
+    return logger.isEnabledFor(logging.INFO)
+
+
+def leave(call: CallRecord) -> None:
+    """Leave the line of a call."""
+    now = time.time()
+    record = logging.LogRecord.__new__(logging.LogRecord)
+    record.__dict__ = {**_RECORD, "msg": call, "call": call, "created": now, "msecs": now % 1 * 1000}
+    logger.handle(record)
+
+
+def size_of(value: Any) -> int:
+    """Bytes of it as JSON; 0 of nothing."""
+    try:
+        return 0 if value is None else len(to_json(value))
+    except ValueError:
+        return 0
+
+
+def _named(tools: tuple[str, ...]) -> list[str]:
+    """Each once, with how often it was called."""
+    counted = Counter(tools)
+    named = [one_line(name, _SHOWN) + (f" x{times}" if times > 1 else "") for name, times in counted.items()]
+    return named if len(named) <= _TOOLS else [*named[:_TOOLS], f"{len(named) - _TOOLS} more"]

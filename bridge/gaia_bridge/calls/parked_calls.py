@@ -1,0 +1,255 @@
+"""Work on behalf of a client that may ask it something before it is done, whichever era the client is of.
+
+A legacy client is asked while it waits. A client of 2026-07-28 cannot be; it is given the question as the result, and
+asks again with the answer. In between, the work stands here (design section 4, row 1). The handle travels in
+`requestState`, which the server seals and binds to the request, so a handle cannot be guessed, moved or used twice.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+import anyio
+
+from gaia_bridge.calls.cancellation import cancel_reason, note_too_late
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import (
+    INVALID_PARAMS,
+    AnswerError,
+    ClientCapabilityError,
+    ProtocolError,
+    RequestError,
+)
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.vocabulary import answer_problem, as_declared, missing_capability
+from gaia_bridge.runtime.agent_runner import LoopHandle
+
+__all__ = ["Conversations", "Question", "Waiting", "Work"]
+
+_PARKED = "parked:"
+"""What a `requestState` begins with that brings parked work back."""
+
+_REMEMBERED = 256
+"""Of the calls that were ended while they were parked: why. A client that comes back later is told less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something that has to be known from the client."""
+
+    key: str
+    method: str
+    params: JSON
+    reply: concurrent.futures.Future[JSON] = field(default_factory=concurrent.futures.Future[JSON])
+
+    def answer(self, result: JSON) -> None:
+        """Give the answer; who has one, or waits no longer, is left alone."""
+        with suppress(concurrent.futures.InvalidStateError):
+            self.reply.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        """Raise `error` where the answer is waited for, if it still is."""
+        with suppress(concurrent.futures.InvalidStateError):
+            self.reply.set_exception(error)
+
+
+class Work(Protocol):
+    """What is done for one request of one client, and may outlive it."""
+
+    @property
+    def questions(self) -> list[Question]:
+        """What it waits to be told."""
+        ...
+
+    async def advance(self, request: ClientRequest) -> bool:
+        """Tell `request`'s client what there is to tell, until the work is done or asks something.
+
+        Returns:
+            Whether it is done.
+        """
+        ...
+
+    def cancel(self, reason: str) -> None:
+        """Nobody waits for it any more; its open questions end. The first reason counts."""
+        ...
+
+
+W = TypeVar("W", bound=Work)
+
+
+class Waiting:
+    """What waits for answers of clients, in whichever way: at most so much, and the oldest gives way to the newest.
+
+    Nobody has to come back with an answer (MCP 2026-07-28, basic/patterns/mrtr), so to refuse the newest would let
+    those who are gone lock out those who are there.
+
+    Args:
+        places: How much may wait at once.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._ends: OrderedDict[object, Callable[[str], object]] = OrderedDict()
+
+    def add(self, key: object, end: Callable[[str], object]) -> None:
+        """One more waits.
+
+        Args:
+            key: To `discard` it by.
+            end: Ends it, told why; called at most once.
+        """
+        while len(self._ends) >= self._places:
+            _, oldest = self._ends.popitem(last=False)
+            oldest(f"{self._places} calls wait for answers of clients, and the oldest gives way")
+        self._ends[key] = end
+
+    def discard(self, key: object) -> None:
+        """It waits no longer; twice is harmless."""
+        self._ends.pop(key, None)
+
+
+class Conversations(Generic[W]):
+    """The work that one source does and that may ask. Only on the event loop.
+
+    Args:
+        waiting: What of it waits for answers.
+        patience: Seconds a question may stay open.
+    """
+
+    def __init__(self, waiting: Waiting, patience: float) -> None:
+        self._waiting = waiting
+        self._patience = patience
+        self._loop = LoopHandle()
+        self._running: set[W] = set()
+        self._parked: dict[str, tuple[W, Callable[[], None]]] = {}
+        self._gone: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)
+        """Handles of parked work that was ended, each with the reason, for clients that come back after all."""
+
+    def resumed(self, request: ClientRequest) -> W | None:
+        """The work that a request comes back to; `None` if it begins something.
+
+        Raises:
+            ProtocolError: It comes back to work that is no longer there.
+        """
+        state = request.request_state
+        if state is None or not state.startswith(_PARKED):
+            return None
+        handle = state.removeprefix(_PARKED)
+        work = self._take(handle)
+        if work is None:
+            reason = next((f" ({reason})" for ended, reason in self._gone if ended == handle), "")
+            raise ProtocolError(
+                INVALID_PARAMS, f"The call that asked is no longer there{reason}; call again from the start"
+            )
+        return work
+
+    async def carry_on(self, work: W, request: ClientRequest, what: str, seconds: float) -> JSON | None:
+        """Bring work to its end, or to a question that the client's next request must answer.
+
+        Args:
+            work: New, or `resumed`.
+            request: On whose behalf, with the answers that it brings.
+            what: What is cancelled if it is, as the peer knows it: `tool 'x'`.
+            seconds: How long this may take; afterwards the work is cancelled.
+
+        Returns:
+            A wire `InputRequiredResult`, or `None` when the work is done, or out of time.
+
+        Raises:
+            RequestError: The work cannot go on.
+        """
+        self._running.add(work)
+        try:
+            with anyio.move_on_after(seconds) as deadline:
+                try:
+                    return await self._until_done(work, request)
+                except BaseException:
+                    late = deadline.cancel_called
+                    work.cancel(f"{what} took too long" if late else cancel_reason("the client cancelled the request"))
+                    raise
+            note_too_late()
+            return None
+        finally:
+            self._running.discard(work)
+
+    def close(self, reason: str) -> None:
+        """Cancel all work: what runs and what waits for a client."""
+        for work in list(self._running):
+            work.cancel(reason)
+        for handle in list(self._parked):
+            self._cancel(handle, reason)
+
+    async def _until_done(self, work: W, request: ClientRequest) -> JSON | None:
+        _answer(work, request.input_responses)
+        while not await work.advance(request):
+            _refuse_undeclared(work.questions, request.client_capabilities)
+            if request.modern and work.questions:
+                return self._park(work, request.client_capabilities)
+            for question in work.questions:
+                await self._push(question, work, request)
+        return None
+
+    async def _push(self, question: Question, work: W, request: ClientRequest) -> None:
+        """Ask the client, until it answers, its time is up, or nobody waits for the answer any longer."""
+        self._waiting.add(question.reply, work.cancel)
+        try:
+            await self._ask(question, request)
+        finally:
+            self._waiting.discard(question.reply)
+
+    async def _ask(self, question: Question, request: ClientRequest) -> None:
+        with anyio.move_on_after(self._patience) as patience:
+            question.reply.add_done_callback(lambda _: self._loop.call_soon(patience.cancel))
+            try:
+                question.answer(await request.push(question.method, question.params))
+            except RequestError as error:
+                question.fail(error)
+        if patience.cancelled_caught:
+            question.fail(AnswerError(f"the client did not answer {question.method} within {self._patience:g} s"))
+
+    def _park(self, work: W, declared: Mapping[str, Any]) -> JSON:
+        questions = {
+            item.key: {"method": item.method, "params": as_declared(item.method, item.params, declared)}
+            for item in work.questions
+        }
+        handle = secrets.token_urlsafe(16)
+        self._waiting.add(handle, partial(self._cancel, handle))
+        self._parked[handle] = (work, self._loop.call_later(self._patience, partial(self._expire, handle)))
+        return {"resultType": "input_required", "inputRequests": questions, "requestState": _PARKED + handle}
+
+    def _take(self, handle: str) -> W | None:
+        self._waiting.discard(handle)
+        work, stop_timer = self._parked.pop(handle, (None, None))
+        if stop_timer is not None:
+            stop_timer()
+        return work
+
+    def _expire(self, handle: str) -> None:
+        self._cancel(handle, f"the client did not answer within {self._patience:g} s")
+
+    def _cancel(self, handle: str, reason: str) -> None:
+        if (work := self._take(handle)) is not None:
+            self._gone.append((handle, reason))
+            work.cancel(reason)
+
+
+def _answer(work: Work, answers: Mapping[str, JSON]) -> None:
+    """Hand on the answers that came; a question without a fitting one stays open and is asked again."""
+    for question in work.questions:
+        answer = answers.get(question.key)
+        if answer is not None and answer_problem(question.method, answer) is None:
+            question.answer(answer)
+
+
+def _refuse_undeclared(questions: list[Question], declared: Mapping[str, Any]) -> None:
+    """Fail the questions that the client cannot answer (S-32)."""
+    for question in questions:
+        if (missing := missing_capability(question.method, question.params, declared)) is not None:
+            question.fail(ClientCapabilityError(missing))

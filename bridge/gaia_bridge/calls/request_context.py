@@ -1,0 +1,310 @@
+"""What a running tool, prompt or resource can do with the client that asked for it.
+
+    from gaia_bridge import get_request_context
+
+    def execute_mcp_tool(self, tool_name, arguments):
+        request = get_request_context()
+        request.report_progress(1, 3, "reading")
+        answer = request.elicit("Delete it?", {"sure": {"type": "boolean"}})
+
+Every method may be called from a thread or from a coroutine. Methods that only send (`report_progress`, `log`) never
+wait. Methods that ask (`elicit`, `sample`, `list_roots`) wait for an answer; coroutines use their `a` twins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import uuid4
+
+from gaia_bridge.content import form_params, sampling_request
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import ClientCapabilityError
+from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, hops_of
+from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["CallChannel", "Elicited", "RequestContext", "get_request_context", "request_scope"]
+
+
+class CallChannel(Protocol):
+    """What carries a request context's messages to the client; the core implements it."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the request was cancelled."""
+        ...
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Block up to `timeout` seconds; whether the request was cancelled."""
+        ...
+
+    def raise_if_cancelled(self) -> None:
+        """Raise `RequestCancelledError` if the request was cancelled."""
+        ...
+
+    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Send progress; never waits."""
+        ...
+
+    def post_log(self, level: str, data: Any, logger: str | None) -> None:
+        """Send a log message; never waits."""
+        ...
+
+    def ask(self, method: str, params: JSON) -> JSON:
+        """Put a question to the client and block until it is answered."""
+        ...
+
+    async def aask(self, method: str, params: JSON) -> JSON:
+        """Put a question to the client and wait until it is answered."""
+        ...
+
+    def close_stream(self) -> None:
+        """End the event stream that carries the answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Elicited:
+    """A user's answer to a form or a link (MCP client/elicitation)."""
+
+    action: str
+    """`accept`, `decline` or `cancel`."""
+    content: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the user filled in; empty unless accepted."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the user agreed."""
+        return self.action == "accept"
+
+
+class RequestContext:
+    """The request that is being worked on. Obtain it with `get_request_context()`; the bridge makes it.
+
+    Args:
+        channel: Carries messages to the client.
+        request: What the client sent.
+        request_state: The state of an earlier `input_required` result of this request, as the agent gave it.
+    """
+
+    def __init__(self, channel: CallChannel, request: ClientRequest, request_state: str | None) -> None:
+        self._channel = channel
+        self._request = request
+        self.request_state = request_state
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The request's `_meta`."""
+        return {key: value for key, value in self._request.meta.items() if key != HOPS_META_KEY}
+
+    @property
+    def hops(self) -> tuple[str, ...]:
+        """The bridges that the request has passed."""
+        return hops_of(self._request.meta) or ()
+
+    @property
+    def client_capabilities(self) -> Mapping[str, Any]:
+        """What the client declared, in wire shape: `{"elicitation": {}, "sampling": {}}`."""
+        return self._request.client_capabilities
+
+    @property
+    def input_responses(self) -> Mapping[str, JSON]:
+        """Answers to an earlier `input_required` result of this request, by its keys; empty on the first round."""
+        return self._request.input_responses
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more: check it between the steps of long work."""
+        return self._channel.cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """Leave the work if nobody waits for its result.
+
+        Raises:
+            RequestCancelledError: The request was cancelled.
+        """
+        self._channel.raise_if_cancelled()
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Block up to `timeout` seconds, as a sleep that ends early when the request is cancelled."""
+        return self._channel.wait_cancelled(timeout)
+
+    def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the client how far the work is; does nothing if the client did not ask for progress.
+
+        Args:
+            progress: How much is done, in any unit; must grow with every report.
+            total: How much there is to do, if known.
+            message: What is being done, for people.
+
+        Raises:
+            ValueError: A number is not finite: JSON has no such numbers.
+        """
+        self._channel.post_progress(_finite(progress), None if total is None else _finite(total), message)
+
+    def log(self, data: Any, level: str = "info", logger: str | None = None) -> None:
+        """Send a log message to the client; dropped if the client does not want that level.
+
+        Args:
+            data: Text or any JSON-serialisable value.
+            level: `debug info notice warning error critical alert emergency` (RFC 5424).
+            logger: The name of the part of the agent that speaks.
+
+        Raises:
+            ValueError: There is no such level.
+        """
+        if level not in LOG_LEVELS:
+            raise ValueError(f"unknown log level {level!r}; expected one of {', '.join(LOG_LEVELS)}")
+        self._channel.post_log(level, data, logger)
+
+    def has_capability(self, name: str) -> bool:
+        """Whether the client declared `elicitation`, `sampling`, `roots` or another capability."""
+        return self.client_capabilities.get(name) is not None
+
+    def require_capability(self, name: str) -> None:
+        """Refuse to go on with a client that lacks something.
+
+        Raises:
+            ClientCapabilityError: The client did not declare it; the client is told which.
+        """
+        if not self.has_capability(name):
+            raise ClientCapabilityError({name: {}})
+
+    def elicit(self, message: str, schema: Mapping[str, Any]) -> Elicited:
+        """Show the user a form and wait for the answer.
+
+        Args:
+            message: What to ask.
+            schema: A flat JSON Schema object, or just its `properties`, all of which are then required.
+
+        Raises:
+            ClientCapabilityError: The client has no forms.
+            AnswerError: The client failed to answer, or not in time.
+            RequestCancelledError: The request was cancelled while the question was open.
+        """
+        return _elicited(self._channel.ask("elicitation/create", form_params(message, schema)))
+
+    async def aelicit(self, message: str, schema: Mapping[str, Any]) -> Elicited:
+        """`elicit` for coroutines."""
+        return _elicited(await self._channel.aask("elicitation/create", form_params(message, schema)))
+
+    def elicit_url(self, message: str, url: str) -> Elicited:
+        """Ask the user to open a link, for what must not pass through the client (keys, payments)."""
+        return _elicited(self._channel.ask("elicitation/create", _url_params(message, url)))
+
+    async def aelicit_url(self, message: str, url: str) -> Elicited:
+        """`elicit_url` for coroutines."""
+        return _elicited(await self._channel.aask("elicitation/create", _url_params(message, url)))
+
+    def sample(self, messages: str | Sequence[JSON], max_tokens: int, **params: Any) -> JSON:
+        """Ask the client's model; returns a wire `CreateMessageResult` with `role`, `content` and `model`."""
+        return self._channel.ask("sampling/createMessage", sampling_request(messages, max_tokens, **params)["params"])
+
+    async def asample(self, messages: str | Sequence[JSON], max_tokens: int, **params: Any) -> JSON:
+        """`sample` for coroutines."""
+        request = sampling_request(messages, max_tokens, **params)
+        return await self._channel.aask("sampling/createMessage", request["params"])
+
+    def list_roots(self) -> list[JSON]:
+        """Ask the client for its root folders: `[{"uri": "file:///...", "name": ...}]`."""
+        return list(self._channel.ask("roots/list", {}).get("roots", []))
+
+    async def alist_roots(self) -> list[JSON]:
+        """`list_roots` for coroutines."""
+        return list((await self._channel.aask("roots/list", {})).get("roots", []))
+
+    def as_request(self) -> ClientRequest:
+        """This request as one that can be passed on to a server, in the name of the same client."""
+        return _PassedOn(self._channel, self._request)
+
+    def close_stream(self) -> None:
+        """Let the client hang up and come back for the answer later, during very long work.
+
+        Only Streamable HTTP clients of 2025-11-25 can resume; for all others this does nothing.
+        """
+        self._channel.close_stream()
+
+
+class _PassedOn:
+    """Implements `ClientRequest`, on any event loop: whatever the client's era, it can be asked."""
+
+    modern = False
+    params: Mapping[str, Any] = {}
+    input_responses: Mapping[str, JSON] = {}
+    request_state: str | None = None
+
+    def __init__(self, channel: CallChannel, request: ClientRequest) -> None:
+        self._channel = channel
+        self._request = request
+        self.method = request.method
+        self.client = request.client
+        self.meta = request.meta
+        self.client_info = request.client_info
+        self.client_capabilities = request.client_capabilities
+        self.log_level = request.log_level
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """The agent is the client, and it stays."""
+        return False
+
+    def next_round(self, responses: Mapping[str, JSON], state: str | None) -> _PassedOn:
+        """The same request with the answers to a question."""
+        again = _PassedOn(self._channel, self._request)
+        again.input_responses, again.request_state = responses, state
+        return again
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self._channel.post_progress(progress, total, message)
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        self._channel.post_log(level, data, logger)
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        return await self._channel.aask(method, params)
+
+    async def close_stream(self) -> None:
+        self._channel.close_stream()
+
+
+_current: ContextVar[RequestContext] = ContextVar("gaia_bridge_request")
+
+
+def get_request_context() -> RequestContext:
+    """The request that the calling tool, prompt or resource works for.
+
+    Raises:
+        LookupError: Called outside of a request. Threads that you start yourself need
+            `contextvars.copy_context().run`.
+    """
+    try:
+        return _current.get()
+    except LookupError:
+        raise LookupError(
+            "no MCP request is being worked on here; get_request_context() works inside execute_mcp_tool, "
+            "get_mcp_prompt, read_mcp_resource and complete_mcp_argument"
+        ) from None
+
+
+def request_scope(request: RequestContext) -> Context:
+    """A copy of the current context variables in which `get_request_context()` returns `request`."""
+    scope = copy_context()
+    scope.run(_current.set, request)
+    return scope
+
+
+def _finite(number: float) -> float:
+    if not math.isfinite(number):
+        raise ValueError(f"progress must be a finite number, got {number!r}")
+    return number
+
+
+def _elicited(result: JSON) -> Elicited:
+    return Elicited(str(result.get("action", "cancel")), dict(result.get("content") or {}))
+
+
+def _url_params(message: str, url: str) -> JSON:
+    return {"mode": "url", "message": message, "url": url, "elicitationId": uuid4().hex}

@@ -1,0 +1,161 @@
+"""A source of this process as a server: published by a dispatcher like any other, and used without a socket.
+
+What crosses is JSON text, as on a wire, because an agent hands out the definitions and results that it holds, and a
+caller may go on with its arguments while a call still runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+import anyio
+
+from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver
+from gaia_bridge.contract import Source
+from gaia_bridge.model import NamingPolicy
+from gaia_bridge.protocol.encoding import encoded
+from gaia_bridge.protocol.headers import envelope_problem
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.messages import error_message, says_revision
+from gaia_bridge.protocol.revisions import LATEST_MODERN
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.dispatcher import Answer, Dispatcher
+from gaia_bridge.settings import AgentLimits, Settings
+
+__all__ = ["LocalTransport"]
+
+
+class LocalTransport:
+    """Reaches a source of this process, on its own event loop. Implements `client.transport.Transport`.
+
+    Whoever publishes the source runs it; this neither starts nor stops it. It speaks both eras.
+
+    Args:
+        source: The source.
+        limits: How long a question may stay open, and how often one call may ask.
+    """
+
+    def __init__(self, source: Source, limits: AgentLimits | None = None) -> None:
+        self._source = source
+        self._settings = Settings(agent=limits or AgentLimits())
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link to the source."""
+        catalog = Catalog(self._source.offer.info, NamingPolicy.BARE, merges=False)
+        catalog.add(self._source)
+        dispatcher = Dispatcher(catalog, self._settings, self._source.name)
+        link = _LocalLink(dispatcher, receiver, self._settings.subscriptions.confirm_timeout)
+        failure: Exception | None = None
+        try:
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(link.dispatcher.run)
+                try:
+                    yield link
+                except Exception as error:  # raised again, not in the task group, which would wrap it
+                    failure = error
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await link.close()
+                    tasks.cancel_scope.cancel()
+        finally:
+            catalog.remove(self._source.name)
+        if failure is not None:
+            raise failure
+
+
+class _LocalLink:
+    """Implements `client.transport.Link`.
+
+    Args:
+        dispatcher: Publishes the source.
+        receiver: Hears what the source says.
+        patience: Seconds in which the source is told that nobody listens any more.
+    """
+
+    last_words = ""
+
+    def __init__(self, dispatcher: Dispatcher, receiver: Receiver, patience: float) -> None:
+        self.dispatcher = dispatcher
+        self._receiver = receiver
+        self._patience = patience
+        self._handshake = Connection(_Channel(self, None, can_ask=True))
+        self._modern = Connection(_Channel(self, None, can_ask=False), LATEST_MODERN)
+        self._running: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Have one request answered. It is given up with its caller."""
+        if self._closed:
+            raise ConnectionLostError
+        message = json.loads(encoded(message))
+        modern = says_revision(message)
+        if modern and (problem := envelope_problem(message)):
+            return error_message(problem)
+        connection = self._modern if modern else self._handshake
+        call = Call(connection, _Channel(self, message["id"], can_ask=not modern), message)
+        answered = Answer(b"")
+
+        async def take(answer: Answer) -> None:
+            nonlocal answered
+            answered = answer
+
+        task = self.dispatcher.begin(call, take)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            await asyncio.wait([task])
+        finally:
+            call.cancel(None)
+            call.sent()
+        if not answered.body:
+            raise ConnectionLostError
+        response: JSON = json.loads(answered.body)
+        return response
+
+    async def notify(self, message: JSON) -> None:
+        """Take a notification, or the answer to a question."""
+        message = json.loads(encoded(message))
+        if "method" in message:
+            self.dispatcher.notified(self._handshake, message)
+        else:
+            self._handshake.answered(message)
+
+    def agree(self, revision: str) -> None:
+        """Nothing to do: each request says by itself what it is."""
+
+    async def close(self) -> None:
+        """End what runs, and see to it that the source knows."""
+        self._closed = True
+        for connection in (self._handshake, self._modern):
+            connection.close()
+        with anyio.move_on_after(self._patience):
+            if self._running:
+                await asyncio.wait(self._running)
+            await self.dispatcher.given_up()
+
+    def heard(self, message: bytes, during: int | None) -> None:
+        """The source says something."""
+        if not self._closed:
+            self._receiver.message(json.loads(message), during)
+
+
+class _Channel:
+    """Carries what is said on behalf of one request, or of none: implements `server.connection.Channel`."""
+
+    def __init__(self, link: _LocalLink, during: int | None, *, can_ask: bool) -> None:
+        self.can_ask = can_ask
+        self._link = link
+        self._during = during
+
+    async def send(self, message: bytes) -> None:
+        """Send one message."""
+        self._link.heard(message, self._during)
+
+    def end(self) -> None:
+        """Nothing to do: no stream carries the answer."""

@@ -1,0 +1,104 @@
+"""What passes between whoever serves a chat and the agent that answers it. Facts only; messages are plain JSON.
+
+Messages, tool calls and tools of clients have the shape of OpenAI's chat completions, which every model server speaks.
+Tools that the bridge lends have the shape of MCP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["AnswersChats", "ChatRequest", "LentTool", "OfferedAsModel", "Reply", "ToolCall", "Usage"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call that a model asks for."""
+
+    id: str
+    """Never empty; unique within one reply."""
+    name: str
+    """As the model wrote it, which may be no tool at all."""
+    arguments: str
+    """JSON text, as the model wrote it, which may be malformed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, as the model's server counted them; zero where it did not."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.prompt_tokens + other.prompt_tokens, self.completion_tokens + other.completion_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model, or an agent, said in one go."""
+
+    text: str
+    """All of it, also what was told in pieces before."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str = "stop"
+    """OpenAI's word: `stop`, `length`, `tool_calls` or `content_filter`."""
+    usage: Usage = Usage()
+    tools_run: tuple[str, ...] = ()
+    """The names of the tools that were run on the way to it, for the log; one that was run twice, twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class LentTool:
+    """A tool that is given to an agent for one turn, such as one that the bridge publishes."""
+
+    definition: JSON
+    """An MCP tool definition: `name`, `description`, `inputSchema`, `annotations`."""
+    call: Callable[[JSON], Awaitable[JSON]]
+    """Runs it: arguments in, a wire `CallToolResult` out. Failures are results with `isError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One turn that an agent is asked for."""
+
+    messages: Sequence[JSON]
+    """The conversation so far, the last one being what is asked. With a session, only what is new."""
+    session_id: str | None = None
+    """Whose history this continues; `None` for a conversation that the client keeps itself."""
+    lent_tools: Sequence[LentTool] = ()
+    """Tools that the agent may use in this turn beside its own."""
+    client_tools: Sequence[JSON] = ()
+    """Tools that the client runs itself, in OpenAI's shape: a call of one ends the turn, with `tool_calls`."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """For the model, in OpenAI's words: `temperature`, `max_tokens`, `tool_choice`, ..."""
+
+
+@runtime_checkable
+class OfferedAsModel(Protocol):
+    """An agent that chat clients can choose as a model (document 001, "Multiple Inheritance Pattern")."""
+
+    def get_model_id(self) -> str:
+        """The model's name."""
+        ...
+
+    def get_model_info(self) -> dict[str, Any]:
+        """`max_input_tokens`, `max_output_tokens`, `description`."""
+        ...
+
+
+@runtime_checkable
+class AnswersChats(Protocol):
+    """An agent that answers turn by turn. One that does not, but has `process_query(text)`, answers in one piece."""
+
+    def answer_chat(self, request: ChatRequest) -> AsyncGenerator[str | Reply]:
+        """Yield pieces of the answer as they come, and one `Reply` at the end. Usable on any event loop.
+
+        Raises:
+            ModelError: There is no answer; says what to start or set.
+        """
+        ...

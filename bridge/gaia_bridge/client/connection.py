@@ -1,0 +1,296 @@
+"""One open connection to one upstream server: the only face of it that the rest of the core sees."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+
+from gaia_bridge.client.exchange import Exchange, opened
+from gaia_bridge.client.lists import ParameterHeaders, ReadPage, read_pages
+from gaia_bridge.client.negotiation import DISCOVER, attempts, modern_meta
+from gaia_bridge.client.questions import answer_of
+from gaia_bridge.client.rounds import play
+from gaia_bridge.client.subscriptions import Subscriptions
+from gaia_bridge.client.tasks import Tasks
+from gaia_bridge.client.transport import ConnectionLostError, MisconfiguredError, Transport, UpstreamError
+from gaia_bridge.client.types import ClientRole, Deadline, Era, Greeting, OnProgress
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.meta import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
+from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
+from gaia_bridge.results.conversion import is_input_required
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["Connection", "connect"]
+
+
+@asynccontextmanager
+async def connect(
+    transport: Transport,
+    role: ClientRole,
+    limits: UpstreamLimits,
+    *,
+    era: Era | None = None,
+    only: Era | None = None,
+    numbers: Iterator[int] | None = None,
+) -> AsyncGenerator[Connection]:
+    """Open a connection and agree on a revision; the end of the block closes it.
+
+    One task opens and closes it, every task may use it. What the block raises comes out as it was raised.
+
+    Args:
+        transport: How to reach the server. Asked for a second link if the server ends the first because of the probe.
+        role: Who we are to the server.
+        limits: Deadlines and bounds.
+        era: What the server turned out to be last time: it is not probed then, unless it refuses that. `None` probes.
+        only: The one era that will do, if not any; nothing else is tried then.
+        numbers: The ids of requests, for whoever makes some over the same link by itself; from 1 on if `None`.
+
+    Raises:
+        EraRefusedError: The server does not speak `only`.
+        UpstreamError: There is no connection, no common revision, or no answer within `limits.connect_timeout`.
+    """
+    # The scope stays around the connection, because a link may have scopes of its own, which must end in its order.
+    with anyio.CancelScope(deadline=anyio.current_time() + limits.connect_timeout) as patience:
+        for attempt in attempts(era, only):
+            async with opened(transport, role, limits, numbers) as exchange:
+                try:
+                    greeting = await attempt.greet(exchange, role, limits)
+                except MisconfiguredError as error:
+                    raise MisconfiguredError(_unanswered(error)) from None
+                except attempt.gives_way_to:
+                    continue
+                except ConnectionLostError as error:
+                    # Which request of the handshake it was does not matter, and none of them does any work.
+                    raise ConnectionLostError(_unanswered(error)) from None
+                connection = Connection(exchange, greeting, role, limits)
+                await connection.start()
+                patience.deadline = math.inf
+                yield connection
+                return
+    raise UpstreamError(f"did not complete the handshake within {limits.connect_timeout:g} s (startup_timeout)")
+
+
+def _unanswered(error: ConnectionLostError) -> str:
+    ending = str(error).partition(" before it answered")[0]
+    return f"{ending} before it completed the handshake"
+
+
+class Connection:
+    """Requests over one connection. Any task may make them. Made by `connect`.
+
+    Args:
+        exchange: The link.
+        greeting: What the server said about itself.
+        role: Who we are to it.
+        limits: Deadlines and bounds.
+    """
+
+    def __init__(self, exchange: Exchange, greeting: Greeting, role: ClientRole, limits: UpstreamLimits) -> None:
+        self.greeting = greeting
+        """What the server said about itself."""
+        self.ended = exchange.over
+        """Set when the connection is over, whoever ended it."""
+        self._exchange = exchange
+        self._role = role
+        self._limits = limits
+        self._deadline = Deadline(limits.call_timeout, limits.call_cap)
+        self._list_deadline = Deadline(limits.list_timeout, limits.list_timeout)
+        self._headers = ParameterHeaders(role.server)
+        self._meta: JSON = {}
+        self._tasks = Tasks(exchange, {} if greeting.modern else greeting.capabilities, limits)
+        self._subscriptions: Subscriptions | None = None
+        if greeting.modern:
+            self._meta = modern_meta(role.info, exchange.declared, greeting.revision)
+            self._subscriptions = Subscriptions(exchange, limits, greeting.capabilities, self._meta)
+            exchange.heard = self._subscriptions.heard
+
+    async def start(self) -> None:
+        """Hear of changes from now on. Called once, by `connect`.
+
+        Raises:
+            ConnectionLostError: It is over already.
+        """
+        if self._subscriptions is not None:
+            await self._subscriptions.start()
+        self._exchange.check()
+        self._exchange.established = True
+
+    @property
+    def may_subscribe(self) -> bool:
+        """Whether the server tells of updates of resources."""
+        return self._declares("resources", "subscribe")
+
+    @property
+    def last_words(self) -> str:
+        """The last line of the server's error output, redacted, for our own log; empty where there is none."""
+        return self._exchange.link.last_words
+
+    async def request(
+        self,
+        method: str,
+        params: JSON | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+        deadline: Deadline | None = None,
+        rounds: bool = True,
+        number: int | None = None,
+    ) -> JSON:
+        """Make one request. Cancelling it tells the server that nobody waits any more.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters, relayed as they are; a `_meta` among them is completed with what our hop needs.
+            on_progress: Asks for progress and receives it: awaited in the order of arrival, and for the last time
+                before this returns.
+            deadline: How long the server may take, in each round anew, because users need their time too;
+                `limits.call_timeout` and `limits.call_cap` if `None`.
+            rounds: Whether an `input_required` result (2026-07-28) is answered by the role and the request repeated
+                until it is complete. If not, that result is returned.
+            number: Its id, from `new_id`, where one wants to know it; a request that is repeated has a new one.
+
+        Returns:
+            The result as it came.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error.
+            ConnectionLostError: The connection is over.
+            SessionExpiredError: The server no longer knows the session.
+            RequestTimeoutError: It did not answer in time.
+            UpstreamError: It did not answer as it should.
+        """
+        if params is not None and self._tasks.needed(method, params):
+            return await self._tasks.play(params, deadline or self._deadline, on_progress, number)
+        if not self.greeting.modern:
+            return await self._exchange.request(
+                method, params, deadline or self._deadline, on_progress=on_progress, number=number
+            )
+        ask = partial(self._ask, method, params, on_progress, deadline or self._deadline)
+        result = await ask({}, number)
+        if rounds and is_input_required(result):
+            result = await play(method, result, ask, self._answer, self._limits)
+        return result
+
+    def new_id(self) -> int:
+        """An id for a request that is about to be made: what comes on its behalf can be told by it."""
+        return self._exchange.new_id()
+
+    async def notify(self, method: str, params: JSON | None = None) -> None:
+        """Send a notification.
+
+        Raises:
+            UpstreamError: It could not be sent.
+        """
+        await self._exchange.notify(method, self._stamped(params) if self.greeting.modern else params)
+
+    async def list_all(self, kind: str) -> list[Any]:
+        """All definitions of a list, as `list_pages` reads it."""
+        return [item for page in await self.list_pages(kind) for item in page.items]
+
+    async def list_pages(self, kind: str) -> list[ReadPage]:
+        """Read a list to its last page, or to the limit (P-4, F-036), asking again where that may help (F-051).
+
+        Args:
+            kind: A key of `wire.LIST_FIELDS`.
+
+        Returns:
+            The pages, unchecked; without the definitions that the revision forbids a client to use (S-6).
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error.
+            UpstreamError: It did not answer, not in time, or with no list.
+        """
+        ask = partial(self.request, deadline=self._list_deadline)
+        found = await read_pages(kind, ask, self._limits, self._role.server)
+        if kind != "tool":
+            return found
+        self._tasks.learn([tool for page in found for tool in page.items])
+        if not self.greeting.modern:
+            return found
+        self._headers.forget()
+        return [page._replace(items=self._headers.admitted(page.items)) for page in found]
+
+    async def ping(self) -> float:
+        """Ask whether the server is there; returns the seconds that it took.
+
+        Raises:
+            UpstreamError: It did not answer within `limits.ping_timeout`.
+        """
+        started = time.perf_counter()
+        patience = Deadline(self._limits.ping_timeout, self._limits.ping_timeout)
+        await self.request(DISCOVER if self.greeting.modern else "ping", deadline=patience)
+        return time.perf_counter() - started
+
+    async def subscribe(self, uri: str) -> None:
+        """Ask to be told of updates of a resource; nothing happens where the server does not do that.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error.
+            UpstreamError: It did not answer as it should.
+        """
+        if self._subscriptions is not None:
+            await self._subscriptions.subscribe(uri)
+        elif self._declares("resources", "subscribe"):
+            await self.request("resources/subscribe", {"uri": uri}, deadline=self._list_deadline)
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Ask to be told no longer. Raises as `subscribe` does."""
+        if self._subscriptions is not None:
+            self._subscriptions.unsubscribe(uri)
+        elif self._declares("resources", "subscribe"):
+            await self.request("resources/unsubscribe", {"uri": uri}, deadline=self._list_deadline)
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask for log messages of a level and above; nothing happens where the server has no log.
+
+        Args:
+            level: One of `model.LOG_LEVELS`.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error.
+            UpstreamError: It did not answer as it should.
+        """
+        if self.greeting.modern:
+            self._meta[LOG_LEVEL_KEY] = level
+        elif "logging" in self.greeting.capabilities:
+            await self.request("logging/setLevel", {"level": level}, deadline=self._list_deadline)
+
+    async def _ask(
+        self,
+        method: str,
+        params: JSON | None,
+        on_progress: OnProgress | None,
+        deadline: Deadline,
+        more: JSON,
+        number: int | None = None,
+    ) -> JSON:
+        """Make one modern request, or make it again with more parameters."""
+        stamped = self._stamped(params) | more
+        headers = self._headers.of(params) if method == "tools/call" else None
+        return await self._exchange.request(
+            method, stamped, deadline, on_progress=on_progress, headers=headers, number=number
+        )
+
+    def _stamped(self, params: JSON | None) -> JSON:
+        """Parameters that say who we are. What the caller says about its own client counts, save the revision."""
+        meta = None if params is None else params.get("_meta")
+        if not is_object(meta):
+            return {**(params or {}), "_meta": dict(self._meta)}
+        revision = {PROTOCOL_VERSION_KEY: self.greeting.revision}
+        return {**(params or {}), "_meta": {**self._meta, **meta, **revision}}
+
+    async def _answer(self, method: str, params: JSON) -> JSON:
+        """Answer a question of a round. What was not declared is the server's mistake, and no refusal of ours."""
+        if CAPABILITY_OF.get(method) not in self._exchange.declared:
+            raise UpstreamError(f"asks for {printable(method, 200)}, which was not declared to it")
+        return await answer_of(self._role, self._exchange.declared, method, params)
+
+    def _declares(self, name: str, ability: str) -> bool:
+        declared = self.greeting.capabilities.get(name)
+        return is_object(declared) and declared.get(ability) is True

@@ -1,0 +1,421 @@
+"""JSON-RPC over one link: requests with deadlines and progress, and what the server sends of its own accord.
+
+It knows the envelope and the four messages that belong to it (`ping`, progress, cancellation, responses); what the
+others mean is for those above.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gaia_bridge.client.interruptible import Interruptible
+from gaia_bridge.client.questions import Questions
+from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError
+from gaia_bridge.client.types import ClientRole, Deadline, OnProgress, RequestTimeoutError
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.loop_guard.bridge_hops import passed
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["RELATED_TASK", "Exchange", "Heard", "opened"]
+
+logger = logging.getLogger(__name__)
+
+Heard = Callable[[str, JSON, int | None], None]
+"""Takes a notification: method, parameters, and the request on whose own stream it came, where the wire tells."""
+
+_PROGRESS: Final = "notifications/progress"
+_CANCELLED: Final = "notifications/cancelled"
+_TOKEN: Final = "progressToken"
+
+RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+"""The key in `_meta` that says which task a message belongs to (MCP 2025-11-25, tasks)."""
+
+
+@asynccontextmanager
+async def opened(
+    transport: Transport, role: ClientRole, limits: UpstreamLimits, numbers: Iterator[int] | None = None
+) -> AsyncGenerator[Exchange]:
+    """Open a link and exchange messages over it until the end of the block; see `Exchange`.
+
+    Raises:
+        UpstreamError: The server cannot be reached.
+    """
+    failure: BaseException | None = None
+    exchange = Exchange(role, limits, numbers)
+    async with transport.connect(exchange) as link, anyio.create_task_group() as tasks:
+        exchange.open(link, tasks)
+        try:
+            yield exchange
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            failure = error  # raised again below, not in the task group, which would wrap it
+        finally:
+            exchange.close()
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+class Exchange:
+    """The two directions of one link. Implements `transport.Receiver`.
+
+    Args:
+        role: Answers what the server asks.
+        limits: Bounds.
+        numbers: The ids of requests; from 1 on if `None`.
+    """
+
+    def __init__(self, role: ClientRole, limits: UpstreamLimits, numbers: Iterator[int] | None = None) -> None:
+        self.declared: JSON = role.capabilities
+        self.over = anyio.Event()
+        """Set when the link is over, whoever ended it."""
+        self.heard: Heard = self.tell
+        """Whom notifications are for."""
+        self.established = False
+        """Whether this is a connection; before that, its end is a failure to connect, and no news for the role."""
+        self.origins: dict[int | str, int] = {}
+        """Which request another one goes on with, or a task was made of: what the server asks then belongs to that."""
+        self.late: dict[int, Callable[[float, float | None, str | None], None]] = {}
+        """Who hears of the progress of requests that were answered with a task."""
+        self._role = role
+        self._limits = limits
+        self._link: Link | None = None
+        self._tasks: TaskGroup | None = None
+        self._reason = ""
+        self._numbers = itertools.count(1) if numbers is None else numbers
+        self._watched: dict[int, _Watch] = {}
+        self._clocks: dict[int, _Clock] = {}
+        self._questions = Questions(role, self.declared, limits, self._send, self._answering)
+
+    @property
+    def link(self) -> Link:
+        """The link, once it is open."""
+        assert self._link is not None
+        return self._link
+
+    @property
+    def tasks(self) -> TaskGroup:
+        """Tasks that end with the link."""
+        assert self._tasks is not None
+        return self._tasks
+
+    def open(self, link: Link, tasks: TaskGroup) -> None:
+        """Use a link from now on."""
+        self._link, self._tasks = link, tasks
+
+    def close(self) -> None:
+        """Use the link no longer."""
+        self._tasks = None
+        self._end("is no longer connected")
+
+    def new_id(self) -> int:
+        """An id for a request: never 0, which some peers take for none, and never twice (F-023)."""
+        return next(self._numbers)
+
+    async def request(
+        self,
+        method: str,
+        params: JSON | None,
+        deadline: Deadline,
+        *,
+        on_progress: OnProgress | None = None,
+        headers: Mapping[str, str] | None = None,
+        number: int | None = None,
+    ) -> JSON:
+        """Make one request.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters; a progress token among them is replaced by one of our own, or left out.
+            deadline: How long it may take.
+            on_progress: Asks for progress, and receives it.
+            headers: HTTP headers that belong to it.
+            number: Its id, from `new_id`; a new one if `None`.
+
+        Returns:
+            The result as it came.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error.
+            UpstreamError: It did not answer, not in time, or with something that is no answer.
+        """
+        link = self._connected()
+        if number is None:
+            number = next(self._numbers)
+        message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
+        params = _with_token(params, None if on_progress is None else number)
+        if self._role.id:
+            params = passed(params, self._role.id)
+        if params is not None:
+            message["params"] = params
+        clock = self._clocks[number] = _Clock(deadline)
+        try:
+            async with clock.timeout:
+                if on_progress is None:
+                    response = await link.request(message, headers)
+                else:
+                    watch = self._watched[number] = _Watch(on_progress, clock, self._limits.notes)
+                    response = await watch.request(link, message, headers)
+        except TimeoutError:
+            if not clock.timeout.expired():
+                raise
+            raise RequestTimeoutError(method, clock.seconds) from None
+        finally:
+            clock.is_over = True
+            del self._clocks[number]
+            self._watched.pop(number, None)
+        return _result_of(method, response)
+
+    async def notify(self, method: str, params: JSON | None = None) -> None:
+        """Send a notification.
+
+        Raises:
+            UpstreamError: It could not be sent.
+        """
+        message: JSON = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        await self._send(message)
+
+    def message(self, message: JSON, during: int | None) -> None:
+        """A request or notification came from the server."""
+        method, params = message.get("method"), message.get("params")
+        if not isinstance(method, str):
+            return
+        if not is_object(params):
+            params = {}
+        if "id" in message:
+            if self._tasks is not None:
+                params, during = self._origin(params, during)
+                self._questions.ask(self._tasks, message["id"], method, params, during)
+        elif method == _PROGRESS:
+            self._progress(params)
+        else:
+            if method == _CANCELLED:
+                self._questions.withdraw(params.get("requestId"))
+            self.heard(method, params, during)
+
+    def ended(self, reason: str) -> None:
+        """The link is over, and that was the server's doing."""
+        if not self.over.is_set():
+            self._end(reason)
+            if self.established:
+                with self._guarded("the end"):
+                    self._role.ended(reason)
+
+    def tell(self, method: str, params: JSON, during: int | None = None) -> None:
+        """Tell the role of a notification."""
+        with self._guarded(method):
+            self._role.notified(method, params, during)
+
+    def doubt(self, why: str) -> None:
+        """Tell the role that the server may be gone."""
+        with self._guarded("a doubt"):
+            self._role.doubted(why)
+
+    def check(self) -> None:
+        """Raise `ConnectionLostError` if the link is over."""
+        self._connected()
+
+    @contextmanager
+    def _guarded(self, news: str) -> Generator[None]:
+        """A role that fails must not end the reading of the link."""
+        try:
+            yield
+        except Exception:
+            logger.exception("%s: telling of %s failed", self._role.server, printable(news, 200))
+
+    @contextmanager
+    def _answering(self, during: int | None) -> Generator[None]:
+        """The server waits for us, so that the request it asks for need not give a sign of life; it is still capped.
+
+        Where the wire does not tell which that is, it may be any, and the server may do one thing at a time.
+        """
+        known = during in self._clocks or during in self.origins.values()
+        held = [clock for number, clock in self._clocks.items() if number == during or not known]
+        for clock in held:
+            clock.hold()
+        try:
+            yield
+        finally:
+            for clock in held:
+                clock.release()
+
+    def _progress(self, params: JSON) -> None:
+        token, progress = params.get(_TOKEN), _number(params.get("progress"))
+        if type(token) is not int or progress is None:
+            return
+        watch = self._watched.get(token)
+        add = self.late.get(token) if watch is None else watch.add
+        if add is not None:
+            message = params.get("message")
+            add(progress, _number(params.get("total")), message if isinstance(message, str) else None)
+
+    def _origin(self, params: JSON, during: int | None) -> tuple[JSON, int | None]:
+        """The parameters of a question, and the request it belongs to, where it was asked because of a task of ours."""
+        meta = params.get("_meta")
+        related = meta.get(RELATED_TASK) if is_object(meta) else None
+        task = related.get("taskId") if is_object(related) else None
+        if is_object(meta) and isinstance(task, str) and task in self.origins:
+            others = {key: value for key, value in meta.items() if key != RELATED_TASK}
+            return {**params, "_meta": others}, self.origins[task]
+        return params, during if during is None else self.origins.get(during, during)
+
+    def _end(self, reason: str) -> None:
+        if not self.over.is_set():
+            self._reason = reason
+            self.over.set()
+
+    def _connected(self) -> Link:
+        if self.over.is_set():
+            raise ConnectionLostError(self._reason)
+        return self.link
+
+    async def _send(self, message: JSON) -> None:
+        await self._connected().notify(message)
+
+
+class _Clock:
+    """Ends one request in flight when its time is up.
+
+    Args:
+        deadline: How long it may take.
+    """
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._loop = asyncio.get_running_loop()
+        now = self._loop.time()
+        self._deadline = deadline
+        self._cap_at = now + deadline.cap
+        self._holds = 0
+        self.is_over = False
+        """Whether the request has ended; who held its clock may release it later."""
+        self._ends_at = min(now + deadline.idle, self._cap_at)
+        # Every request has one: it costs a quarter of an anyio scope.
+        self.timeout = asyncio.timeout_at(self._ends_at)
+
+    def restart(self) -> None:
+        """There was a sign of life."""
+        if not self._holds:
+            self._end_at(min(self._loop.time() + self._deadline.idle, self._cap_at))
+
+    def hold(self) -> None:
+        """No sign of life is expected until `release`, which goes with each `hold`."""
+        self._holds += 1
+        self._end_at(self._cap_at)
+
+    def release(self) -> None:
+        """A sign of life is expected again, from now on."""
+        self._holds -= 1
+        self.restart()
+
+    @property
+    def seconds(self) -> float:
+        """What was waited for in vain."""
+        return self._deadline.idle if self._ends_at < self._cap_at else self._deadline.cap
+
+    def _end_at(self, when: float) -> None:
+        if not self.is_over and not self.timeout.expired():
+            self._ends_at = when
+            self.timeout.reschedule(when)
+
+
+class _Watch:
+    """A request in flight that progress is reported for. There is no task for that before there is some.
+
+    Args:
+        on_progress: Receives it.
+        clock: Ends the request when there was no progress for too long.
+        waiting: How many reports may wait for a slow receiver; beyond it the oldest is dropped (S-14).
+    """
+
+    def __init__(self, on_progress: OnProgress, clock: _Clock, waiting: int) -> None:
+        self._on_progress = on_progress
+        self._clock = clock
+        self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=waiting)
+        self._context = contextvars.copy_context()
+        self._passing: asyncio.Task[None] | None = None
+        self._unwanted = Interruptible()
+        self._answered = False
+
+    def add(self, progress: float, total: float | None, message: str | None) -> None:
+        """The server reports progress."""
+        if self._answered:
+            return
+        self._clock.restart()
+        self._waiting.append((progress, total, message))
+        if self._passing is None or self._passing.done():
+            self._passing = asyncio.get_running_loop().create_task(self._pass_on(), context=self._context)
+
+    async def request(self, link: Link, message: JSON, headers: Mapping[str, str] | None) -> JSON:
+        """Make the request, and pass progress on, all of it before the response."""
+        outcome: JSON | Exception | None = None
+        try:
+            with self._unwanted:
+                try:
+                    outcome = await link.request(message, headers)
+                except Exception as error:
+                    outcome = error
+            self._answered = True
+            if self._passing is not None:
+                self._clock.hold()  # the server did its part; the receiver may take longer, but not for ever
+                await self._passing
+        finally:
+            self._answered = True
+            if self._passing is not None and not self._passing.done():
+                self._passing.cancel()
+                await asyncio.wait([self._passing])
+            if self._passing is not None and not self._passing.cancelled():
+                self._passing.exception()  # whoever is cancelled does not hear of it; no complaint about that
+        if isinstance(outcome, Exception):
+            raise outcome
+        assert outcome is not None
+        return outcome
+
+    async def _pass_on(self) -> None:
+        try:
+            while self._waiting:
+                await self._on_progress(*self._waiting.popleft())
+        except Exception:
+            self._answered = True  # no answer is wanted any more
+            self._unwanted.interrupt()
+            raise
+
+
+def _with_token(params: JSON | None, token: int | None) -> JSON | None:
+    """The parameters with our progress token, or without any: a token speaks about one hop only."""
+    meta = None if params is None else params.get("_meta")
+    if not is_object(meta):
+        meta = {}
+    if token is not None:
+        return {**(params or {}), "_meta": {**meta, _TOKEN: token}}
+    if _TOKEN not in meta:
+        return params
+    return {**(params or {}), "_meta": {key: value for key, value in meta.items() if key != _TOKEN}}
+
+
+def _result_of(method: str, response: JSON) -> JSON:
+    error, result = response.get("error"), response.get("result")
+    if error is not None:
+        code, message = (error.get("code"), error.get("message")) if is_object(error) else (None, None)
+        if type(code) is not int or not isinstance(message, str):
+            raise UpstreamError(f"answered {method} with an error that has no code or no message")
+        raise ProtocolError(code, message, error.get("data"))
+    if not is_object(result):
+        raise UpstreamError(f"answered {method} with neither a result nor an error")
+    return result
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

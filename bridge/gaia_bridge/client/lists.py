@@ -1,0 +1,151 @@
+"""Lists, read to their last page or to a limit, and asked for again where that may help."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from anyio import current_time, sleep
+
+from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.protocol.headers import HeaderMap, annotation_problem, header_map, parameter_headers
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["ParameterHeaders", "ReadPage", "read_pages"]
+
+logger = logging.getLogger(__name__)
+
+Ask = Callable[[str, JSON], Awaitable[JSON]]
+"""Makes one request: method and parameters."""
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class ReadPage(NamedTuple):
+    """One page, as it came."""
+
+    cursor: str | None
+    """What it was asked for with; `None` for the first."""
+    items: list[Any]
+    """The definitions, unchecked."""
+    more: JSON
+    """All else."""
+
+
+async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -> list[ReadPage]:
+    """Read a list (P-4). An endless one, or one that runs in a circle or takes too long, is cut with a warning (F-036).
+
+    An empty cursor is one like any other; but some servers mean the end of the list by it, and refuse it or begin anew.
+
+    Args:
+        kind: A key of `LIST_FIELDS`.
+        ask: Makes one request.
+        limits: How many pages and definitions, how many attempts, for how long.
+        server: What our log calls the server.
+
+    Raises:
+        ProtocolError: The server answered with a JSON-RPC error.
+        UpstreamError: It did not answer, not in time, or with no list.
+    """
+    method, field = LIST_FIELDS[kind]
+    pages: list[ReadPage] = []
+    room = limits.tools
+    cursor: str | None = None
+    seen: set[str] = set()
+    until = current_time() + limits.list_cap
+    for _ in range(limits.pages):
+        try:
+            page = await _page(method, {} if cursor is None else {"cursor": cursor}, ask, limits, until)
+        except ProtocolError:
+            if cursor == "":
+                return pages
+            raise
+        if not is_array(items := page.get(field)):
+            raise UpstreamError(f"answered {method} with something that is no list")
+        if cursor == "" and items == pages[0].items[: len(items)]:
+            return pages
+        pages.append(ReadPage(cursor, items[:room], {name: value for name, value in page.items() if name != field}))
+        room -= len(items)
+        cursor = _text(page.get("nextCursor"))
+        if room >= 0 and cursor is None:
+            return pages
+        if room < 0 or cursor is None or cursor in seen or current_time() >= until:
+            break
+        seen.add(cursor)
+    kept = sum(len(page.items) for page in pages)
+    logger.warning("%s: %s is too long or does not end; after %d definitions it is cut", server, method, kept)
+    return pages
+
+
+async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits, until: float) -> JSON:
+    """One page. A list is data: asking again does no harm, as calling a tool again could (F-051, F-052)."""
+    for attempt in range(limits.read_retries):
+        try:
+            return await ask(method, params)
+        except ConnectionLostError:
+            raise
+        except UpstreamError as error:
+            pause = error.retry_after
+            if (pause is not None and pause > limits.retry_after_cap) or current_time() >= until:
+                raise
+            logger.debug("%s is asked for again: the server %s", method, error)
+        # Full jitter, so that many clients of a server that recovers do not come back at the same moment.
+        jitter = random.uniform(0, min(limits.backoff_cap, limits.backoff_start * 2**attempt))
+        await sleep(jitter if pause is None else max(0.0, pause))
+    return await ask(method, params)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+class ParameterHeaders:
+    """Arguments that a modern server wants to see as HTTP headers too (`x-mcp-header`, MCP 2026-07-28, transports).
+
+    Args:
+        server: What our log calls the server.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._maps: dict[str, HeaderMap] = {}
+
+    def forget(self) -> None:
+        """Know nothing of earlier lists any more."""
+        self._maps = {}
+
+    def admitted(self, tools: list[Any]) -> list[Any]:
+        """The tools that may be used: one whose headers are described wrongly must be dropped (S-6).
+
+        Args:
+            tools: A page of the list, unchecked.
+        """
+        kept: list[Any] = []
+        for tool in tools:
+            schema = tool.get("inputSchema") if is_object(tool) else None
+            name = tool.get("name") if is_object(tool) else None
+            if (reason := annotation_problem(schema)) is not None:
+                logger.warning(
+                    "%s: tool %s is left out: %s", self._server, printable(str(name), 200), printable(reason)
+                )
+                continue
+            kept.append(tool)
+            if isinstance(name, str) and (found := header_map(schema)):
+                self._maps[name] = found
+        return kept
+
+    def of(self, params: JSON | None) -> Mapping[str, str]:
+        """The headers of a `tools/call` with these parameters."""
+        if params is None or not self._maps:
+            return _NO_HEADERS
+        name, arguments = params.get("name"), params.get("arguments")
+        found = self._maps.get(name) if isinstance(name, str) else None
+        if found is None or not is_object(arguments):
+            return _NO_HEADERS
+        return parameter_headers(found, arguments)

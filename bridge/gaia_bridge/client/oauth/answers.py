@@ -1,0 +1,103 @@
+"""What authorization servers answer, judged before the SDK reads it: its own errors repeat what came, tokens too.
+
+An authorization server that is in trouble is not one that says no. Only a refusal makes a refresh token worthless and
+is worth asking the user again (F-067).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import parse_qs
+
+import httpx2
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import ValidationError
+
+from gaia_bridge.client.transport import AuthorizationError
+from gaia_bridge.client.transports.http_values import named_status, shown
+from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.sanitize.escaping import one_line
+
+__all__ = ["check_answer", "grant_of", "refused_renewal"]
+
+_REFUSALS: Final = (400, 401, 403)
+"""How a token endpoint says that a refresh token is no good (RFC 6749, section 5.2, and some who read it freely)."""
+
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+"""What goes into a header as it is (RFC 6750, section 2.1, and more than that)."""
+_LONGEST: Final = 10**11
+"""Seconds, some thousand years. What expires later has no date that we could note."""
+
+
+def grant_of(request: httpx2.Request) -> str | None:
+    """The kind of grant that a request offers for a token; `None` if it is no token request."""
+    if request.method != "POST" or not request.headers.get("content-type", "").startswith(
+        "application/x-www-form-urlencoded"
+    ):
+        return None
+    return parse_qs(request.content.decode("ascii", "replace")).get("grant_type", [""])[0]
+
+
+def refused_renewal(request: httpx2.Request, response: httpx2.Response) -> str | None:
+    """The error code with which a refresh token was refused; `None` if none was.
+
+    Args:
+        request: What was sent.
+        response: Its answer.
+    """
+    if grant_of(request) != "refresh_token" or response.status_code not in _REFUSALS:
+        return None
+    return _error_of(response)[0]
+
+
+def check_answer(request: httpx2.Request, response: httpx2.Response) -> None:
+    """Make sure that an answer is one that the flow can go on with.
+
+    Args:
+        request: What was sent.
+        response: Its answer, read.
+
+    Raises:
+        AuthorizationError: It is none.
+    """
+    if request.method != "POST" or refused_renewal(request, response) is not None:
+        return
+    place = shown(request.url)
+    if response.status_code not in (200, 201):
+        said = one_line(": ".join(part for part in _error_of(response) if part), 200)
+        raise AuthorizationError(
+            f"{place} answered with HTTP {named_status(response.status_code)}" + (f", {said}" if said else "")
+        )
+    wants_token = grant_of(request) is not None
+    if not (_has_token(response.content) if wants_token else _has_registration(response.content)):
+        kind = one_line(response.headers.get("content-type", "no type"), 60)
+        raise AuthorizationError(f"{place} answered without a {'token' if wants_token else 'registration'} ({kind})")
+
+
+def _has_token(content: bytes) -> bool:
+    try:
+        token = OAuthToken.model_validate_json(content)
+    except ValidationError:
+        return False
+    # A token that no header can carry would fail every request from then on, and be no reason to log in again.
+    return bool(_TOKEN.fullmatch(token.access_token)) and -_LONGEST < (token.expires_in or 0) < _LONGEST
+
+
+def _has_registration(content: bytes) -> bool:
+    try:
+        return bool(OAuthClientInformationFull.model_validate_json(content).client_id)
+    except ValidationError:
+        return False
+
+
+def _error_of(response: httpx2.Response) -> tuple[str, str]:
+    """The error and its description (RFC 6749, section 5.2), empty where it does not say."""
+    try:
+        content: object = response.json()
+    except ValueError:
+        return "", ""
+    if not is_object(content):
+        return "", ""
+    error, description = content.get("error"), content.get("error_description")
+    return error if isinstance(error, str) else "", description if isinstance(description, str) else ""

@@ -1,0 +1,160 @@
+"""The port of this machine to which a browser brings the answer of an authorization server (RFC 8252, section 7.3).
+
+Whatever else runs on this machine, and every page in the browser, can reach it too. So it takes one request of one
+form, and only an answer with the `state` of the login that is under way counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+from gaia_bridge.client.transport import AuthorizationError
+
+__all__ = ["CALLBACK_PATH", "CallbackServer", "callback_url"]
+
+CALLBACK_PATH: Final = "/callback"
+_HOST: Final = "127.0.0.1"
+"""The address and not the name: `localhost` may be another (RFC 8252, section 8.3)."""
+_LONGEST_HEAD: Final = 16 * 1024
+"""Bytes of a request; codes are long with some authorization servers."""
+_PATIENCE: Final = 5.0
+"""Seconds for a browser to send a request that it has opened a connection for."""
+_HEADERS: Final = (
+    "Content-Type: text/plain; charset=utf-8\r\n"
+    "Cache-Control: no-store\r\n"
+    "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
+    "Referrer-Policy: no-referrer\r\n"
+    "X-Content-Type-Options: nosniff\r\n"
+    "Connection: close\r\n"
+)
+
+
+def callback_url(port: int) -> str:
+    """Where a browser has to come to reach a port of this machine."""
+    return f"http://{_HOST}:{port}{CALLBACK_PATH}"
+
+
+class CallbackServer:
+    """Waits for one answer.
+
+    Args:
+        port: The port that it listens on.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.url = callback_url(port)
+        """Where the browser has to come."""
+        self._hosts = (f"{_HOST}:{port}", f"localhost:{port}")
+        self._state = b""
+        self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    @asynccontextmanager
+    async def listening(cls, *ports: int) -> AsyncGenerator[CallbackServer]:
+        """Listen to the end of the block.
+
+        Args:
+            ports: The ports to try, in order; 0 is any that is free.
+
+        Raises:
+            AuthorizationError: None of them can be had.
+        """
+        connections: set[asyncio.Task[None]] = set()
+        ours: CallbackServer | None = None
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            assert ours is not None, "a connection comes after the port is known"
+            task = asyncio.current_task()
+            assert task is not None, "streams serve each connection in a task"
+            connections.add(task)
+            try:
+                await ours._serve(reader, writer)
+            finally:
+                connections.discard(task)
+
+        server = await _bound(serve, ports)
+        try:
+            ours = cls(server.sockets[0].getsockname()[1])
+            yield ours
+        finally:
+            server.close()
+            # The last page is on its way to the browser; it is short, and whoever does not take it is cut off.
+            if connections:
+                _, slow = await asyncio.wait(connections, timeout=1.0)
+                for task in slow:
+                    task.cancel()
+
+    async def answer(self, state: str) -> Mapping[str, str]:
+        """Wait for the answer of the login that is under way.
+
+        Args:
+            state: What the login was begun with; nobody else knows it.
+
+        Returns:
+            The parameters, each with its only value.
+        """
+        self._state = state.encode()
+        return await self._answer
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status, text = self._judge(head)
+                content = text.encode()
+                reply = f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(content)}\r\n\r\n"
+                writer.write(reply.encode() + content)
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # whoever it was; the browser comes again
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    def _judge(self, head: bytes) -> tuple[str, str]:
+        """Take the answer if the request is one, and say what the browser shows."""
+        first, *fields = head.decode("latin-1").split("\r\n")
+        method, _, rest = first.partition(" ")
+        target = urlsplit(rest.partition(" ")[0])
+        hosts = [
+            value.strip().lower() for name, _, value in (field.partition(":") for field in fields) if _is_host(name)
+        ]
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            return "421 Misdirected Request", "This is not the address you meant."
+        if target.path != CALLBACK_PATH:
+            return "404 Not Found", "There is nothing here."
+        if method != "GET":
+            return "405 Method Not Allowed", "This address is for browsers that come back from a login."
+        query = parse_qs(target.query, keep_blank_values=True)
+        answer = {name: values[0] for name, values in query.items() if len(values) == 1}
+        if not (self._state and secrets.compare_digest(answer.get("state", "").encode(), self._state)):
+            return "400 Bad Request", "This is not the answer to the login that is under way."
+        if not self._answer.done():
+            self._answer.set_result(answer)
+        if "error" in answer:
+            return "200 OK", "The login was refused. You can close this page."
+        return "200 OK", "Done. You can close this page."
+
+
+def _is_host(name: str) -> bool:
+    return name.strip().lower() == "host"
+
+
+async def _bound(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], ports: tuple[int, ...]
+) -> asyncio.Server:
+    failure: OSError | None = None
+    for port in ports:
+        try:
+            return await asyncio.start_server(serve, _HOST, port, limit=_LONGEST_HEAD)
+        except OSError as error:
+            failure = error
+    reason = failure.strerror if failure else "none is given"
+    raise AuthorizationError(f"there is no port for the browser to come back to ({reason})") from None

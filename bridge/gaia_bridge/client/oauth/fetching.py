@@ -1,0 +1,211 @@
+"""Fetching what a server's words lead to, and never what only we can reach (S-22, C-14 to C-16).
+
+Everything that OAuth needs besides the MCP server itself goes through here: metadata documents, registration, tokens.
+The name is resolved once, its addresses are checked, and the connection goes to a checked address, so that a name that
+stands for something else a moment later changes nothing. TLS still verifies the name.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import anyio
+import httpx2
+
+from gaia_bridge.client.oauth.errors import FetchError
+from gaia_bridge.client.oauth.public_addresses import is_public, url_problem
+from gaia_bridge.client.transports.http_values import origin, reason_of, shown
+from gaia_bridge.client.transports.tls import verifying_context
+from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["Fetcher", "Resolver", "resolve"]
+
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Finds the addresses of a host, in order of preference. Raises `OSError` if it has none."""
+
+_HOPS: Final = 3
+"""Redirects of one request; metadata that needs more is going in circles."""
+_ADDRESSES: Final = 4
+"""How many addresses of one host are tried."""
+_KEEPING_METHOD: Final = (307, 308)
+_REDIRECTS: Final = (301, 302, 303, *_KEEPING_METHOD)
+_SENT: Final = ("accept", "authorization", "content-type", "mcp-protocol-version")
+"""All that is sent of a request's headers. `Authorization` is what a client says to its own token endpoint."""
+_FRAMING: Final = ("connection", "content-length", "set-cookie", "set-cookie2", "transfer-encoding")
+"""Headers of an answer that nobody needs who has read it whole."""
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host, from the system's resolver."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class Fetcher:
+    """Fetches on behalf of one configured server.
+
+    Public addresses may be fetched over https. An internal address may be if the configuration itself leads there: the
+    origin of the server, or of an issuer that the user has named. A server on loopback, as in development, may send us
+    to other ports of this machine, and do without TLS there.
+
+    Args:
+        server_url: The configured server.
+        limits: Bounds.
+        issuer: The authorization server, if the user has named it.
+        tls: What servers are verified with; the system's authorities if not given.
+        resolver: Finds the addresses of a host.
+    """
+
+    def __init__(
+        self,
+        server_url: str,
+        limits: UpstreamLimits,
+        *,
+        issuer: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        resolver: Resolver = resolve,
+    ) -> None:
+        configured = [httpx2.URL(url) for url in (server_url, issuer) if url]
+        self._limits = limits
+        self._local = is_loopback_host(configured[0].host)
+        self._configured = {origin(url) for url in configured}
+        self._public: set[tuple[str, str, int | None]] = set()
+        """Configured origins that were public once: from then on, internal addresses are a trick (DNS rebinding)."""
+        self._tls = tls
+        self._resolver = resolver
+
+    async def fetch(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request and read the whole answer, after redirects that stay at its origin.
+
+        Args:
+            request: Where to, and its content. Only a few of its headers are sent.
+
+        Returns:
+            The answer, whatever its status; a redirect to elsewhere is one.
+
+        Raises:
+            FetchError: The address is none that may be fetched; or it did not answer in time, or within bounds.
+        """
+        seconds = self._limits.fetch_timeout
+        try:
+            with anyio.fail_after(seconds):
+                return await self._follow(request)
+        except TimeoutError:
+            raise FetchError(f"{shown(request.url)} did not answer within {seconds:g} s") from None
+
+    async def _follow(self, request: httpx2.Request) -> httpx2.Response:
+        place = request.url
+        for _ in range(_HOPS + 1):
+            response = await self._send(request)
+            following = _redirected(request, response)
+            if following is None:
+                return response
+            request = following
+        raise FetchError(f"{shown(place)} redirects in circles")
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        addresses = await self._addresses(request.url)
+        share = self._limits.fetch_timeout / len(addresses)
+        failure: httpx2.HTTPError | None = None
+        for address in addresses:
+            try:
+                return await self._exchange(request, address, share)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failure = failure or error
+            except httpx2.HTTPError as error:
+                raise FetchError(f"{shown(request.url)} broke off ({reason_of(error)})") from None
+        assert failure is not None, "a host has at least one address"
+        raise FetchError(f"{shown(request.url)} cannot be reached ({reason_of(failure)})") from None
+
+    async def _addresses(self, url: httpx2.URL) -> Sequence[str]:
+        """Where a URL leads, if we may go there.
+
+        Raises:
+            FetchError: We may not, or it leads nowhere.
+        """
+        if problem := url_problem(url, allow_http=self._local):
+            raise FetchError(f"it leads to {shown(url)}, which is {problem}")
+        host = url.raw_host.decode("ascii")
+        try:
+            addresses = await self._resolver(host, url.port or {"http": 80}.get(url.scheme, 443))
+        except (OSError, UnicodeError) as error:
+            raise FetchError(f"{shown(url)} cannot be found ({reason_of(error)})") from None
+        if not addresses:
+            raise FetchError(f"{shown(url)} cannot be found")
+        if not self._may_reach(url, addresses):
+            expected = "a public one, or that of the 'issuer' in the entry's 'oauth'"
+            raise FetchError(f"it leads to {shown(url)}, which is an internal address; expected {expected}")
+        return addresses[:_ADDRESSES]
+
+    def _may_reach(self, url: httpx2.URL, addresses: Sequence[str]) -> bool:
+        if self._local and all(map(is_loopback_address, addresses)):
+            return True
+        if url.scheme == "http":
+            return False
+        place = origin(url)
+        if all(map(is_public, addresses)):
+            if place in self._configured:
+                self._public.add(place)
+            return True
+        return place in self._configured and place not in self._public
+
+    async def _exchange(self, request: httpx2.Request, address: str, connect_timeout: float) -> httpx2.Response:
+        url = request.url
+        headers = {name: value for name, value in request.headers.items() if name in _SENT}
+        extensions: dict[str, object] = {"timeout": {"connect": connect_timeout}}
+        if url.scheme == "https":
+            extensions["sni_hostname"] = url.raw_host.decode("ascii")
+        sent = httpx2.Request(
+            request.method,
+            url.copy_with(host=address, fragment=None),
+            headers={**headers, "accept-encoding": "identity", "host": url.netloc.decode("ascii")},
+            content=request.content or None,
+            extensions=extensions,
+        )
+        async with httpx2.AsyncHTTPTransport(verify=self._verifying(url), trust_env=False) as transport:
+            response = await transport.handle_async_request(sent)
+            try:
+                body = await self._body(url, response)
+            finally:
+                await response.aclose()
+        fields = [field for field in response.headers.multi_items() if field[0].lower() not in _FRAMING]
+        return httpx2.Response(response.status_code, headers=fields, content=body, request=request)
+
+    async def _body(self, url: httpx2.URL, response: httpx2.Response) -> bytes:
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            raise FetchError(
+                f"{shown(url)} encodes its answer as {one_line(encoding, 40)!r}, though none was asked for"
+            )
+        body = bytearray()
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > self._limits.fetch_bytes:
+                raise FetchError(f"{shown(url)} sent more than {self._limits.fetch_bytes} bytes")
+        return bytes(body)
+
+    def _verifying(self, url: httpx2.URL) -> ssl.SSLContext:
+        if url.scheme == "http":
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # never used; trusts nobody
+        return self._tls or verifying_context()
+
+
+def _redirected(request: httpx2.Request, response: httpx2.Response) -> httpx2.Request | None:
+    """The request that a redirect asks for, if it changes neither origin nor meaning."""
+    location = response.headers.get("location")
+    if response.status_code not in _REDIRECTS or location is None:
+        return None
+    if request.method != "GET" and response.status_code not in _KEEPING_METHOD:
+        return None
+    try:
+        target = request.url.join(location)
+    except (httpx2.InvalidURL, ValueError):
+        return None
+    if origin(target) != origin(request.url) or target.userinfo:
+        return None
+    return httpx2.Request(request.method, target, headers=request.headers, content=request.content or None)

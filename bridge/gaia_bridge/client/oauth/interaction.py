@@ -1,0 +1,211 @@
+"""How a user is asked to log in: who may be asked, which addresses are opened, and how (S-23, C-1)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import webbrowser
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import anyio.to_thread
+import httpx2
+from mcp.shared.auth import AuthorizationCodeResult
+
+from gaia_bridge.client.oauth.callback import CALLBACK_PATH, CallbackServer
+from gaia_bridge.client.oauth.errors import LoginRefusedError, LoginRequiredError
+from gaia_bridge.client.oauth.public_addresses import url_problem
+from gaia_bridge.client.transport import AuthorizationError
+from gaia_bridge.protocol.loopback_hosts import is_loopback_host
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["BrowserInteraction", "Login", "NoInteraction", "UserInteraction", "checked_login_url"]
+
+logger = logging.getLogger(__name__)
+
+_URL_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:/?#[]@!*+,;=%&")
+"""What a URL may have (RFC 3986), save what a shell, if some desktop's opener should use one, would act on."""
+
+
+class Login(Protocol):
+    """One login that is under way."""
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the authorization server sends the user back to."""
+        ...
+
+    async def authorize(self, url: str) -> AuthorizationCodeResult:
+        """Let the user log in, and wait for what the authorization server answers.
+
+        Args:
+            url: The authorization request. Nobody has checked it.
+
+        Raises:
+            AuthorizationError: There was no answer, or it was a refusal.
+        """
+        ...
+
+
+class UserInteraction(Protocol):
+    """Whoever can ask the user."""
+
+    def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[Login]:
+        """Be ready for a login, to the end of the block.
+
+        Args:
+            redirect_uris: Where a login should come back to if it can: the authorization server knows these.
+
+        Raises:
+            LoginRequiredError: On entering: nobody can be asked here.
+        """
+        ...
+
+
+class NoInteraction:
+    """Nobody can be asked: a login has to be made beforehand.
+
+    Args:
+        command: What the user has to run.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+
+    @asynccontextmanager
+    async def login(self, redirect_uris: Sequence[str]) -> AsyncGenerator[Login]:
+        """Refuse.
+
+        Raises:
+            LoginRequiredError: Always.
+        """
+        raise LoginRequiredError(self._command)
+        yield  # pyright: ignore[reportUnreachable]  # makes it a generator
+
+
+class BrowserInteraction:
+    """The user's own browser; its answer comes to a port of this machine (RFC 8252).
+
+    Args:
+        tell: Shows a line to the user. The address is always shown, for a browser may be elsewhere.
+        limits: `login_timeout` is how long the user has.
+        open_browser: Opens an address, as `webbrowser.open` does.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[str], object],
+        limits: UpstreamLimits | None = None,
+        *,
+        open_browser: Callable[[str], bool] = webbrowser.open,
+    ) -> None:
+        self._tell = tell
+        self._seconds = (limits or UpstreamLimits()).login_timeout
+        self._open = open_browser
+
+    @asynccontextmanager
+    async def login(self, redirect_uris: Sequence[str]) -> AsyncGenerator[Login]:
+        """Listen for the browser's answer, to the end of the block.
+
+        Args:
+            redirect_uris: The port of the first of them is taken if it is free.
+
+        Raises:
+            AuthorizationError: There is no port to listen on.
+        """
+        async with CallbackServer.listening(*_ports(redirect_uris)) as server:
+            yield _BrowserLogin(server, self._tell, self._show, self._seconds)
+
+    async def _show(self, url: str) -> None:
+        if not _has_screen():
+            return
+        try:
+            await anyio.to_thread.run_sync(self._open, url, abandon_on_cancel=True)
+        except Exception as error:  # whatever it was: the user has been told the address
+            logger.debug("no browser was opened (%s)", type(error).__name__)
+
+
+class _BrowserLogin:
+    def __init__(
+        self,
+        server: CallbackServer,
+        tell: Callable[[str], object],
+        show: Callable[[str], Coroutine[Any, Any, None]],
+        seconds: float,
+    ) -> None:
+        self.redirect_uri = server.url
+        self._server = server
+        self._tell = tell
+        self._show = show
+        self._seconds = seconds
+
+    async def authorize(self, url: str) -> AuthorizationCodeResult:
+        """Send the user to an address, and wait for the browser to come back."""
+        url = checked_login_url(url)
+        state = parse_qs(urlsplit(url).query).get("state", [""])[-1]
+        self._tell(f"Log in in your browser: {url}")
+        try:
+            with anyio.fail_after(self._seconds):
+                return _result(await self._answer(url, state))
+        except TimeoutError:
+            raise AuthorizationError(f"nobody logged in within {self._seconds:g} s") from None
+
+    async def _answer(self, url: str, state: str) -> Mapping[str, str]:
+        showing = asyncio.create_task(self._show(url))  # a browser in a terminal does not return before it is closed
+        try:
+            return await self._server.answer(state)
+        finally:
+            showing.cancel()
+            await asyncio.wait([showing])
+
+
+def _result(answer: Mapping[str, str]) -> AuthorizationCodeResult:
+    if "error" in answer or "code" not in answer:
+        reason = ": ".join(part for key in ("error", "error_description") if (part := answer.get(key)))
+        raise LoginRefusedError(reason, answer.get("iss"))
+    return AuthorizationCodeResult(code=answer["code"], state=answer.get("state"), iss=answer.get("iss"))
+
+
+def checked_login_url(url: str) -> str:
+    """An authorization request that may be handed to a browser.
+
+    Args:
+        url: As it was put together from what the authorization server says about itself.
+
+    Returns:
+        The same, with the characters encoded that are none of a URL.
+
+    Raises:
+        AuthorizationError: It is neither https nor, on loopback, http; or its host is not what it seems.
+    """
+    try:
+        parsed = httpx2.URL(url)
+    except (httpx2.InvalidURL, ValueError):
+        raise AuthorizationError("it wants an address opened that cannot be read") from None
+    problem = url_problem(parsed, allow_http=is_loopback_host(parsed.host))
+    if problem:
+        shown = one_line(f"{parsed.scheme}://{parsed.host}", 100)
+        raise AuthorizationError(f"it wants an address opened ({shown}) that is {problem}")
+    return "".join(c if c in _URL_CHARACTERS else "".join(f"%{b:02X}" for b in c.encode()) for c in str(parsed))
+
+
+def _ports(redirect_uris: Sequence[str]) -> tuple[int, ...]:
+    """The ports that are worth trying, in order; 0 is any."""
+    for uri in redirect_uris:
+        parts = urlsplit(uri)
+        if parts.scheme == "http" and parts.hostname == "127.0.0.1" and parts.path == CALLBACK_PATH and parts.port:
+            return (parts.port, 0)
+    return (0,)
+
+
+def _has_screen() -> bool:
+    """Whether a browser can open a window. Without one, `webbrowser` would start a text browser in our terminal."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))

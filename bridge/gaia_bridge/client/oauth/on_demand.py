@@ -1,0 +1,70 @@
+"""The authorisation of a server that may never ask for it: what logs in is imported when it does or a login is kept."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gaia_bridge.client.oauth.kept import default_folder, prefix_of
+from gaia_bridge.client.transports.http_values import usable_url
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.settings import UpstreamLimits
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from gaia_bridge.client.oauth.interaction import UserInteraction
+    from gaia_bridge.client.oauth.provider import ServerAuthorization
+
+__all__ = ["AuthorizationOnDemand"]
+
+
+class AuthorizationOnDemand:
+    """The authorisation of requests to one server; see `provider.oauth_for`.
+
+    Args:
+        spec: The server.
+        limits: Bounds.
+        interaction: How the user is asked to log in.
+        folder: Where logins are kept; `~/.gaia/oauth`, if not given.
+
+    Raises:
+        ConfigError: What was arranged is incomplete, or that there is no logging in.
+        UpstreamError: The URL is none, or there is no folder.
+    """
+
+    def __init__(
+        self,
+        spec: HttpServerSpec,
+        limits: UpstreamLimits,
+        interaction: UserInteraction | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        problem = "it is not to be logged in to" if spec.oauth is None else spec.oauth.problem
+        if problem:
+            raise ConfigError(f"server {spec.name!r}", f"OAuth: {problem}")
+        self._spec = spec
+        self._limits = limits
+        self._interaction = interaction
+        self._folder = folder or default_folder()
+        self._prefix = prefix_of(usable_url(spec.url).host)
+        self._made: ServerAuthorization | None = None
+        self._has_none: bool | None = None  # until somebody has looked
+
+    def known(self) -> Mapping[str, str] | None:
+        """What a request is sent with: nothing where no login is kept. See `Authorization.known`."""
+        if self._made is not None:
+            return self._made.known()
+        if self._has_none is None:
+            self._has_none = not any(self._folder.glob(f"{self._prefix}*.json"))
+        return {} if self._has_none else None
+
+    def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request with a token; see `ServerAuthorization.async_auth_flow`."""
+        if self._made is None:
+            from gaia_bridge.client.oauth.provider import oauth_for
+
+            self._made = oauth_for(self._spec, self._limits, interaction=self._interaction, folder=self._folder)
+        return self._made.async_auth_flow(request)

@@ -1,0 +1,418 @@
+"""The authorisation of requests to one MCP server: an `httpx2.Auth` around the SDK's OAuth clients.
+
+The SDK's clients do the protocol: discovery, registration, PKCE, resource indicators, issuer checks. As they are, they
+send everything through the MCP server's own connections, wherever the server points; and while one request waits for
+its answer, all others wait for it. So they are not asked about requests, but only for tokens: when one is missing,
+refused or over, an SDK client is driven through its flow with the server's challenge, and all that it wants to be sent
+goes through a guarded `Fetcher`. At most one such drive goes on for a server, in all of our processes; who has waited
+for it shares its outcome (F-067).
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import ssl
+from collections.abc import AsyncGenerator, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
+
+from gaia_bridge.client.oauth.answers import check_answer, grant_of, refused_renewal
+from gaia_bridge.client.oauth.callback import callback_url
+from gaia_bridge.client.oauth.errors import LoginNotAcceptedError
+from gaia_bridge.client.oauth.fetching import Fetcher
+from gaia_bridge.client.oauth.grants import SdkClient, check_authorization_server, sdk_client
+from gaia_bridge.client.oauth.interaction import Login, NoInteraction, UserInteraction
+from gaia_bridge.client.oauth.store import StoredLogin, TokenStore
+from gaia_bridge.client.transport import AuthorizationError
+from gaia_bridge.client.transports.http_values import origin, usable_url
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.model import HttpServerSpec, OAuthOptions
+from gaia_bridge.protocol.loopback_hosts import is_loopback_host
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["ServerAuthorization", "oauth_for"]
+
+_CHALLENGES: Final = 8
+"""How often one request is sent at all. The rules below end sooner; this holds if they should not."""
+_PAST: Final = 1.0
+"""A moment that is over; the SDK takes 0 for "never"."""
+_REVISION: Final = "mcp-protocol-version"
+_NOT_ACCEPTED: Final = "it does not accept the token that the login gave"
+
+_driving: contextvars.ContextVar[bool] = contextvars.ContextVar("driving", default=False)
+
+
+def _is_not_ours(record: logging.LogRecord) -> bool:
+    """The SDK logs failures with tracebacks that repeat what servers sent; we report them ourselves (F-112)."""
+    return not (_driving.get() and record.exc_info)
+
+
+logging.getLogger("mcp.client.auth.oauth2").addFilter(_is_not_ours)
+
+
+def oauth_for(
+    spec: HttpServerSpec,
+    limits: UpstreamLimits | None = None,
+    *,
+    interaction: UserInteraction | None = None,
+    folder: Path | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> ServerAuthorization:
+    """Make the authorisation for one server; the `auth=` of its transport. Does nothing until the server asks.
+
+    Args:
+        spec: The server, and what the user has arranged with its authorization server.
+        limits: Bounds.
+        interaction: How the user is asked to log in; without, a request that needs a login fails and says what to run.
+        folder: Where logins are kept; `~/.gaia/oauth`, if not given.
+        tls: What authorization servers are verified with; the system's authorities, if not given.
+
+    Raises:
+        ConfigError: What was arranged is incomplete, or that there is no logging in.
+        UpstreamError: The URL is none.
+    """
+    limits, options = limits or UpstreamLimits(), spec.oauth
+    problem = "it is not to be logged in to" if options is None else options.problem
+    if options is None or problem:
+        raise ConfigError(f"server {spec.name!r}", f"OAuth: {problem}")
+    # What is in the query may be secret, and the authorization server is told the rest.
+    url = str(usable_url(spec.url).copy_with(userinfo=b"", query=None, fragment=None))
+    return ServerAuthorization(
+        url,
+        limits,
+        options,
+        interaction or NoInteraction(f"gaia-bridge login {spec.name}"),
+        TokenStore(url, options.client_id, options.issuer, folder),
+        Fetcher(url, limits, issuer=options.issuer, tls=tls),
+    )
+
+
+@dataclass
+class _Attempt:
+    """What has been done for one request."""
+
+    token: str | None
+    renewed: bool = False
+    logged_in: bool = False
+    step_ups: int = 0
+
+
+@dataclass
+class _Made:
+    """A login that was made in this process, as long as no other has replaced it."""
+
+    token: str
+    """The access token, as it was last renewed."""
+    requested: str | None
+    """The scope that was asked for; the authorization server may have granted less."""
+    accepted: bool = False
+    """Whether the server has taken the token for one."""
+
+
+class ServerAuthorization(httpx2.Auth):
+    """Authorises requests to one server, and to nobody else.
+
+    Args:
+        url: The server.
+        limits: Bounds.
+        options: What the user has arranged.
+        interaction: How the user is asked.
+        store: Where its login is kept.
+        fetcher: Sends what is not for the server itself.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        limits: UpstreamLimits,
+        options: OAuthOptions,
+        interaction: UserInteraction,
+        store: TokenStore,
+        fetcher: Fetcher,
+    ) -> None:
+        self.url = httpx2.URL(url)
+        """The server."""
+        self._limits = limits
+        self._options = options
+        self._interaction = interaction
+        self._store = store
+        self._fetcher = fetcher
+        self._lock = anyio.Lock()
+        self._login: StoredLogin | None = None
+        self._failures = 0
+        self._failure: AuthorizationError | None = None
+        self._made: _Made | None = None
+
+    async def forget(self) -> None:
+        """Throw away the login that is kept, and who we are to the authorization server: the next one begins anew.
+
+        Raises:
+            AuthorizationError: It cannot be changed.
+        """
+        async with self._lock, self._store.locked(self._limits.login_timeout):
+            await self._store.load()
+            await self._store.forget(client=True)
+            self._login, self._made = self._store.login, None
+
+    def known(self) -> Mapping[str, str] | None:
+        """What a request is sent with, unless that has to be found out first. See `Authorization.known`."""
+        login, made = self._login, self._made
+        if login is None or login.stale or (made is not None and not made.accepted):
+            return None
+        return {} if login.access_token is None else {"authorization": f"Bearer {login.access_token}"}
+
+    def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
+        """Refuse: there is no blocking way.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("this authorisation works with httpx2.AsyncClient only")
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request with a token, and again with another when the server asks for it.
+
+        Args:
+            request: A request to the server. What it has of `Authorization` is replaced (S-18).
+
+        Raises:
+            AuthorizationError: No token could be had, or none that the server is content with.
+        """
+        if origin(request.url) != origin(self.url):
+            raise AuthorizationError("its token is not for another server")
+        attempt = _Attempt(await self._token(request))
+        for _ in range(_CHALLENGES):
+            request.headers.pop("authorization", None)
+            if attempt.token is not None:
+                request.headers["authorization"] = f"Bearer {attempt.token}"
+            response = yield request
+            if response.status_code != 401 and self._made is not None and self._made.token == attempt.token:
+                self._made.accepted = True
+            if not self._is_worth_another(attempt, response):
+                return
+            await self._authorise(attempt, request, response)
+
+    def _is_worth_another(self, attempt: _Attempt, response: httpx2.Response) -> bool:
+        """Whether another token could change the answer.
+
+        Raises:
+            AuthorizationError: The server goes on asking.
+        """
+        if response.status_code == 401:
+            if attempt.logged_in:
+                raise LoginNotAcceptedError(_NOT_ACCEPTED)
+            return True
+        if not _wants_more(response):
+            return False
+        if attempt.step_ups >= self._limits.step_ups:
+            wanted = one_line(extract_scope_from_www_auth(response) or "", 100)
+            raise AuthorizationError(f"it wants a wider scope again ({wanted!r}), for one and the same request")
+        attempt.step_ups += 1
+        return True
+
+    async def _token(self, request: httpx2.Request) -> str | None:
+        """What is known to be valid, renewed first if it has expired."""
+        if self._login is None:
+            async with self._lock:
+                self._login = self._login or await self._store.load()
+        login = self._login
+        if not login.stale:
+            return login.access_token
+        attempt = _Attempt(login.access_token)
+        await self._authorise(attempt, request, None)
+        return attempt.token
+
+    async def _authorise(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
+        """Get another token than the one of the attempt: alone, or from whoever is just getting one.
+
+        Args:
+            attempt: Gets the token.
+            request: The request that needs it.
+            refusal: How the server answered it; `None` if it was not asked.
+
+        Raises:
+            AuthorizationError: There is none.
+        """
+        failures = self._failures
+        async with self._lock:
+            if self._failure is not None and self._failures != failures:
+                raise self._failure  # it is this request's outcome too: it waited for it
+            try:
+                async with self._store.locked(self._limits.login_timeout):
+                    await self._get_token(attempt, request, refusal)
+            except LoginNotAcceptedError:  # nothing was tried of which others could share the outcome
+                raise
+            except AuthorizationError as error:
+                self._failures += 1
+                self._failure = error
+                raise
+            finally:
+                self._login = self._store.login
+
+    async def _get_token(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
+        self._insist_on_tls()
+        known = self._store.login.access_token
+        login = await self._store.load()
+        if login.access_token != known:
+            self._made = None
+        if login.access_token in (None, attempt.token) or login.stale:
+            await self._replace_token(attempt, request, refusal)
+        attempt.token = self._store.login.access_token
+
+    async def _replace_token(self, attempt: _Attempt, request: httpx2.Request, refusal: httpx2.Response | None) -> None:
+        if refusal is not None:
+            self._insist_on_news(attempt, refusal)
+        if not attempt.renewed and not (refusal is not None and _wants_more(refusal)):
+            attempt.renewed = True
+            if await self._renew(request):
+                return
+        if refusal is not None:
+            await self._log_in(request, refusal)
+            attempt.logged_in = True
+
+    def _insist_on_news(self, attempt: _Attempt, refusal: httpx2.Response) -> None:
+        """Make sure that nobody is asked for a login like the one that the server has just refused (S-20, F-066).
+
+        Raises:
+            AuthorizationError: The server has got what it asked for, and asks again.
+        """
+        made = self._made
+        if made is None or made.token != attempt.token:
+            return
+        if _wants_more(refusal):
+            wanted = extract_scope_from_www_auth(refusal) or ""
+            if set(wanted.split()) <= set((made.requested or "").split()):
+                raise LoginNotAcceptedError(
+                    f"it wants the scope {one_line(wanted, 100)!r} and does not accept the login with it"
+                )
+        elif self._options.asks_user and not made.accepted:
+            raise LoginNotAcceptedError(_NOT_ACCEPTED)
+
+    async def _renew(self, request: httpx2.Request) -> bool:
+        """Use the refresh token; whether there is a new access token. What is of no use any more is thrown away."""
+        login = self._store.login
+        old = login.tokens
+        if old is None:
+            return False
+        client = sdk_client(str(self.url), self._store, self._options, None, self._options.scope)
+        if old.refresh_token and isinstance(client, OAuthClientProvider):
+            client.context.token_expiry_time = _PAST
+            await self._drive(client, request, None)
+            new = self._store.login.tokens
+            if new is not old:
+                if new is not None and self._made is not None:
+                    self._made.token = new.access_token
+                return new is not None
+        elif not login.stale:
+            return False
+        await self._store.forget()
+        return False
+
+    async def _log_in(self, request: httpx2.Request, refusal: httpx2.Response) -> None:
+        """Go the whole way to a token, from the server's challenge on."""
+        if not self._options.asks_user:
+            await self._follow(request, refusal, None)
+            return
+        known, port = self._store.login.client, self._options.callback_port
+        redirect_uris = [str(uri) for uri in (known.redirect_uris or ())] if known else []
+        if port is not None:
+            redirect_uris = [callback_url(port)]
+        async with self._interaction.login(redirect_uris) as login:
+            if port is not None and login.redirect_uri not in redirect_uris:
+                raise AuthorizationError(f"port {port}, which a login has to come back to, is taken on this machine")
+            await self._follow(request, refusal, login)
+
+    async def _follow(self, request: httpx2.Request, refusal: httpx2.Response, login: Login | None) -> None:
+        old = self._store.login.tokens
+        requested = self._options.scope if self._made is None else self._made.requested
+        client = sdk_client(str(self.url), self._store, self._options, login, requested)
+        await self._drive(client, request, self._challenge(refusal))
+        tokens = self._store.login.tokens
+        if tokens is None or tokens is old:
+            raise AuthorizationError("the authorization server gave no token")
+        if isinstance(client, OAuthClientProvider):
+            requested = client.context.client_metadata.scope
+        self._made = _Made(tokens.access_token, requested)
+
+    def _challenge(self, refusal: httpx2.Response) -> httpx2.Response:
+        """The refusal as the SDK sees it: without a body, and with the user's scope where the server names none."""
+        value = refusal.headers.get("www-authenticate", "")
+        if self._options.scope and extract_scope_from_www_auth(refusal) is None:
+            value = f'{value or "Bearer"}{"," if "=" in value else ""} scope="{self._options.scope}"'
+        return httpx2.Response(refusal.status_code, headers=[(b"www-authenticate", value.encode())])
+
+    async def _drive(self, client: SdkClient, request: httpx2.Request, challenge: httpx2.Response | None) -> None:
+        """Let an SDK client have its way until it would send the request itself, with a token.
+
+        Args:
+            client: Of the SDK.
+            request: The request that is to be authorised. It is not sent.
+            challenge: How the server has answered it; `None` if it was not asked.
+        """
+        revision = request.headers.get(_REVISION)
+        probe = httpx2.Request(request.method, self.url, headers={_REVISION: revision} if revision else {})
+        flow = client.async_auth_flow(probe)
+        try:
+            wanted = await _step(flow, None)
+            while wanted is not None:
+                if wanted is not probe:
+                    wanted = await self._send(flow, client, wanted)
+                elif challenge is None:
+                    return
+                else:
+                    wanted, challenge = await _step(flow, challenge), None
+        finally:
+            await flow.aclose()
+
+    async def _send(
+        self, flow: AsyncGenerator[httpx2.Request, httpx2.Response], client: SdkClient, request: httpx2.Request
+    ) -> httpx2.Request | None:
+        """Send what an SDK client wants to be sent, and tell it the answer."""
+        if isinstance(client, OAuthClientProvider):
+            if request.method == "POST":
+                check_authorization_server(client, self._options)
+            self._store.found(client.context.oauth_metadata, client.context.protected_resource_metadata)
+        wanted: httpx2.Request | None = None
+        # Codes and refresh tokens can be used once: whoever stops waiting now must not lose what they are changed for.
+        with anyio.CancelScope(shield=grant_of(request) is not None):
+            response = await self._fetcher.fetch(request)
+            check_answer(request, response)
+            if refused_renewal(request, response) == "invalid_client":
+                await self._store.forget(client=True)
+            wanted = await _step(flow, response)
+        return wanted
+
+    def _insist_on_tls(self) -> None:
+        if self.url.scheme != "https" and not is_loopback_host(self.url.host):
+            raise AuthorizationError("a token would cross the network for all to read; use https")
+
+
+def _wants_more(response: httpx2.Response) -> bool:
+    return response.status_code == 403 and extract_field_from_www_auth(response, "error") == "insufficient_scope"
+
+
+async def _step(
+    flow: AsyncGenerator[httpx2.Request, httpx2.Response], response: httpx2.Response | None
+) -> httpx2.Request | None:
+    """The next request that an SDK client wants to be sent, or `None` when it has nothing more to do."""
+    token = _driving.set(True)
+    try:
+        return await (anext(flow) if response is None else flow.asend(response))
+    except StopAsyncIteration:
+        return None
+    except AuthorizationError:
+        raise
+    except OAuthFlowError as error:
+        raise AuthorizationError(one_line(str(error), 300)) from None
+    except (httpx2.InvalidURL, ValueError) as error:  # the text may repeat what servers sent
+        raise AuthorizationError(f"it says something that cannot be read ({type(error).__name__})") from None
+    finally:
+        _driving.reset(token)

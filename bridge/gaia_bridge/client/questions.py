@@ -1,0 +1,196 @@
+"""Requests that a server makes of us: within bounds, only what was declared, and never with a traceback (F-038)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gaia_bridge.calls.question_progress import reporting
+from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.client.types import ClientRole
+from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
+from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["Questions", "answer_of"]
+
+logger = logging.getLogger(__name__)
+
+_RequestId = int | str | float
+
+
+async def answer_of(
+    role: ClientRole, declared: Mapping[str, Any], method: str, params: JSON, during: int | None = None
+) -> JSON:
+    """Let the role answer a question, if what that needs was declared (S-32).
+
+    Args:
+        role: Who answers.
+        declared: The capabilities that the server was told of.
+        method: The question.
+        params: Its parameters.
+        during: Our request that it belongs to, where that is known.
+
+    Raises:
+        ProtocolError: It was not declared, or the role refused or failed.
+    """
+    if method not in CAPABILITY_OF:
+        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {printable(method)}")
+    if missing := missing_capability(method, params, declared):
+        if declared.get(CAPABILITY_OF[method]) is None:
+            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method} (not declared by this client)")
+        raise ProtocolError(INVALID_PARAMS, "This client did not declare what the request needs", missing)
+    try:
+        return await role.answer(method, params, during)
+    except ProtocolError:
+        raise
+    except Exception:
+        logger.exception("answering %s failed", method)
+        raise ProtocolError(INTERNAL_ERROR, "Internal error") from None
+
+
+class Questions:
+    """The open requests of one server.
+
+    Args:
+        role: Who answers.
+        declared: The capabilities that the server was told of.
+        limits: How many may be open.
+        send: Sends a response.
+        waits: Entered while the server waits for us, as long as that is; told the request that it waits for, where the
+            wire tells.
+    """
+
+    def __init__(
+        self,
+        role: ClientRole,
+        declared: Mapping[str, Any],
+        limits: UpstreamLimits,
+        send: Callable[[JSON], Awaitable[None]],
+        waits: Callable[[int | None], AbstractContextManager[None]],
+    ) -> None:
+        self._role = role
+        self._declared = declared
+        self._limits = limits
+        self._send = send
+        self._waits = waits
+        self._open: dict[_RequestId, anyio.CancelScope | None] = {}
+        self._replies: deque[JSON] = deque(maxlen=limits.notes)
+        self._replying = False
+        self._reporting: set[_RequestId] = set()
+
+    def ask(self, tasks: TaskGroup, number: object, method: str, params: JSON, during: int | None) -> None:
+        """A request came; see to it that it is answered.
+
+        Args:
+            tasks: Where the answer is worked on.
+            number: Its `id`. One that could not be answered is ignored.
+            method: What is asked.
+            params: Its parameters.
+            during: Our request on whose own stream it came, where the wire tells.
+        """
+        if isinstance(number, bool) or not isinstance(number, int | str | float):
+            return
+        if method == "ping":
+            self._reply(tasks, number, {"result": {}})
+        elif number in self._open:
+            self._reply(tasks, number, _error(INVALID_REQUEST, "A request with this id is still open"))
+        elif len(self._open) >= self._limits.requests_in:
+            self._reply(
+                tasks, number, _error(INTERNAL_ERROR, f"{len(self._open)} requests are open, and no more may be")
+            )
+        else:
+            scope = self._open[number] = anyio.CancelScope()
+            tasks.start_soon(self._answer, number, scope, method, params, during)
+
+    def withdraw(self, number: object) -> None:
+        """The server waits no longer for the answer to one of its requests."""
+        if isinstance(number, int | str | float) and (scope := self._open.get(number)) is not None:
+            scope.cancel()
+
+    async def _answer(
+        self, number: _RequestId, scope: anyio.CancelScope, method: str, params: JSON, during: int | None
+    ) -> None:
+        reply: JSON | None = None
+        params, token = _without_token(params)
+        try:
+            with scope, self._waits(during), reporting(None if token is None else partial(self._report, token)):
+                reply = await self._worked_out(method, params, during)
+            self._open[number] = None  # what is being sent cannot be withdrawn
+            if reply is not None:
+                await self._deliver(number, reply)
+        finally:
+            self._open.pop(number, None)
+
+    async def _report(self, token: _RequestId, progress: float, total: float | None, message: str | None) -> None:
+        """Tell the server how far the client is; what comes while it still takes the last report is dropped (S-14)."""
+        if token in self._reporting:
+            return
+        told = {"progressToken": token, "progress": progress, "total": total, "message": message}
+        params = {key: value for key, value in told.items() if value is not None}
+        self._reporting.add(token)
+        try:
+            await self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        except UpstreamError as error:
+            logger.debug("progress could not be sent: the server %s", error)
+        finally:
+            self._reporting.discard(token)
+
+    async def _worked_out(self, method: str, params: JSON, during: int | None) -> JSON:
+        try:
+            result: object = await answer_of(self._role, self._declared, method, params, during)
+        except ProtocolError as error:
+            return _error(error.code, error.message, error.data)
+        if is_object(result):
+            return {"result": result}
+        logger.error("the answer to %s is no JSON object but %s", method, type(result).__name__)
+        return _error(INTERNAL_ERROR, "Internal error")
+
+    def _reply(self, tasks: TaskGroup, number: _RequestId, reply: JSON) -> None:
+        """Send what needs no work. In turn, and the oldest is dropped when the server floods us but reads nothing."""
+        self._replies.append({"id": number, **reply})
+        if not self._replying:
+            self._replying = True
+            tasks.start_soon(self._send_replies)
+
+    async def _send_replies(self) -> None:
+        try:
+            while self._replies:
+                reply = self._replies.popleft()
+                await self._deliver(reply.pop("id"), reply)
+        finally:
+            self._replying = False
+
+    async def _deliver(self, number: _RequestId, reply: JSON) -> None:
+        try:
+            await self._send({"jsonrpc": "2.0", "id": number, **reply})
+        except UpstreamError as error:
+            logger.debug("an answer could not be sent: the server %s", error)
+
+
+def _without_token(params: JSON) -> tuple[JSON, _RequestId | None]:
+    """The parameters of a question without its progress token, which speaks about one hop only; and the token."""
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if is_object(meta) else None
+    if not is_object(meta) or isinstance(token, bool) or not isinstance(token, int | str):
+        return params, None
+    others = {key: value for key, value in meta.items() if key != "progressToken"}
+    rest = {key: value for key, value in params.items() if key != "_meta"}
+    return {**rest, "_meta": others} if others else rest, token
+
+
+def _error(code: int, message: str, data: Any = None) -> JSON:
+    error: JSON = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"error": error}

@@ -1,0 +1,250 @@
+"""Word of changes from a modern server: one `subscriptions/listen` request that stays open (MCP 2026-07-28, SEP-2575).
+
+What is wanted changes with every subscription, so the request is replaced: the new stream is confirmed before the old
+one is given up, and nothing is missed in between. A stream that drops is opened again; what may have been missed
+meanwhile is announced as changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+from anyio import sleep
+
+from gaia_bridge.client.exchange import Exchange
+from gaia_bridge.client.transport import UnreachableError, UpstreamError
+from gaia_bridge.client.types import Deadline, RequestTimeoutError
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["Subscriptions"]
+
+logger = logging.getLogger(__name__)
+
+LISTEN: Final = "subscriptions/listen"
+
+_UPDATED: Final = "notifications/resources/updated"
+_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+_CANCELLED: Final = "notifications/cancelled"
+_LISTS: Final = ("tools", "prompts", "resources")
+_URIS: Final = "resourceSubscriptions"
+_FOR_EVER: Final = Deadline(math.inf, math.inf)
+
+
+class Subscriptions:
+    """What one modern connection listens to.
+
+    Args:
+        exchange: The link.
+        limits: How long a confirmation may take, and how long to wait before a stream is opened again.
+        capabilities: What the server declared.
+        meta: The `_meta` of our requests.
+    """
+
+    def __init__(self, exchange: Exchange, limits: UpstreamLimits, capabilities: JSON, meta: JSON) -> None:
+        self._exchange = exchange
+        self._limits = limits
+        self._meta = meta
+        self._lists = [name for name in _LISTS if _declares(capabilities, name, "listChanged")]
+        self._resources = _declares(capabilities, "resources", "subscribe")
+        self._uris: dict[str, None] = {}
+        self._streams: dict[int, _Stream] = {}
+        self._current: _Stream | None = None
+        self._refusal: ProtocolError | None = None
+        self._served = True
+        self._missed = False
+        self._wake = anyio.Event()
+        self._pause = anyio.CancelScope()
+        self._settled = anyio.Event()
+
+    async def start(self) -> None:
+        """Listen from now on. Waits for the confirmation, so that a list read afterwards cannot change unnoticed."""
+        if self._wanted():
+            settled = self._settled
+            self._exchange.tasks.start_soon(self._run)
+            with anyio.move_on_after(self._limits.probe_timeout):
+                await settled.wait()
+                return
+            self._missed = True
+        elif self._resources:
+            self._exchange.tasks.start_soon(self._run)
+
+    async def subscribe(self, uri: str) -> None:
+        """Listen for updates of a resource too; nothing happens where the server does not do that.
+
+        Raises:
+            ProtocolError: The server refused.
+            UpstreamError: It did not confirm in time.
+        """
+        if not self._resources or not self._served:
+            return
+        is_new = uri not in self._uris
+        try:
+            with anyio.move_on_after(self._limits.list_timeout):
+                await self._confirmed(uri)
+                return
+            raise RequestTimeoutError(LISTEN, self._limits.list_timeout)
+        except BaseException:
+            if is_new:  # else somebody listens to it already, and goes on
+                self.unsubscribe(uri)
+            raise
+
+    def unsubscribe(self, uri: str) -> None:
+        """Listen for them no longer."""
+        self._uris.pop(uri, None)
+        self._wake.set()
+
+    def _want(self, uri: str) -> None:
+        if uri not in self._uris:
+            self._uris[uri] = None
+            self._wake.set()
+            self._pause.cancel()  # what the server has refused before says nothing of this one
+
+    def heard(self, method: str, params: JSON, during: int | None) -> None:
+        """A notification came. Those of a stream that is not ours, or not confirmed, end here."""
+        if method == _CANCELLED:
+            # Over stdio, a server ends a stream like this.
+            stream = self._stream(params.get("requestId"))
+            if stream is not None:
+                stream.scope.cancel()
+            return
+        meta = params.get("_meta")
+        name = meta.get(SUBSCRIPTION_ID_KEY) if is_object(meta) else None
+        if method == _ACKNOWLEDGED:
+            self._acknowledge(during if name is None else name)
+            return
+        if is_object(meta) and name is not None:
+            stream = self._stream(name)
+            if stream is None or not stream.acknowledged:
+                return
+            params = {**params, "_meta": {key: meta[key] for key in meta if key != SUBSCRIPTION_ID_KEY}}
+        ours = during is not None and self._stream(during) is not None
+        self._exchange.tell(method, params, None if ours else during)  # which is no call of anybody
+
+    async def _run(self) -> None:
+        pause = self._limits.retry_floor
+        while self._served and not self._exchange.over.is_set():
+            self._wake = anyio.Event()
+            current, wanted = self._current, self._wanted()
+            if current is not None and current.over:
+                self._current, self._missed = None, True
+                if anyio.current_time() - current.since > self._limits.retry_cap:
+                    pause = self._limits.retry_floor
+            elif wanted == (current.wanted if current is not None else {}):
+                await self._wake.wait()
+                continue
+            elif await self._replace(wanted):
+                continue
+            if not self._exchange.over.is_set():
+                with anyio.CancelScope() as self._pause:
+                    await sleep(pause)
+                pause = min(self._limits.retry_cap, pause * 2)
+        self._settle()
+
+    async def _replace(self, wanted: JSON) -> bool:
+        """Open the stream that is wanted now and give up the one that was; whether that went well."""
+        stream: _Stream | None = None
+        if wanted:
+            stream = await self._opened(wanted)
+        if stream is not None or not wanted:
+            if self._current is not None:
+                self._current.scope.cancel()
+            self._current = stream
+        else:
+            self._missed = self._missed or self._current is None
+        self._settle()
+        return stream is not None or not wanted
+
+    def _settle(self) -> None:
+        """Let those look again who wait for their subscription."""
+        self._settled.set()
+        self._settled = anyio.Event()
+
+    async def _opened(self, wanted: JSON) -> _Stream | None:
+        self._refusal = None
+        number = self._exchange.new_id()
+        stream = self._streams[number] = _Stream(wanted, anyio.current_time())
+        self._exchange.tasks.start_soon(self._hold, number, stream)
+        with anyio.move_on_after(self._limits.list_timeout):
+            await stream.settled.wait()
+        if stream.acknowledged:
+            return stream
+        stream.scope.cancel()
+        return None
+
+    async def _hold(self, number: int, stream: _Stream) -> None:
+        """Keep one stream open; its response is its end."""
+        params = {"notifications": stream.wanted, "_meta": dict(self._meta)}
+        with stream.scope:
+            try:
+                await self._exchange.request(LISTEN, params, _FOR_EVER, number=number)
+            except ProtocolError as error:
+                self._refusal = error
+                self._served = error.code != METHOD_NOT_FOUND
+            except UpstreamError as error:
+                logger.debug("%s ended: the server %s", LISTEN, error)
+                if isinstance(error, UnreachableError):
+                    self._exchange.doubt("the stream of its changes ended, and it could not be reached")
+        del self._streams[number]
+        stream.over = True
+        stream.settled.set()
+        self._wake.set()
+
+    async def _confirmed(self, uri: str) -> None:
+        while self._served:
+            self._exchange.check()
+            self._want(uri)  # also again, if another that wanted it was refused or gave up meanwhile
+            if self._current is not None and uri in self._current.wanted.get(_URIS, ()):
+                return
+            await self._settled.wait()
+            if self._refusal is not None and self._served:
+                raise self._refusal
+
+    def _acknowledge(self, number: object) -> None:
+        stream = self._stream(number)
+        if stream is None or stream.scope.cancel_called:
+            return
+        stream.acknowledged = True
+        stream.settled.set()
+        if self._missed:
+            self._missed = False
+            self._announce_everything()
+
+    def _announce_everything(self) -> None:
+        for name in self._lists:
+            self._exchange.tell(f"notifications/{name}/list_changed", {})
+        for uri in self._uris:
+            self._exchange.tell(_UPDATED, {"uri": uri})
+
+    def _wanted(self) -> JSON:
+        """The filter for what is to be heard of now; empty if that is nothing."""
+        wanted: JSON = {f"{name}ListChanged": True for name in self._lists}
+        if self._uris:
+            wanted[_URIS] = list(self._uris)
+        return wanted
+
+    def _stream(self, number: object) -> _Stream | None:
+        return self._streams.get(number) if type(number) is int else None
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    wanted: JSON
+    since: float
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it is acknowledged, or over."""
+    acknowledged: bool = False
+    over: bool = False
+
+
+def _declares(capabilities: JSON, name: str, ability: str) -> bool:
+    declared = capabilities.get(name)
+    return is_object(declared) and declared.get(ability) is True

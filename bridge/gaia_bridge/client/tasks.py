@@ -1,0 +1,204 @@
+"""Tools that a server runs as tasks only (MCP 2025-11-25, tasks), for callers who wait for a result: tasks are played.
+
+The task is made, asked how it is at the interval that the server wants, and its result fetched. What the server asks
+meanwhile comes on the stream of that last request; whoever cancels the call cancels the task.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+import anyio
+
+from gaia_bridge.client.exchange import RELATED_TASK, Exchange
+from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UpstreamError
+from gaia_bridge.client.types import Deadline, OnProgress, RequestTimeoutError
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["Tasks"]
+
+_CALL: Final = "tools/call"
+_MILLISECONDS: Final = 1_000
+
+
+class Tasks:
+    """The tools of one connection that are run as tasks.
+
+    Args:
+        exchange: The link.
+        capabilities: What the server declared.
+        limits: How often it is asked, and how long it may take to answer.
+    """
+
+    def __init__(self, exchange: Exchange, capabilities: JSON, limits: UpstreamLimits) -> None:
+        self._exchange = exchange
+        self._limits = limits
+        self._patience = Deadline(limits.list_timeout, limits.list_timeout)
+        self._served = _makes_tasks(capabilities)
+        self._tools: set[str] = set()
+
+    def learn(self, tools: list[Any]) -> None:
+        """Remember which tools are run as tasks only.
+
+        Args:
+            tools: The whole list, unchecked.
+        """
+        self._tools = {tool["name"] for tool in tools if _is_task_only(tool)} if self._served else set()
+
+    def needed(self, method: str, params: JSON | None) -> bool:
+        """Whether a request has to be made as a task, and the caller did not ask for that itself."""
+        if not self._tools or method != _CALL or params is None or "task" in params:
+            return False
+        name = params.get("name")
+        return isinstance(name, str) and name in self._tools
+
+    async def play(self, params: JSON, deadline: Deadline, on_progress: OnProgress | None, number: int | None) -> JSON:
+        """Call a tool by way of a task; the arguments are those of `Connection.request`, and so is what is raised.
+
+        Returns:
+            The result of the tool.
+        """
+        number = self._exchange.new_id() if number is None else number
+        reports = _Reports(on_progress, self._limits.notes)
+        began = anyio.current_time()
+        asked = {**params, "task": {"ttl": int(deadline.cap * _MILLISECONDS)}}
+        hear = None if on_progress is None else reports.hear
+        made = await self._exchange.request(_CALL, asked, deadline, on_progress=hear, number=number)
+        task = made.get("task")
+        if not is_object(task) or not isinstance(identifier := task.get("taskId"), str):
+            return made
+        exchange = self._exchange
+        exchange.origins[identifier] = number
+        exchange.late[number] = reports.add
+        over = False
+        try:
+            with anyio.move_on_after(max(0.0, began + deadline.cap - anyio.current_time())):
+                result = await self._result(identifier, task, reports, deadline)
+                over = True
+                return result
+            raise RequestTimeoutError(_CALL, deadline.cap)
+        except SessionExpiredError as error:  # else it would be taken for a request that was not begun
+            over = True
+            raise UpstreamError(f"{error}; whether it did the work is unknown") from None
+        except (ProtocolError, ConnectionLostError):
+            over = True
+            raise
+        finally:
+            exchange.origins.pop(identifier, None)  # a server may have given two calls the same
+            exchange.late.pop(number, None)
+            if not over:
+                await self._cancel(identifier)
+
+    async def _result(self, identifier: str, task: JSON, reports: _Reports, deadline: Deadline) -> JSON:
+        failures = 0
+        while task.get("status") not in ("completed", "failed", "input_required"):
+            if task.get("status") == "cancelled":
+                raise UpstreamError(f"cancelled the task that it made of {_CALL}")
+            await reports.tell(task.get("statusMessage"))
+            await reports.pause(self._pause(task))
+            try:
+                task = await self._exchange.request("tasks/get", {"taskId": identifier}, self._patience)
+                failures = 0
+            except (ConnectionLostError, SessionExpiredError):
+                raise
+            except UpstreamError:
+                failures += 1
+                if failures > self._limits.read_retries:
+                    raise
+        if task.get("status") == "input_required":
+            await reports.tell(task.get("statusMessage"))
+        number = self._exchange.new_id()
+        self._exchange.origins[number] = self._exchange.origins[identifier]
+        try:
+            until_it_is_done = Deadline(deadline.cap, deadline.cap)
+            params = {"taskId": identifier}
+            return _own(await self._exchange.request("tasks/result", params, until_it_is_done, number=number))
+        finally:
+            del self._exchange.origins[number]
+
+    def _pause(self, task: JSON) -> float:
+        wanted = task.get("pollInterval")
+        if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+            return self._limits.poll_interval
+        # Bounded before it is divided: an integer in JSON may be beyond any float.
+        least, most = self._limits.poll_floor * _MILLISECONDS, self._limits.poll_cap * _MILLISECONDS
+        return min(max(wanted, least), most) / _MILLISECONDS
+
+    async def _cancel(self, identifier: str) -> None:
+        """Tell the server that nobody waits for a task any more, also while we are cancelled ourselves."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(self._limits.farewell):
+            try:
+                await self._exchange.request("tasks/cancel", {"taskId": identifier}, self._patience)
+            except (ProtocolError, UpstreamError):
+                pass  # it is over, or the server is gone
+
+
+class _Reports:
+    """What is told of a task: the server's progress; or, while there is none, its status in words."""
+
+    def __init__(self, on_progress: OnProgress | None, waiting: int) -> None:
+        self._on_progress = on_progress
+        self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=waiting)
+        self._news = anyio.Event()
+        self._progresses = False
+        self._said: object = None
+        self._number = 0
+
+    async def hear(self, progress: float, total: float | None, message: str | None) -> None:
+        """Progress came before the task was made."""
+        self._progresses = True
+        if self._on_progress is not None:
+            await self._on_progress(progress, total, message)
+
+    def add(self, progress: float, total: float | None, message: str | None) -> None:
+        """Progress came."""
+        self._waiting.append((progress, total, message))
+        self._news.set()
+
+    async def tell(self, status: object) -> None:
+        """The server says how it is."""
+        if self._progresses or self._on_progress is None or not isinstance(status, str) or status == self._said:
+            return
+        self._said = status
+        self._number += 1
+        await self._on_progress(self._number, None, status)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, and tell what comes meanwhile."""
+        with anyio.move_on_after(seconds):
+            while True:
+                await self._news.wait()
+                self._news = anyio.Event()
+                while self._waiting:
+                    await self.hear(*self._waiting.popleft())
+
+
+def _makes_tasks(capabilities: JSON) -> bool:
+    """Whether a server declares that tools can be called as tasks."""
+    declared: Any = capabilities
+    for name in ("tasks", "requests", "tools", "call"):
+        declared = declared.get(name) if is_object(declared) else None
+    return declared is not None
+
+
+def _is_task_only(tool: object) -> bool:
+    execution = tool.get("execution") if is_object(tool) else None
+    return (
+        is_object(tool)
+        and isinstance(tool.get("name"), str)
+        and is_object(execution)
+        and execution.get("taskSupport") == "required"
+    )
+
+
+def _own(result: JSON) -> JSON:
+    """The result without the task that it is of, which the caller knows nothing of."""
+    meta = result.get("_meta")
+    if not is_object(meta) or RELATED_TASK not in meta:
+        return result
+    others: Mapping[str, Any] = {key: value for key, value in meta.items() if key != RELATED_TASK}
+    return {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})

@@ -1,0 +1,238 @@
+"""What carries messages to one upstream server, whatever it is: a child process, HTTP, or an agent of this process.
+
+A `Transport` says how to reach the server; `connect` opens a `Link`, which one task owns from open to close and every
+task may use. Messages are decoded JSON-RPC objects, relayed as they are. A link knows the envelope of a message and
+nothing of MCP's methods, save what its wire demands.
+
+A transport of one's own is any object with the method of `Transport`; `gaia_bridge.chaining.agent_transport` is an
+example, and `PendingRequests` does the bookkeeping of a wire that carries everything in one stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from gaia_bridge.errors import RequestError
+from gaia_bridge.protocol.json_types import JSON
+
+__all__ = [
+    "AuthorizationError",
+    "ConnectionLostError",
+    "LaunchError",
+    "Link",
+    "MisconfiguredError",
+    "NotApprovedError",
+    "PendingRequests",
+    "Receiver",
+    "SessionExpiredError",
+    "Transport",
+    "UnreachableError",
+    "UpstreamError",
+]
+
+
+class UpstreamError(RequestError):
+    """The upstream did not do its part. The text continues a sentence that begins with its name.
+
+    Args:
+        text: What it did or did not do.
+        retry_after: Seconds after which it asked to be tried again, if it did (HTTP `Retry-After`).
+    """
+
+    too_late = False
+    """Whether all that it did not do was to answer in time."""
+
+    def __init__(self, text: str, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
+
+    def adding(self, more: str) -> UpstreamError:
+        """The same error with one thing more that it did."""
+        error = UpstreamError(f"{self}, and {more}", self.retry_after)
+        error.too_late = self.too_late
+        return error
+
+
+class LaunchError(UpstreamError):
+    """The server cannot be reached as it is configured, so that trying again would change nothing (F-043)."""
+
+
+class NotApprovedError(UpstreamError):
+    """The server may not be started as it is now, because that is not what the user approved."""
+
+
+class AuthorizationError(UpstreamError):
+    """The server wants to know who asks, and does not get to know it.
+
+    Args:
+        problem: Why, without anything that is secret.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"could not be authorised: {problem}")
+        self.problem = problem
+
+
+class ConnectionLostError(UpstreamError):
+    """The connection ended before the answer came.
+
+    Args:
+        text: How it ended.
+    """
+
+    def __init__(self, text: str = "closed the connection before it answered; whether it did the work is unknown"):
+        super().__init__(text)
+
+
+class UnreachableError(UpstreamError):
+    """The server takes no connection, so it was not asked anything; it may be gone (F-050)."""
+
+
+class MisconfiguredError(ConnectionLostError, LaunchError):
+    """The server ended by itself because its own configuration cannot be used: starting it again would change nothing.
+
+    Args:
+        text: How it ended.
+    """
+
+
+class SessionExpiredError(ConnectionLostError):
+    """The server no longer knows the session, so it has not done the work; a new connection may ask again (F-053)."""
+
+    def __init__(self) -> None:
+        super().__init__("has ended the session")
+
+
+class Receiver(Protocol):
+    """Whoever owns a link. Called on the event loop, in the order of arrival; must neither block nor raise."""
+
+    def message(self, message: JSON, during: int | None) -> None:
+        """A request or notification came from the server.
+
+        Args:
+            message: The JSON-RPC object.
+            during: The id of our request on whose own response stream it came, where the wire tells.
+        """
+        ...
+
+    def ended(self, reason: str) -> None:
+        """The link is over, called once, before any request that is in flight fails. Not called by closing it.
+
+        Args:
+            reason: How it ended; continues a sentence that begins with the server's name.
+        """
+        ...
+
+
+class Link(Protocol):
+    """An open connection."""
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Send a request and wait for its response. Cancelling stops the waiting, and tells the server so.
+
+        Args:
+            message: The JSON-RPC request. Its `id` is an integer that was never used on this link.
+            headers: HTTP headers that belong to this request; other wires ignore them.
+
+        Returns:
+            The JSON-RPC response: it has a `result`, or an `error` that is an object.
+
+        Raises:
+            SessionExpiredError: The server no longer knows us.
+            ConnectionLostError: The link is over.
+            UpstreamError: This request failed; the link goes on.
+        """
+        ...
+
+    async def notify(self, message: JSON) -> None:
+        """Send a notification, or the response to a request of the server.
+
+        Raises:
+            UpstreamError: It could not be sent.
+        """
+        ...
+
+    def agree(self, revision: str) -> None:
+        """The protocol revision is settled: what the wire does differently from one to the next follows it from now.
+
+        Args:
+            revision: Such as `2025-11-25`.
+        """
+        ...
+
+    @property
+    def last_words(self) -> str:
+        """The last line of the server's error output, redacted, for our own log; empty where there is none."""
+        ...
+
+
+class Transport(Protocol):
+    """How to reach one server. Every `connect` is a new connection, and with a child process a new process."""
+
+    def connect(self, receiver: Receiver) -> AbstractAsyncContextManager[Link]:
+        """Open a link; closing it releases everything that it holds, within bounds, whatever the server does.
+
+        Args:
+            receiver: Is told what comes in.
+
+        Raises:
+            UpstreamError: On entering: the server cannot be reached. The text has no arguments and no values of the
+                environment, which may be secrets (F-043).
+        """
+        ...
+
+
+class PendingRequests:
+    """Requests that wait for their responses, on a wire that carries all of them in one stream."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, asyncio.Future[JSON]] = {}
+        self._lost: ConnectionLostError | None = None
+        self.unexpected = 0
+        """Responses that nobody waited for: late, foreign, or second ones (F-019, F-022, F-023)."""
+
+    def add(self, request_id: int) -> asyncio.Future[JSON]:
+        """Expect a response; await it, and in the end `forget` it.
+
+        Raises:
+            ConnectionLostError: The stream is over.
+        """
+        if self._lost is not None:
+            raise self._lost
+        future = self._waiting[request_id] = asyncio.get_running_loop().create_future()
+        return future
+
+    def forget(self, request_id: int) -> None:
+        """Expect it no longer."""
+        self._waiting.pop(request_id, None)
+
+    def resolve(self, response: JSON) -> None:
+        """Hand a response to whoever waits for it."""
+        request_id = response.get("id")
+        # Ids that we give are integers; `True` and `1.0` are equal to one, and none of ours (F-020).
+        future = self._waiting.pop(request_id, None) if type(request_id) is int else None
+        if future is None or future.done():
+            self.unexpected += 1
+        else:
+            future.set_result(response)
+
+    def reject(self, request_id: int, error: UpstreamError) -> bool:
+        """End one request without its response; returns whether anybody waited for it."""
+        future = self._waiting.pop(request_id, None)
+        if future is None or future.done():
+            return False
+        future.set_exception(error)
+        future.exception()  # whoever waited may be on its way out; no complaint about that
+        return True
+
+    def fail(self, error: ConnectionLostError) -> None:
+        """The stream is over: nobody waits any longer, now or later."""
+        self._lost = error
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # whoever waited may be on its way out; no complaint about that

@@ -1,0 +1,135 @@
+"""What a reply to a POST of Streamable HTTP is: a response, an error, a stream, or nothing that was expected."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.client.transports.http_client import Reply
+from gaia_bridge.client.transports.http_values import named_status
+from gaia_bridge.client.transports.json_rpc import messages
+from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sanitize.escaping import one_line
+
+__all__ = [
+    "EVENT_STREAM",
+    "JSON_TYPE",
+    "SESSION",
+    "error_response",
+    "is_stream",
+    "is_transient",
+    "knows_no_method",
+    "knows_no_session",
+    "messages_of",
+    "session_of",
+]
+
+EVENT_STREAM: Final = "text/event-stream"
+JSON_TYPE: Final = "application/json"
+SESSION: Final = "mcp-session-id"
+
+_SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
+"""Visible ASCII (MCP 2025-11-25, basic/transports); the length is ours, every request carries it."""
+_MISUSES: Final = (-32000, INVALID_REQUEST)
+"""What servers call a request that the transport refused. The first is one of the codes that they may give a meaning
+(JSON-RPC 2.0, section 5.1)."""
+_NO_SESSION: Final = re.compile(r"session|not initiali[sz]ed", re.IGNORECASE)
+
+
+def is_stream(reply: Reply) -> bool:
+    """Whether an event stream was opened."""
+    return reply.ok and reply.content_type == EVENT_STREAM
+
+
+def is_transient(status: int) -> bool:
+    """Whether asking again may help: after 401, once some other request has renewed the authorisation."""
+    return status in (401, 429) or status >= 500
+
+
+def session_of(reply: Reply) -> str | None:
+    """The session that the answer to `initialize` has opened, or `None` where the server keeps none.
+
+    Raises:
+        UpstreamError: Its id cannot be sent back (F-069).
+    """
+    session = reply.headers.get(SESSION)
+    if session is not None and not _SESSION_ID.fullmatch(session):
+        raise UpstreamError("sent a session id that is not 1 to 1024 characters of visible ASCII")
+    return session
+
+
+async def messages_of(reply: Reply) -> list[JSON]:
+    """The messages in the body: a response, and where the server batches perhaps others.
+
+    Raises:
+        UpstreamError: There is something else, or nothing (F-062, F-068).
+    """
+    if reply.status in (202, 204):
+        raise UpstreamError(f"answered a request with HTTP {named_status(reply.status)}, and so not at all")
+    if reply.content_type not in ("", JSON_TYPE):
+        kind = one_line(reply.content_type, 60)
+        raise UpstreamError(f"answered with {kind}, where JSON or an event stream was expected")
+    body = await reply.body()
+    if not body.strip():
+        raise UpstreamError("answered with an empty body")
+    if not reply.content_type:
+        raise UpstreamError("answered without a content type, where JSON or an event stream was expected")
+    return messages(body)
+
+
+async def error_response(request_id: int, reply: Reply) -> JSON | None:
+    """The JSON-RPC error in the body, or `None`: many things answer HTTP requests that know nothing of JSON-RPC.
+
+    It is about our request whatever its id: version 1 of the Python SDK calls all such errors `server-error`.
+    """
+    if reply.content_type != JSON_TYPE:
+        return None
+    try:
+        found = messages(await reply.body())
+    except UpstreamError:
+        return None
+    return next(({**message, "id": request_id} for message in found if is_object(message.get("error"))), None)
+
+
+async def knows_no_method(reply: Reply) -> bool:
+    """Whether a message was refused only because its method is not known there. Of a notification, nothing is lost by
+    that: servers of few lines, such as amd-gaia's MCP bridge, know no `notifications/initialized`.
+
+    Args:
+        reply: Not one of success.
+    """
+    response = await error_response(0, reply)
+    return response is not None and response["error"].get("code") == METHOD_NOT_FOUND
+
+
+async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
+    """Whether a server that was given a session says that there is none (F-053).
+
+    The specification wants 404. Version 1 of the Python SDK answers 400 with a plain text, and servers made after the
+    example of the TypeScript SDK 400 with a JSON-RPC error, also where a restarted server was not greeted yet.
+
+    Args:
+        reply: Not one of success.
+        response: The JSON-RPC error in its body, if there is one.
+    """
+    error: JSON = {} if response is None else response["error"]
+    if reply.status == 404:
+        return error.get("code") != METHOD_NOT_FOUND
+    if reply.status != 400:
+        return False
+    if response is None:
+        reason = await _beginning_of(reply)
+    else:
+        reason = str(error.get("message")) if error.get("code") in _MISUSES else ""
+    return _NO_SESSION.search(reason) is not None
+
+
+async def _beginning_of(reply: Reply) -> str:
+    if reply.content_type not in ("", "text/plain"):
+        return ""
+    try:
+        return (await reply.read())[:200].decode("utf-8", "replace")
+    except UpstreamError:
+        return ""

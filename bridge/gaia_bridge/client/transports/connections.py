@@ -1,0 +1,208 @@
+"""The connections to one origin: opened as they are needed, and kept for a while.
+
+What httpx2 does for a call costs six times what the call does; here is no more than a client of MCP needs. There are no
+cookies, no proxies, no redirects, and every bound is the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from gaia_bridge.client.transports.budgets import Share
+from gaia_bridge.client.transports.http1 import Connection, Response
+
+__all__ = ["ConnectError", "ConnectTimeoutError", "Connections"]
+
+_HEAD_START: Final = 0.25
+"""Seconds that one address of a host gets before the next is tried beside it (RFC 8305, section 5)."""
+_IDLE: Final = 32
+"""Connections that are kept for what comes next; more were the work of a moment."""
+
+
+class ConnectError(Exception):
+    """There is no connection; the cause says why."""
+
+
+class ConnectTimeoutError(ConnectError):
+    """There was no connection in time."""
+
+
+class Connections:
+    """The connections to one origin.
+
+    Args:
+        host: Where to, as it is looked up.
+        port: The port.
+        tls: What verifies the server; `None` for plain HTTP.
+        connect_timeout: Seconds for a connection, TLS included.
+        write_timeout: Seconds for a request to be taken.
+        keep_alive: Seconds that an idle connection is kept.
+        alive_after: Seconds of silence after which TCP asks whether the server is still there.
+        share: Gives each connection its share of the loop's time.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None,
+        *,
+        connect_timeout: float,
+        write_timeout: float,
+        keep_alive: float,
+        alive_after: int,
+        share: Callable[[], Share],
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._connect_timeout = connect_timeout
+        self._write_timeout = write_timeout
+        self._keep_alive = keep_alive
+        self._alive_after = alive_after
+        self._share = share
+        self._idle: deque[Connection] = deque()  # the one that was freed last is the last
+        self._all: set[Connection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def send(self, request: bytes) -> Response:
+        """Send one request once, and wait for the head of its answer. Cancelling closes the connection.
+
+        Args:
+            request: All of it.
+
+        Raises:
+            ConnectError: There is no connection.
+            ClosedError: The connection ended before an answer came.
+            NotTakenError: The request was not taken in time.
+            Http1Error: What came is no answer.
+        """
+        connection = self._kept() or await self._open()
+        response = connection.send(request, self._write_timeout)
+        try:
+            await response.begin()
+        except BaseException:
+            connection.abort()
+            raise
+        return response
+
+    def close(self) -> None:
+        """Close all of them."""
+        self._is_closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in list(self._all):
+            connection.abort()
+
+    def _kept(self) -> Connection | None:
+        """The one that was used last: those before it can grow old."""
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open and now - connection.idle_since < self._keep_alive and _is_silent(connection):
+                return connection
+            connection.abort()
+        return None
+
+    async def _open(self) -> Connection:
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                connection = await self._reach()
+        except TimeoutError as error:
+            if error.errno is None:
+                raise ConnectTimeoutError from None
+            raise ConnectError(str(error)) from error
+        except (OSError, ValueError, OverflowError) as error:  # also of a host that the system cannot look up
+            raise ConnectError(str(error)) from error
+        if self._is_closed:
+            connection.abort()
+            raise ConnectError("it is not wanted any more")
+        _ask_whether_there(connection.socket, self._alive_after)
+        return connection
+
+    async def _reach(self) -> Connection:
+        """Try the addresses of the host, one beside the other if need be; the first connection wins."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+        attempts: list[asyncio.Task[Connection]] = []
+        winner: Connection | None = None
+        try:
+            while winner is None and (addresses or not all(attempt.done() for attempt in attempts)):
+                if addresses:
+                    attempts.append(loop.create_task(self._connect(addresses.pop(0))))
+                await asyncio.wait(
+                    [attempt for attempt in attempts if not attempt.done()],
+                    timeout=_HEAD_START if addresses else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                connected = [attempt for attempt in attempts if attempt.done() and attempt.exception() is None]
+                winner = connected[0].result() if connected else None
+            return winner or attempts[0].result()  # which raises why it failed
+        finally:
+            for attempt in attempts:
+                attempt.cancel()
+            for outcome in await asyncio.gather(*attempts, return_exceptions=True):
+                if isinstance(outcome, Connection) and outcome is not winner:
+                    outcome.abort()
+
+    async def _connect(self, address: str) -> Connection:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(self, self._share()),
+            address,
+            self._port,
+            ssl=self._tls,
+            server_hostname=None if self._tls is None else self._host,
+        )
+        return connection
+
+    # What connections tell
+
+    def opened(self, connection: Connection) -> None:
+        """A connection is open."""
+        self._all.add(connection)
+
+    def freed(self, connection: Connection) -> None:
+        """An answer is complete: its connection can be used again."""
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if len(self._idle) > _IDLE:
+            self._idle.popleft().abort()
+        if self._sweep is None:
+            self._sweep = loop.call_later(self._keep_alive, self._close_idle)
+
+    def lost(self, connection: Connection) -> None:
+        """It is closed."""
+        self._all.discard(connection)
+
+    def _close_idle(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._idle and loop.time() - self._idle[0].idle_since >= self._keep_alive:
+            self._idle.popleft().abort()
+        self._sweep = (
+            loop.call_at(self._idle[0].idle_since + self._keep_alive, self._close_idle) if self._idle else None
+        )
+
+
+def _is_silent(connection: Connection) -> bool:
+    """Whether nothing has come that the loop has not told yet: the end, most likely."""
+    poll = select.poll()
+    poll.register(connection.socket.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+def _ask_whether_there(sock: socket.socket, idle: int) -> None:
+    """Have TCP ask a silent peer whether it is there: after `idle` seconds, four times."""
+    wanted = {"TCP_KEEPIDLE": idle, "TCP_KEEPALIVE": idle, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in wanted.items():  # systems differ in this
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, int(getattr(socket, name)), value)

@@ -1,0 +1,124 @@
+"""What one child writes to its error output: always read, never kept whole, redacted line by line (P-8, F-013)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from gaia_bridge.sanitize.escaping import MAX_SHOWN, printable
+from gaia_bridge.sanitize.redaction import LineRedactor, Redactor
+
+__all__ = ["ErrorOutput"]
+
+logger = logging.getLogger(__name__)
+
+_LINE: Final = 4 * MAX_SHOWN
+"""Bytes of a line that are looked at; a log shows no more."""
+
+_LINES: Final = 1_000
+"""Lines within a second that are looked at. A flood of more would keep the event loop from everybody else."""
+
+
+class ErrorOutput(asyncio.Protocol):
+    """Reads a child's error output on the event loop, so that the child never blocks on it.
+
+    Args:
+        server: Whose output it is, for the log.
+        secrets: Values that it must not show.
+        kept: Bytes of the latest lines that are kept.
+        on_line: Told every line that is looked at.
+        now: The clock.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        secrets: Redactor,
+        kept: int,
+        on_line: Callable[[str], None] | None,
+        now: Callable[[], float],
+    ) -> None:
+        self._server = server
+        self._redacted = LineRedactor(secrets)
+        self._now = now
+        self._window = now()
+        self._left = _LINES
+        self._left_out = 0
+        self._latest = b""
+        self._kept = kept
+        self._on_line = on_line
+        self._lines: deque[str] = deque()
+        self._bytes = 0
+        self._begun = b""
+        self.ended = False
+        """Whether nothing comes any more."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The latest lines, the oldest first."""
+        return tuple(self._lines)
+
+    @property
+    def last_line(self) -> str:
+        """The latest line; empty if there is none."""
+        self._catch_up()
+        return self._lines[-1] if self._lines else ""
+
+    def data_received(self, data: bytes) -> None:
+        """Take the next bytes."""
+        if (now := self._now()) - self._window >= 1:
+            self._catch_up()
+            self._window, self._left = now, _LINES
+        while self._left and data:
+            # A line that never ends is not waited for: what is too much of it is not kept.
+            line, end, data = data.partition(b"\n")
+            self._begin(line)
+            if end:
+                self._left -= 1
+                self._add(self._begun)
+                self._begun = b""
+        if data:
+            self._leave_out(data)
+
+    def _begin(self, line: bytes) -> None:
+        self._begun += line[: max(0, _LINE - len(self._begun))]
+
+    def _leave_out(self, data: bytes) -> None:
+        """Count lines and forget them, all but the last: it may be the last words."""
+        number = data.count(b"\n")
+        lines, _, rest = data.rpartition(b"\n")
+        if number:
+            self._left_out += number
+            *before, latest = lines.rsplit(b"\n", 1)
+            self._latest = (latest if before else self._begun + latest)[:_LINE]
+            self._begun = b""
+        self._begin(rest)
+
+    def _catch_up(self) -> None:
+        if self._left_out:
+            number, self._left_out = self._left_out, 0
+            if number > 1:
+                self._add(f"({number - 1:,} lines were left out: too many within a second)".encode())
+            self._add(self._latest)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing comes any more."""
+        self.ended = True
+        self._catch_up()
+        self._add(self._begun)
+        self._begun = b""
+
+    def _add(self, line: bytes) -> None:
+        text = printable(self._redacted(line.decode("utf-8", "replace")).strip())
+        if not text:
+            return
+        self._lines.append(text)
+        self._bytes += len(text)
+        while self._bytes > self._kept:
+            self._bytes -= len(self._lines.popleft())
+        logger.debug("%s: %s", self._server, text)
+        if self._on_line is not None:
+            self._on_line(text)

@@ -1,0 +1,180 @@
+"""Our side of the guardian: one per process, told of every child before it is launched and after it is gone, and of
+what agents fork."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Final
+
+from gaia_bridge.client.transports import guardian
+from gaia_bridge.client.transports.guardian import AGENTS_MARK, MARK, parents
+
+__all__ = ["GUARDIAN", "Guardian"]
+
+logger = logging.getLogger(__name__)
+
+_PAUSE = 1.0
+"""Seconds before a program that ended is replaced, so that whatever ends it is not kept busy."""
+
+
+class Guardian:
+    """The program `guardian.py` of this process. Every method may be called from any thread, and never raises."""
+
+    _lock: threading.Lock
+    _program: subprocess.Popen[bytes] | None
+    _children: dict[str, int | None]
+
+    def __init__(self) -> None:
+        self._reports: int | None = None
+        """Where forked processes report themselves, if they shall."""
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def watch_agents(self) -> None:
+        """From now on, what this process starts beside its children is ended with it: code of others runs in it."""
+        identity = secrets.token_hex(8)
+        os.environ[AGENTS_MARK] = identity  # inherited by all programs that are started, on whatever way
+        self._reports = -1
+        self.watch(identity)
+
+    def last_news(self) -> None:
+        """This process is about to end: tell of all its descendants, whatever became of their environment."""
+        with self._lock:
+            if self._reports is not None and self._program is not None:
+                for pid in _descendants(os.getpid(), {self._program.pid, *self._children.values()}):
+                    self._say(f"process {pid}")
+
+    def watch(self, identity: str) -> None:
+        """A child is about to be launched with this mark; the program is started if it does not run."""
+        with self._lock:
+            self._children[identity] = None
+            if not self._say(f"watch {identity}"):
+                self._start()
+
+    def group(self, identity: str, pid: int) -> None:
+        """The child was launched, as the leader of its process group."""
+        with self._lock:
+            if identity in self._children:
+                self._children[identity] = pid
+                self._say(f"group {identity} {pid}")
+
+    def leave(self, identity: str) -> None:
+        """The child and its descendants are gone; the program ends with the last one."""
+        with self._lock:
+            self._children.pop(identity, None)
+            self._say(f"leave {identity}")
+            if not self._children:
+                self._stop()
+
+    def _start(self) -> None:
+        command = [sys.executable, "-I", "-S", guardian.__file__]
+        try:
+            self._program = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                # A bridge may be the child of another, which ends whatever carries the mark of its child.
+                env={name: value for name, value in os.environ.items() if name not in (MARK, AGENTS_MARK)},
+                start_new_session=True,
+                bufsize=0,
+            )
+        except (OSError, ValueError) as error:
+            logger.warning("servers will outlive this process if it is killed: no guardian: %s", error)
+            return
+        if self._reports is not None and self._program.stdin is not None:
+            self._reports = self._program.stdin.fileno()
+        for identity, pid in self._children.items():
+            self._say(f"watch {identity}" if pid is None else f"group {identity} {pid}")
+        with suppress(RuntimeError):  # no thread can be started
+            threading.Thread(target=self._keep, args=(self._program,), name="guardian", daemon=True).start()
+
+    def _keep(self, program: subprocess.Popen[bytes]) -> None:
+        """Replace a program that ends although there are children."""
+        program.wait()
+        if not self._is_missed(program):
+            return
+        time.sleep(_PAUSE)
+        with self._lock:
+            if self._is_missed(program):
+                logger.warning("the guardian of this process's children was ended; it is started again")
+                self._stop()
+                self._start()
+
+    def _is_missed(self, program: subprocess.Popen[bytes]) -> bool:
+        return self._program in (program, None) and bool(self._children)
+
+    def _say(self, line: str) -> bool:
+        """Whether there is a program that was told."""
+        if self._program is None or self._program.stdin is None:
+            return False
+        try:
+            self._program.stdin.write(line.encode() + b"\n")
+        except OSError:
+            self._stop()
+            return False
+        return True
+
+    def _stop(self) -> None:
+        """End the program; it does nothing when it knows of no child."""
+        program, self._program = self._program, None
+        if program is None or program.stdin is None:
+            return
+        with suppress(OSError):
+            program.stdin.close()
+        program.kill()  # it ignores gentler signals, and has nothing to put away
+        program.wait()
+
+    def _forked(self) -> None:
+        """In a forked process: have it ended with its parent, and with it what it forks itself."""
+        reports, program = self._reports, self._program
+        if reports is not None and reports >= 0:
+            with suppress(OSError):
+                os.write(reports, b"process %d\n" % os.getpid())
+            if program is not None:
+                reports = os.dup(reports)
+        self._forget()
+        self._reports = reports
+
+    def _forget(self) -> None:
+        """Begin without a program. A forked child does not have the one of its parent, nor its children."""
+        self._lock = threading.Lock()
+        self._program = None
+        self._children = {}
+
+
+def _descendants(pid: int, besides: Collection[int | None]) -> list[int]:
+    """The processes below a process, without some and those below them."""
+    below: dict[int, list[int]] = {}
+    for parent, child in parents() or _parents_listed():
+        below.setdefault(parent, []).append(child)
+    found: list[int] = []
+    new = [pid]
+    while new:
+        new = [child for parent in new for child in below.get(parent, ()) if child not in besides]
+        found += new
+    return found
+
+
+def _parents_listed() -> list[tuple[int, int]]:
+    """As `parents`, from the program that every system has which has no `/proc`."""
+    command = ["ps", "-A", "-o", "ppid=,pid="]
+    try:
+        listed = subprocess.run(command, capture_output=True, timeout=_PAUSE, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [(int(parent), int(child)) for parent, child in map(bytes.split, listed.splitlines())]
+
+
+GUARDIAN: Final = Guardian()
+"""The one of this process."""

@@ -1,0 +1,232 @@
+"""What the two HTTP transports share: a client, background work that ends with the link, and last words."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+import httpx2
+
+from gaia_bridge.client.interruptible import Interruptible
+from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
+from gaia_bridge.client.transports.answers import knows_no_method
+from gaia_bridge.client.transports.budgets import Budget
+from gaia_bridge.client.transports.http_client import Authorization, HttpClient, Reply
+from gaia_bridge.client.transports.json_rpc import cancellation, encoded, messages
+from gaia_bridge.client.transports.sse_parser import EventStream
+from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["HttpLink", "HttpTransport"]
+
+logger = logging.getLogger(__name__)
+
+
+class HttpTransport(ABC):
+    """Base of the transports over HTTP.
+
+    Args:
+        spec: The server.
+        limits: Bounds.
+        auth: Says who we are, if the server wants to know.
+    """
+
+    def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, *, auth: Authorization | None = None) -> None:
+        self._spec = spec
+        self._limits = limits
+        self._auth = auth
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link; see `Transport.connect`.
+
+        Raises:
+            UpstreamError: The URL or a header of the specification cannot be used, or the server is not as it should
+                be where that shows before the first request.
+        """
+        link = self._link(HttpClient(self._spec, self._limits, self._auth), receiver)
+        try:
+            await link.open()
+            yield link
+        finally:
+            await link.close()
+
+    @abstractmethod
+    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
+        """A link that is not open yet."""
+
+
+class HttpLink(ABC):
+    """Base of the links over HTTP. What implements it implements `transport.Link`.
+
+    Args:
+        http: Owned by the link, which closes it.
+        receiver: Is told what comes in.
+        limits: Bounds.
+    """
+
+    def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
+        self._http = http
+        self._receiver = receiver
+        self._limits = limits
+        self._lost: ConnectionLostError | None = None
+        now = asyncio.get_running_loop().time
+        window = limits.garbage_window
+        self._idle = Budget(limits.blank_lines, window, now, "lines that carry nothing")
+        self._garbage = Budget(limits.garbage_lines, window, now, "events that are no MCP messages")
+        self._open_requests: set[Interruptible] = set()
+        self._background: set[asyncio.Task[None]] = set()
+        self._last_errands: set[asyncio.Task[None]] = set()
+
+    @property
+    def last_words(self) -> str:
+        """Empty: a server behind HTTP has no error output that we could see."""
+        return ""
+
+    async def open(self) -> None:  # noqa: B027 - nothing, unless a link says otherwise
+        """Do what has to be done before the first message."""
+
+    @abstractmethod
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Send a request and wait for its response. See `Link.request`."""
+
+    async def notify(self, message: JSON) -> None:
+        """Send a notification or a response. See `Link.notify`."""
+        seconds = self._limits.write_timeout
+        with self._until_closed(), anyio.move_on_after(seconds) as patience:
+            await self._tell(message)
+        if patience.cancelled_caught:
+            raise UpstreamError(f"did not take a message within {seconds:g} s")
+
+    @abstractmethod
+    async def _tell(self, message: JSON) -> None:
+        """Send a message that has no response."""
+
+    @abstractmethod
+    def agree(self, revision: str) -> None:
+        """The protocol revision is settled. See `Link.agree`."""
+
+    async def close(self) -> None:
+        """Release everything: what waits for an answer fails, last errands are done within `limits.farewell`."""
+        self._lost = self._lost or ConnectionLostError()
+        with anyio.CancelScope(shield=True):
+            for waiting in self._open_requests:
+                waiting.interrupt()
+            _cancel(self._background - self._last_errands)
+            with anyio.move_on_after(self._limits.farewell):
+                if self._last_errands:
+                    await asyncio.wait(self._last_errands)
+                await self._say_farewell()
+            remaining = set(self._background)
+            _cancel(remaining)
+            if remaining:
+                await asyncio.wait(remaining)
+            await self._http.close()
+
+    async def _say_farewell(self) -> None:  # noqa: B027 - nothing, unless a link says otherwise
+        """Whatever the server should know at the end."""
+
+    async def _post(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> Reply:
+        return await self._http.send("POST", {"content-type": "application/json", **headers}, encoded(message), url)
+
+    async def _deliver(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> None:
+        """Send a message that has no response.
+
+        Raises:
+            UpstreamError: The server did not take it.
+        """
+        reply = await self._post(message, headers, url)
+        try:
+            if not reply.ok and not await knows_no_method(reply):
+                raise self._refusal(reply)
+        finally:
+            await self._finish(reply)
+
+    def _messages_in(self, event: str) -> list[JSON]:
+        """The messages in an event that no request waits for. A little nonsense hurts nobody.
+
+        Raises:
+            FloodError: There is too much of it.
+        """
+        try:
+            return messages(event)
+        except UpstreamError as error:
+            logger.debug("an event is left out: the server %s", error)
+            self._garbage.add(1)
+            return []
+
+    def _events_of(self, reply: Reply) -> EventStream:
+        return EventStream(reply.read, self._limits.message_bytes, self._idle)
+
+    def _give_up(self, reason: str) -> None:
+        """The link is over, because of what the server does."""
+        if self._lost is None:
+            self._lost = ConnectionLostError(f"{reason}; whether it did the work is unknown")
+            self._receiver.ended(reason)
+            for waiting in self._open_requests:
+                waiting.interrupt()
+
+    def _refusal(self, reply: Reply) -> UpstreamError:
+        """The error that a status stands for."""
+        if reply.status != 401:
+            return reply.refusal()
+        if self._http.authorises:
+            return UpstreamError("does not accept our authorisation (HTTP 401)")
+        return UpstreamError("wants authorisation (HTTP 401)")
+
+    @contextmanager
+    def _until_closed(self) -> Generator[None]:
+        """Fail what happens within as soon as the link is over.
+
+        Raises:
+            ConnectionLostError: It is.
+        """
+        if self._lost is not None:
+            raise self._lost
+        waiting = Interruptible()
+        self._open_requests.add(waiting)
+        try:
+            with waiting:
+                yield
+        finally:
+            self._open_requests.discard(waiting)
+        if waiting.interrupted:
+            raise self._lost or ConnectionLostError()
+
+    def _tell_cancelled(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None = None) -> None:
+        """Tell the server that nobody waits any more; nobody waits for that either. `initialize` is never cancelled."""
+        if message["method"] != "initialize" and self._lost is None:
+            errand = self._spawn(self._errand(cancellation(message["id"]), headers, url))
+            self._last_errands.add(errand)
+            errand.add_done_callback(self._last_errands.discard)
+
+    async def _errand(self, message: JSON, headers: Mapping[str, str], url: httpx2.URL | None) -> None:
+        with anyio.move_on_after(self._limits.farewell):
+            try:
+                await self._deliver(message, headers, url)
+            except UpstreamError as error:
+                logger.debug("a server that should know of a cancellation %s", error)
+
+    async def _finish(self, reply: Reply) -> None:
+        """Close a reply that has said all. If it ends soon, its connection is kept; nobody waits for that."""
+        if reply.ended or self._lost is not None:
+            await reply.close()
+        else:
+            reply.finish(self._limits.farewell)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+
+def _cancel(tasks: set[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()

@@ -1,0 +1,130 @@
+"""URLs, header fields and failures of HTTP: what may be sent, what it means, and how people are told. Pure."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Final
+
+import httpx2
+
+from gaia_bridge.client.transport import LaunchError
+from gaia_bridge.client.transports.tls import tls_problem
+from gaia_bridge.sanitize.escaping import one_line
+
+__all__ = [
+    "LONGEST_WAIT",
+    "checked_headers",
+    "named_status",
+    "origin",
+    "reason_of",
+    "retry_after",
+    "shown",
+    "usable_url",
+]
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE: Final = re.compile(r"[\x20-\x7e\t]*")
+_OURS: Final = frozenset({"accept-encoding", "connection", "content-length", "host", "transfer-encoding"})
+"""Headers that a configuration cannot set: they say how this very message is framed."""
+_LAST_PORT: Final = 65_535
+LONGEST_WAIT: Final = 86_400.0
+"""Seconds: a day. What asks for more asks to be left alone, and would be told to people as 1e+09 s."""
+
+
+def retry_after(value: str | None) -> float | None:
+    """The seconds of a `Retry-After` header (RFC 9110, section 10.2.3), or `None` if it does not say (F-052).
+
+    Args:
+        value: Seconds, or a date; anything else says nothing.
+    """
+    if value is None:
+        return None
+    if re.fullmatch(r"[0-9]+", value.strip()):
+        return min(float(value), LONGEST_WAIT)
+    try:
+        date = parsedate_to_datetime(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    date = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
+    return min(max((date - datetime.now(UTC)).total_seconds(), 0.0), LONGEST_WAIT)
+
+
+def shown(url: httpx2.URL) -> str:
+    """A URL for people, without what may be secret in it: user, query, fragment (S-36)."""
+    return one_line(str(url.copy_with(userinfo=b"", query=None, fragment=None)), 200)
+
+
+def usable_url(url: str) -> httpx2.URL:
+    """The URL of a server, parsed.
+
+    Raises:
+        LaunchError: It is none. The text does not repeat it.
+    """
+    try:
+        parsed = httpx2.URL(url)
+    except (httpx2.InvalidURL, TypeError, ValueError):
+        raise LaunchError("has a URL that cannot be read") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise LaunchError("has a URL that does not begin with http:// or https:// and a host")
+    if parsed.port is not None and not 0 < parsed.port <= _LAST_PORT:
+        raise LaunchError(f"has a URL with the port {parsed.port}; ports are 1 to {_LAST_PORT}")
+    return parsed
+
+
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers, names in lower case; nothing in them can end a line (S-6).
+
+    Blanks at the ends of a value, such as a file brings along, belong to no value (RFC 9110, section 5.5).
+
+    Raises:
+        LaunchError: A header cannot be sent; names it, and keeps its value to itself.
+    """
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise LaunchError(f"cannot be sent the header {one_line(name, 60)!r}: only visible ASCII can")
+    checked = {name.lower(): value.strip(" \t") for name, value in headers.items()}
+    if refused := _OURS & checked.keys():
+        raise LaunchError(f"cannot be sent a header {min(refused)!r} of your own: it belongs to the connection")
+    return checked
+
+
+def origin(url: httpx2.URL) -> tuple[str, str, int]:
+    """What two URLs of one server have in common (RFC 6454)."""
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
+
+
+def named_status(status: int) -> str:
+    """A status code with its name, where it has one."""
+    try:
+        return f"{status} ({HTTPStatus(status).phrase})"
+    except ValueError:
+        return str(status)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a connection failed, in the words of the innermost cause that has some."""
+    reason = str(error) or type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError) and (problem := tls_problem(cause)):
+            return one_line(problem, 300)
+        if isinstance(cause, OSError) and cause.strerror:
+            reason = _system_error(cause) or cause.strerror
+        cause = _cause_of(cause)
+    return one_line(reason, 200)
+
+
+def _system_error(error: OSError) -> str:
+    """Asyncio puts addresses where the text of the system should be."""
+    return "" if isinstance(error, ssl.SSLError) or not (error.errno and error.errno > 0) else os.strerror(error.errno)
+
+
+def _cause_of(error: BaseException) -> BaseException | None:
+    members: Sequence[BaseException] = getattr(error, "exceptions", ())
+    return members[0] if members else error.__cause__ or error.__context__

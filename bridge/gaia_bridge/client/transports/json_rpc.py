@@ -1,0 +1,100 @@
+"""JSON-RPC messages as bytes, and the rules of which response belongs to which request. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from gaia_bridge.calls.cancellation import cancel_reason
+from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.protocol.json_text import from_json, valid_json
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.sanitize.escaping import printable
+
+__all__ = ["cancellation", "encoded", "is_complete", "is_response", "messages", "response_to"]
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_BATCH: Final = 1_000
+"""Messages of one batch. They are taken in without a pause, and a message of ours is never answered with so many."""
+
+
+def encoded(message: JSON) -> bytes:
+    """A message as UTF-8, on one line. A lone surrogate, which UTF-8 cannot carry, becomes a question mark.
+
+    Raises:
+        UpstreamError: It cannot be said in JSON, such as NaN.
+    """
+    try:
+        text = _ENCODER.encode(message)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UpstreamError(f"cannot be sent what JSON cannot say: {printable(str(error), 100)}") from None
+    return text.encode("utf-8", "replace")
+
+
+def messages(content: bytes | str) -> list[JSON]:
+    """The messages in what a server sent at once: one, or those of a batch in their order.
+
+    A server of 2024-11-05 may batch, as JSON-RPC 2.0, section 6, has it, and 2025-03-26 demands that a client takes
+    batches; later revisions have none. They are taken whatever was agreed: the answer to `initialize` comes before
+    that, and there is nothing else that they could mean. What of a batch is no object is left out.
+
+    Bytes that are no UTF-8 are replaced (F-011), and so are lone surrogates, which the strict reader takes for an
+    error (F-300). NaN and the infinities, which JSON does not have and some servers write all the same, become null
+    (F-039).
+
+    Raises:
+        UpstreamError: There is no JSON object, or there are too many.
+    """
+    try:
+        value: Any = from_json(content, allow_inf_nan=False)
+    except ValueError as error:
+        value = _leniently(content, error)
+    batch: list[Any] = value if is_array(value) else [value]
+    if len(batch) > _BATCH:
+        raise UpstreamError(f"sent {len(batch):,} messages in one batch; at most {_BATCH:,} are read")
+    found = [message for message in batch if is_object(message)]
+    if not found:
+        raise UpstreamError("sent JSON that is no object, and so no JSON-RPC message")
+    return found
+
+
+def _leniently(content: bytes | str, error: ValueError) -> Any:
+    text = content if isinstance(content, str) else content.decode("utf-8-sig", "replace")
+    try:
+        return valid_json(json.loads(text, parse_constant=lambda _: None))
+    except (ValueError, RecursionError):
+        raise UpstreamError(f"sent what is no JSON: {printable(str(error), 100)}") from None
+
+
+def is_response(message: JSON) -> bool:
+    """Whether it answers a request; otherwise it is a request or a notification. Some servers write every field."""
+    return not isinstance(message.get("method"), str)
+
+
+def is_complete(response: JSON) -> bool:
+    """Whether a response has what a response has: a result, or an error that is an object."""
+    return "result" in response or is_object(response.get("error"))
+
+
+def response_to(request_id: int, message: JSON) -> JSON:
+    """The message, as the response to a request that had a channel of its own.
+
+    An error without an id is meant for it: JSON-RPC 2.0, section 5, has servers answer so if they could not read one.
+
+    Raises:
+        UpstreamError: It is something else (F-068).
+    """
+    if not is_response(message) or not is_complete(message):
+        raise UpstreamError("answered with what is no JSON-RPC response")
+    answered = message.get("id")
+    if answered is None and is_object(message.get("error")):
+        return {**message, "id": request_id}
+    if type(answered) is not int or answered != request_id:
+        raise UpstreamError(f"answered another request than was made (id {printable(repr(answered), 40)})")
+    return message
+
+
+def cancellation(request_id: int) -> JSON:
+    """The notification that nobody waits for a response any more, with the reason of whoever asked for it first."""
+    params = {"requestId": request_id, "reason": cancel_reason("nobody waits for the answer any more")}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}

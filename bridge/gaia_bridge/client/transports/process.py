@@ -1,0 +1,374 @@
+"""One child process and everything that it starts: launched without a shell, and gone without a trace.
+
+A child leads a process group of its own, so that Ctrl-C in a terminal is the bridge's business alone, and so that the
+whole group can be ended. A mark in the environment, inherited by all descendants, finds those that left the group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import re
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from typing import IO, Any, Final
+
+import anyio
+import anyio.to_thread
+
+from gaia_bridge.client.transport import LaunchError, UpstreamError
+from gaia_bridge.client.transports.guardian import MARK, marked
+from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.config.fingerprints import digest, fingerprint
+from gaia_bridge.loop_guard.process_ancestry import LINEAGE, LineageError
+from gaia_bridge.model import ServerSpec, StdioServerSpec
+from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = [
+    "HARMLESS_ENVIRONMENT",
+    "PROXY_ENVIRONMENT",
+    "Child",
+    "child_environment",
+    "exit_text",
+    "undisturbed",
+    "withheld_hint",
+]
+
+logger = logging.getLogger(__name__)
+
+HARMLESS_ENVIRONMENT: Final = (
+    *("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER"),
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
+    *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
+"""Variables that every child sees, beside those that begin with `LC_`: who runs it, where, in which language, and whose
+certificates are believed there. Not those that hold the credentials of other programs (F-046, C-29)."""
+
+PROXY_ENVIRONMENT: Final = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
+"""Variables that every child sees as well, in upper and lower case, without the user and password in them: those are
+for whoever runs the bridge, and go to the children that are to have them, by `inherit_env`."""
+
+_USER_OF_PROXY: Final = re.compile(r"(?<=://)[^/]*@|^[^/:]+:[^/]*@")
+_VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+"""What in an error message may be the name of a variable."""
+
+_OURS: Final = "GAIA_BRIDGE_"
+"""How the names of our own variables begin; no child sees those of ours."""
+
+_LOOK: Final = 0.02
+"""Seconds between two looks whether a process group is empty; the system does not tell."""
+
+_SWEEPS: Final = 3
+"""How often descendants that left the group are looked for while some are found: they may be starting others."""
+
+_PARTS_OF: Final = {
+    **dict.fromkeys(("uv", "uvx"), "uv: https://docs.astral.sh/uv/"),
+    **dict.fromkeys(("node", "npm", "npx"), "Node.js: https://nodejs.org/"),
+    "docker": "Docker: https://docs.docker.com/",
+}
+"""Where the programs come from that most servers are started with."""
+
+_PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Reasons for a failed launch that may be gone next time (F-048)."""
+
+
+def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """What a child sees: the harmless variables, those that its entry asks for, and those that its entry sets (C9).
+
+    Args:
+        spec: The entry.
+        environ: Our own environment.
+    """
+    inherited = environ if spec.inherit_env is True else [*HARMLESS_ENVIRONMENT, *(spec.inherit_env or ())]
+    names = [*inherited, *(name for name in environ if name.startswith("LC_"))]
+    seen = {name: environ[name] for name in names if name in environ and not name.startswith(_OURS)}
+    proxies = (name for upper in PROXY_ENVIRONMENT for name in (upper, upper.lower()))
+    through = {name: _USER_OF_PROXY.sub("", environ[name]) for name in proxies if name in environ}
+    return through | seen | dict(spec.env)
+
+
+def withheld_hint(spec: ServerSpec, said: Iterable[str], environ: Mapping[str, str]) -> str:
+    """What to do if a child says that it lacks a variable that we have; empty if it does not.
+
+    Args:
+        spec: Its entry.
+        said: Lines of its error output.
+        environ: Our own environment.
+    """
+    if not isinstance(spec, StdioServerSpec):
+        return ""
+    seen = child_environment(spec, environ)
+    for name in (name for line in said for name in _VARIABLE.findall(line)):
+        if name in environ and name not in seen and not name.startswith(_OURS):
+            return (
+                f"you have {name} set, and servers see only what is named: --env '{name}=${{env:{name}}}' with "
+                f'`gaia-bridge add`, or "inherit_env": ["{name}"] in the entry'
+            )
+    return ""
+
+
+def _lineage(spec: StdioServerSpec) -> dict[str, str]:
+    """What a child is told of those who started it.
+
+    Raises:
+        LaunchError: They started it already.
+    """
+    try:
+        return LINEAGE.environment(spec.name, digest([fingerprint(spec), os.getcwd()]))
+    except LineageError as error:
+        raise LaunchError(f"cannot be started: {error}") from None
+
+
+def exit_text(code: int) -> str:
+    """How a process ended; continues a sentence that begins with its name.
+
+    Args:
+        code: As in `subprocess.Popen.returncode`: negative for a signal.
+    """
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
+async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
+    """Do something to its end, whatever is cancelled meanwhile; then be cancelled.
+
+    A shield of anyio keeps off cancelled anyio scopes only. `asyncio.timeout`, `asyncio.TaskGroup` and Ctrl-C under
+    `asyncio.run` cancel the task itself.
+
+    Args:
+        work: What to do, within a bounded time.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+class Child:
+    """A running child.
+
+    Launching does not wait, so that nothing can be cancelled half-way through (F-124). Whoever launched it calls
+    `stop`, in every case.
+
+    Args:
+        spec: What to launch.
+
+    Raises:
+        LaunchError: It cannot be launched as it is configured (F-043, F-044).
+        UpstreamError: It cannot be launched right now (F-048).
+    """
+
+    def __init__(self, spec: StdioServerSpec) -> None:
+        self._identity = secrets.token_hex(8)
+        environment = child_environment(spec, os.environ) | _lineage(spec) | {MARK: self._identity}
+        self._loop = asyncio.get_running_loop()
+        self._exited = anyio.Event()
+        self._on_exit: list[Callable[[int], None]] = []
+        GUARDIAN.watch(self._identity)
+        try:
+            self._process = subprocess.Popen(
+                [spec.command, *spec.args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                cwd=spec.cwd,
+                env=environment,
+                start_new_session=True,
+            )
+        except (OSError, ValueError, TypeError) as error:
+            GUARDIAN.leave(self._identity)
+            raise _launch_error(spec, error) from None
+        GUARDIAN.group(self._identity, self._process.pid)
+        for pipe in self.pipes:
+            FORKS.conceal(pipe.fileno())
+        try:
+            self._stop_watching = self._watch()
+        except RuntimeError as error:  # no thread can be started
+            self._kill()
+            for pipe in self.pipes:
+                pipe.close()
+            raise UpstreamError(f"cannot be started: {error}") from None
+
+    @property
+    def pid(self) -> int:
+        """The process, and its group."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; `None` while it runs."""
+        return self._process.returncode
+
+    @property
+    def pipes(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+        """Standard input, output and error output. Whoever takes them closes them."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        return process.stdin, process.stdout, process.stderr
+
+    def on_exit(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the exit code, on the loop, when the child has ended; soon if it has."""
+        if self._exited.is_set():
+            self._loop.call_soon(callback, self._process.returncode)
+        else:
+            self._on_exit.append(callback)
+
+    async def stop(self, limits: UpstreamLimits, on_stubborn: Callable[[], None]) -> None:
+        """See the child and its descendants to their end; its input was closed before. Cancelled only afterwards.
+
+        Wait, then SIGTERM, wait, then SIGKILL; always for the whole group, because a child may end properly and leave
+        others behind (F-028, F-029, F-031, F-032).
+
+        Args:
+            limits: How long to wait.
+            on_stubborn: Called when the child goes on although its input was closed.
+        """
+        await undisturbed(self._end(limits, on_stubborn))
+
+    async def _end(self, limits: UpstreamLimits, on_stubborn: Callable[[], None]) -> None:
+        try:
+            if not await self._ends_within(limits.stop_grace):
+                on_stubborn()
+            if self._signal_group(signal.SIGTERM) and not await self._group_ends_within(limits.terminate_grace):
+                logger.debug("process group %d is killed", self.pid)
+                self._signal_group(signal.SIGKILL)
+            await self._end_strays()
+            if not await self._ends_within(limits.terminate_grace):
+                # It runs as somebody else, or the system does not let go of it. The guardian keeps it in mind.
+                logger.warning("process %d cannot be ended", self.pid)
+                return
+        except asyncio.CancelledError:  # the loop is being closed: there is no time for grace
+            self._kill()
+            raise
+        self._stop_watching()
+        # Not in a `finally`: where the interpreter ends in the middle of this, the guardian has to see it through.
+        GUARDIAN.leave(self._identity)
+
+    def _kill(self) -> None:
+        """End the child at once, without the loop."""
+        self._signal_group(signal.SIGKILL)
+        for pid in marked(self._identity, self.pid):
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LOOK)
+        GUARDIAN.leave(self._identity)
+
+    async def _ends_within(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            await self._exited.wait()
+        return self._exited.is_set()
+
+    async def _group_ends_within(self, seconds: float) -> bool:
+        with anyio.move_on_after(seconds):
+            while self._signal_group(0):  # noqa: ASYNC110 - the system has no event for the end of a group
+                await anyio.sleep(_LOOK)
+            return True
+        return False
+
+    def _signal_group(self, number: int) -> bool:
+        """Send a signal to the group; whether anybody is left in it.
+
+        When the child has ended and was waited for, its number is free as soon as the group is empty, but the system
+        hands out all others first. So whoever owns a child has to stop it soon after its end.
+        """
+        try:
+            os.killpg(self.pid, number)
+        except PermissionError:  # somebody is there, but not ours any more
+            return number == 0
+        except ProcessLookupError:
+            return False
+        return True
+
+    async def _end_strays(self) -> None:
+        """End the descendants that left the group."""
+        for _ in range(_SWEEPS):
+            strays = await self._strays()
+            for pid in strays:
+                logger.debug("process %d had left the group of its server; it is killed", pid)
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            if not strays:
+                return
+
+    async def _strays(self) -> list[int]:
+        try:
+            # A limiter of its own: those threads that everybody shares may all be taken, for ever.
+            return await anyio.to_thread.run_sync(marked, self._identity, self.pid, limiter=anyio.CapacityLimiter(1))
+        except RuntimeError:  # no thread can be started
+            return marked(self._identity, self.pid)
+
+    def _watch(self) -> Callable[[], None]:
+        """Learn of the child's end; returns what stops that."""
+        # Linux tells through a descriptor that the loop can wait for; elsewhere there is no way without a thread.
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            return self._watch_in_thread()
+        watching = [descriptor]
+
+        def stop() -> None:
+            if watching:
+                self._loop.remove_reader(descriptor)
+                os.close(watching.pop())
+
+        def ended() -> None:
+            stop()
+            self._process.wait()  # which it has, so that this does not block
+            self._tell()
+
+        self._loop.add_reader(descriptor, ended)
+        return stop
+
+    def _watch_in_thread(self) -> Callable[[], None]:
+        import threading
+
+        def wait() -> None:
+            self._process.wait()
+            with suppress(RuntimeError):  # the loop is closed: nobody is left to tell
+                self._loop.call_soon_threadsafe(self._tell)
+
+        threading.Thread(target=wait, name=f"child {self.pid}", daemon=True).start()
+        return lambda: None
+
+    def _tell(self) -> None:
+        self._exited.set()
+        callbacks, self._on_exit = self._on_exit, []
+        for callback in callbacks:
+            callback(self._process.returncode)
+
+
+def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError) -> UpstreamError:
+    """Why a child could not be launched, without its arguments and environment, which may hold secrets."""
+    if not isinstance(error, OSError):
+        return LaunchError(
+            "cannot be started: its launch line or environment has characters that cannot be passed to a program"
+        )
+    problem = error.strerror or type(error).__name__
+    if spec.cwd is not None and error.filename == spec.cwd:
+        return LaunchError(f"cannot be started in its working directory {spec.cwd!r}: {problem}")
+    text = f"cannot be started: {spec.command!r}: {problem}"
+    if isinstance(error, FileNotFoundError):
+        words = len(spec.command.split()) > 1
+        text += "; the words after the program belong into args" if words else "; is it installed, and on the PATH?"
+        if (source := _PARTS_OF.get(spec.command)) is not None:
+            text += f" {spec.command} is a part of {source}"
+    return UpstreamError(text) if error.errno in _PASSING else LaunchError(text)

@@ -1,0 +1,138 @@
+"""HTTP+SSE of 2024-11-05: the server sends everything in one event stream, and is sent everything in POSTs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import httpx2
+
+from gaia_bridge.client.transport import ConnectionLostError, PendingRequests, Receiver, UpstreamError
+from gaia_bridge.client.transports.answers import EVENT_STREAM, is_stream
+from gaia_bridge.client.transports.http_client import HttpClient, Reply
+from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
+from gaia_bridge.client.transports.http_values import origin, shown
+from gaia_bridge.client.transports.json_rpc import is_complete, is_response
+from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEventError
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["SseTransport"]
+
+
+class SseTransport(HttpTransport):
+    """How to reach a server over HTTP+SSE; made as `HttpTransport` says.
+
+    A link is open when the server has said where it takes messages. One that offers no such stream is refused.
+    """
+
+    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
+        return _SseLink(http, receiver, self._limits)
+
+
+class _SseLink(HttpLink):
+    """A link over HTTP+SSE."""
+
+    def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
+        super().__init__(http, receiver, limits)
+        self._pending = PendingRequests()
+        self._endpoint = http.url
+
+    async def open(self) -> None:
+        """Open the stream, and wait until the server has said where it takes messages.
+
+        Raises:
+            UpstreamError: The server cannot be reached, or offers no such stream.
+        """
+        reply = await self._http.send("GET", {"accept": EVENT_STREAM, "cache-control": "no-store"})
+        try:
+            if not is_stream(reply):
+                raise self._refusal(reply) if not reply.ok else _no_stream(reply)
+            stream = self._events_of(reply)
+            self._endpoint = await self._endpoint_in(stream)
+        except BaseException:
+            await reply.close()
+            raise
+        self._spawn(self._read(reply, stream))
+
+    def agree(self, revision: str) -> None:
+        """Nothing depends on it here."""
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Send a request and wait for its response. See `Link.request`."""
+        request_id: int = message["id"]
+        with self._until_closed():
+            response = self._pending.add(request_id)
+            try:
+                await self._deliver(message, headers or {}, self._endpoint)
+                return await response
+            except asyncio.CancelledError:
+                self._tell_cancelled(message, {}, self._endpoint)
+                raise
+            finally:
+                self._pending.forget(request_id)
+
+    async def _tell(self, message: JSON) -> None:
+        await self._deliver(message, {}, self._endpoint)
+
+    async def close(self) -> None:
+        """Release everything; what waits for an answer fails."""
+        self._pending.fail(ConnectionLostError())
+        await super().close()
+
+    async def _endpoint_in(self, stream: EventStream) -> httpx2.URL:
+        """Where messages go, as the first event of the stream says (F-064).
+
+        Raises:
+            UpstreamError: It says something else, or another place than the server's own.
+        """
+        try:
+            event = await stream.next()
+        except OversizedEventError as error:
+            raise UpstreamError(f"sent {error}") from None
+        if event is None or event.type != "endpoint":
+            raise UpstreamError("opened an event stream without saying where it takes messages; is it Streamable HTTP?")
+        try:
+            endpoint = self._http.url.join(event.data)
+        except (httpx2.InvalidURL, ValueError):
+            raise UpstreamError("wants messages at what is no URL") from None
+        if origin(endpoint) != origin(self._http.url):
+            raise UpstreamError(f"wants messages at {shown(endpoint)}, which is another server")
+        return endpoint.copy_with(userinfo=b"", fragment=None)
+
+    async def _read(self, reply: Reply, stream: EventStream) -> None:
+        try:
+            reason = await self._receive(stream)
+        finally:
+            await reply.close()
+        if self._lost is None:
+            self._lost = ConnectionLostError(reason)
+            self._receiver.ended(reason)
+            self._pending.fail(self._lost)
+
+    async def _receive(self, stream: EventStream) -> str:
+        """Pass on what comes; returns how it ended."""
+        try:
+            while (event := await stream.next()) is not None:
+                if event.type == "message":
+                    for message in self._messages_in(event.data):
+                        self._take(message)
+        except UpstreamError as error:
+            return str(error)
+        except OversizedEventError as error:
+            return f"sent {error}"
+        return str(ConnectionLostError())
+
+    def _take(self, message: JSON) -> None:
+        if not is_response(message):
+            self._receiver.message(message, None)
+        elif is_complete(message):
+            self._pending.resolve(message)
+        elif type(number := message.get("id")) is int:
+            self._pending.reject(number, UpstreamError("answered with what is no JSON-RPC response"))
+
+
+def _no_stream(reply: Reply) -> UpstreamError:
+    kind = one_line(reply.content_type, 60) or "no content type"
+    return UpstreamError(f"answered with {kind}, where an event stream was expected")

@@ -1,0 +1,183 @@
+"""The event stream format of `text/event-stream`: bytes in any cut become events, at linear cost and within a bound.
+
+HTML standard, section 9.2 "Server-sent events". Pure; who reads the bytes is somebody else's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from gaia_bridge.client.transports.budgets import Budget
+
+__all__ = ["Event", "EventParser", "EventStream", "OversizedEventError"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FIELDS = 8
+"""Lines beside its data that an event may have and still be no burden; it needs three."""
+_RETRY_DIGITS = 15
+"""More would be longer than anybody waits, and costs something to convert."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event that has data, though the data may be empty."""
+
+    type: str
+    data: str
+
+
+class OversizedEventError(Exception):
+    """An event is larger than allowed. The stream cannot be read any further.
+
+    Args:
+        limit: Bytes that were allowed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"an event of more than {limit} bytes")
+        self.limit = limit
+
+
+class EventParser:
+    """Takes the bytes of one stream. An event counts once its blank line has come; what is cut off is dropped.
+
+    Args:
+        limit: Bytes of one event, comments left out; and of one line.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.last_id = ""
+        """Where the stream can be taken up again; empty where it cannot."""
+        self.retry: float | None = None
+        """Seconds after which the server wants to be asked again, if it said so."""
+        self.oversized = False
+        """Whether an event was larger than allowed; nothing is read after that."""
+        self._idle = 0  # lines that led to nothing
+        self._fields = 0  # of the event that is not complete
+        self._limit = limit
+        self._line = bytearray()  # one that has not ended
+        self._after_cr = False
+        self._at_start = True
+        self._type = b""
+        self._data = bytearray()  # its lines, each with an end; in one place, as objects cost more than short lines
+        self._id: bytes | None = None
+
+    def take_idle(self) -> int:
+        """How many lines have come since the last look that carry nothing."""
+        found, self._idle = self._idle, 0
+        if self._fields > _FIELDS:
+            found, self._fields = found + self._fields, 0
+        return found
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Take the next bytes; returns the events that they complete."""
+        if self._after_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")  # the other half of a line end
+            self._after_cr = False
+        if not chunk or self.oversized:
+            return []
+        self._after_cr = chunk.endswith(b"\r")
+        lines = chunk.splitlines()
+        unfinished = b"" if chunk.endswith((b"\r", b"\n")) else lines.pop()
+        events: list[Event] = []
+        for line in lines:
+            self._keep(line)
+            if self.oversized:
+                break
+            if (event := self._take_line()) is not None:
+                events.append(event)
+        else:
+            self._keep(unfinished)
+        return events
+
+    def _keep(self, part: bytes) -> None:
+        if len(self._line) + len(part) + len(self._data) > self._limit:
+            self.oversized = True
+            self._line, self._data = bytearray(), bytearray()
+        else:
+            self._line += part
+
+    def _take_line(self) -> Event | None:
+        line = bytes(self._line)
+        self._line.clear()
+        if self._at_start:
+            self._at_start = False
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        if not line:
+            return self._dispatch()
+        name, _, value = line.partition(b":")
+        if not name:
+            self._idle += 1
+        elif name != b"data":
+            self._fields += 1
+        self._take_field(name, value.removeprefix(b" "))  # a comment is a field without a name
+        return None
+
+    def _take_field(self, name: bytes, value: bytes) -> None:
+        if name == b"data":
+            self._data += value
+            self._data += b"\n"
+        elif name == b"event":
+            self._type = value
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id = value
+        elif name == b"retry" and value.isdigit() and len(value) <= _RETRY_DIGITS:
+            self.retry = int(value) / 1000
+
+    def _dispatch(self) -> Event | None:
+        kind, data, self._type, self._data = self._type, self._data, b"", bytearray()
+        if self._id is not None:
+            self.last_id, self._id = self._id.decode("utf-8", "replace"), None
+        fields, self._fields = self._fields, 0
+        if not data:
+            self._idle += fields + 1
+            return None
+        self._idle += max(0, fields - _FIELDS)
+        return Event(kind.decode("utf-8", "replace") or "message", data[:-1].decode("utf-8", "replace"))
+
+
+class EventStream:
+    """The events of one response, one after the other.
+
+    Args:
+        read: Waits for the next bytes; empty at the end.
+        limit: Bytes of one event.
+        idle: How many lines may carry nothing; any number without.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[bytes]], limit: int, idle: Budget | None = None) -> None:
+        self._read = read
+        self._idle = idle
+        self._limit = limit
+        self._parser = EventParser(limit)
+        self._events: list[Event] = []  # the next one is the last
+
+    @property
+    def last_id(self) -> str:
+        """Where the stream can be taken up again; empty where it cannot."""
+        return self._parser.last_id
+
+    @property
+    def retry(self) -> float | None:
+        """Seconds after which the server wants to be asked again, if it said so."""
+        return self._parser.retry
+
+    async def next(self) -> Event | None:
+        """Wait for the next event; `None` at the end of the stream.
+
+        Raises:
+            OversizedEventError: An event is too large.
+            FloodError: Too much carries nothing.
+        """
+        while not self._events:
+            if self._parser.oversized:
+                raise OversizedEventError(self._limit)
+            if self._idle is not None:
+                self._idle.add(self._parser.take_idle())
+            chunk = await self._read()
+            if not chunk:
+                return None
+            self._events = self._parser.feed(chunk)[::-1]
+        return self._events.pop()

@@ -1,0 +1,395 @@
+"""MCP over the standard streams of a child process (MCP basic/transports, "stdio").
+
+No task and no thread works for an idle child, and none for a message: the event loop hands bytes to a protocol, which
+hands messages to the receiver. What a child may do wrong costs itself alone, and at most its own requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, cast
+
+import anyio
+
+from gaia_bridge.client.transport import (
+    ConnectionLostError,
+    Link,
+    MisconfiguredError,
+    PendingRequests,
+    Receiver,
+    UpstreamError,
+)
+from gaia_bridge.client.transports.budgets import Budget, FloodError, Share
+from gaia_bridge.client.transports.error_output import ErrorOutput
+from gaia_bridge.client.transports.json_rpc import cancellation, encoded, is_response
+from gaia_bridge.client.transports.lines import Garbage, messages, request_id_of
+from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
+from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.protocol.framing import LineFramer, OversizedLine
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sanitize.redaction import Redactor
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["StdioLink", "StdioTransport"]
+
+logger = logging.getLogger(__name__)
+
+_AFTERMATH: Final = 0.05
+"""Seconds between the first sign of a child's end (its output is closed, it has exited) and the verdict: the other sign
+and its last words are on their way, unless somebody else holds its pipes (F-025, F-033)."""
+
+_MISCONFIGURED: Final = 78
+"""The exit code of programs that cannot use their configuration (`EX_CONFIG` of sysexits.h), also of bridges."""
+
+_ENDLESS: Final = 4
+"""How many times too long a line may be before the child is given up: it will not end (F-015)."""
+
+
+class StdioTransport:
+    """How to reach a server that is a child process. Implements `transport.Transport`.
+
+    Args:
+        spec: How to launch it.
+        limits: Bounds.
+        on_error_line: Told every line of its error output, redacted.
+    """
+
+    def __init__(
+        self, spec: StdioServerSpec, limits: UpstreamLimits, on_error_line: Callable[[str], None] | None = None
+    ) -> None:
+        self._spec = spec
+        self._limits = limits
+        self._on_error_line = on_error_line
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Launch the child; in the end, it and its descendants are gone within `stop_grace` and `terminate_grace`.
+
+        Raises:
+            LaunchError: It cannot be launched as it is configured.
+            UpstreamError: It cannot be launched right now.
+        """
+        secrets = Redactor((*self._spec.env.values(), *self._spec.options.secrets))
+        now = asyncio.get_running_loop().time
+        errors = ErrorOutput(self._spec.name, secrets, self._limits.error_output_bytes, self._on_error_line, now)
+        garbage = Garbage(self._limits.garbage_lines, self._limits.garbage_window, now, secrets)
+        link = StdioLink(Child(self._spec), receiver, errors, garbage, self._spec.name, self._limits)
+        try:
+            await link.open()
+            yield link
+        finally:
+            await link.close()
+
+
+class StdioLink(asyncio.Protocol):
+    """A link to a running child: the protocol of its standard output. Made by `StdioTransport`.
+
+    Args:
+        child: The child, just launched.
+        receiver: Is told what comes in.
+        errors: The protocol of its error output.
+        garbage: Counts what it writes that is no message.
+        name: The server, for the log.
+        limits: Bounds.
+    """
+
+    def __init__(
+        self,
+        child: Child,
+        receiver: Receiver,
+        errors: ErrorOutput,
+        garbage: Garbage,
+        name: str,
+        limits: UpstreamLimits,
+    ) -> None:
+        self.child = child
+        """The process."""
+        self._receiver = receiver
+        self._errors = errors
+        self._name = name
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._framer = LineFramer(limits.message_bytes)
+        now = self._loop.time
+        self._blank = Budget(limits.blank_lines, limits.garbage_window, now, "blank lines")
+        self._share = Share(limits.loop_share, limits.loop_burst, now)
+        self._output: asyncio.ReadTransport | None = None
+        self._paused = False
+        self._pending = PendingRequests()
+        self.garbage = garbage
+        """What it wrote that was no message."""
+        self._input = _Input(limits.write_timeout, self._suspect)
+        self._open: list[asyncio.BaseTransport] = []
+        self._verdict: asyncio.TimerHandle | None = None
+        self._output_ended = False
+        self._complained = False
+        self._reason: str | None = None
+        self._over = anyio.Event()
+
+    @property
+    def last_words(self) -> str:
+        """The last line of the child's error output, redacted."""
+        return self._errors.last_line
+
+    @property
+    def error_lines(self) -> tuple[str, ...]:
+        """The latest lines of the child's error output, redacted."""
+        return self._errors.lines
+
+    def agree(self, revision: str) -> None:
+        """Nothing on this wire depends on the revision."""
+
+    async def open(self) -> None:
+        """Connect the child's pipes to the event loop.
+
+        Not to be cancelled half-way through, because the loops disagree about who closes a pipe then.
+        """
+        await undisturbed(self._connect())
+
+    async def _connect(self) -> None:
+        stdin, stdout, stderr = self.child.pipes
+        self._open.append((await self._loop.connect_write_pipe(lambda: self._input, stdin))[0])
+        self._open.append((await self._loop.connect_read_pipe(lambda: self, stdout))[0])
+        self._open.append((await self._loop.connect_read_pipe(lambda: self._errors, stderr))[0])
+        self.child.on_exit(lambda code: self._suspect())
+
+    async def close(self) -> None:
+        """Close the child's input and see it to its end, whatever happens meanwhile."""
+        self._finish("is no longer connected", tell=False)
+        if self._verdict is not None:
+            self._verdict.cancel()
+        try:
+            self._input.close()
+            for pipe in self.child.pipes[len(self._open) :]:  # cancelled before they were connected
+                pipe.close()
+            await self.child.stop(self._limits, self._input.abort)
+        finally:
+            self._input.abort()
+            for transport in self._open:
+                transport.close()
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Send a request and wait for its response; see `transport.Link`."""
+        if self._reason is not None:
+            raise ConnectionLostError(self._reason)
+        number: int = message["id"]
+        future = self._pending.add(number)
+        written = False
+        try:
+            await self._write(message)
+            written = True
+            return await future
+        except asyncio.CancelledError:
+            # The handshake cannot be taken back (MCP basic/utilities/cancellation).
+            if written and message["method"] != "initialize":
+                self._input.post(encoded(cancellation(number)))
+            raise
+        finally:
+            self._pending.forget(number)
+
+    async def notify(self, message: JSON) -> None:
+        """Send a notification or a response; see `transport.Link`."""
+        if self._reason is not None:
+            raise ConnectionLostError(self._reason)
+        await self._write(message)
+
+    async def _write(self, message: JSON) -> None:
+        """Send a message. If the child does not read any more, say why, once that is known."""
+        try:
+            await self._input.write(encoded(message))
+        except ConnectionLostError as error:
+            with anyio.move_on_after(2 * _AFTERMATH):
+                await self._over.wait()
+            raise ConnectionLostError(self._reason or str(error)) from None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The pipe of the standard output is connected."""
+        self._output = cast("asyncio.ReadTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """The child wrote something to its standard output."""
+        if self._reason is not None:
+            return  # read on, so that the child does not block while it ends, and forget it
+        began = time.thread_time()
+        lines = self._framer.feed(data)
+        for line in lines:
+            self._take(line)
+        try:
+            self._blank.add(data.count(b"\n") - len(lines))
+        except FloodError as error:
+            self._finish(str(error))
+        self._pace(time.thread_time() - began)
+        if self._framer.size > _ENDLESS * self._limits.message_bytes:
+            self._finish(f"wrote a line of more than {self._framer.size:,} bytes to its standard output")
+
+    def _pace(self, seconds: float) -> None:
+        """Read on a while later, if what came last has cost the loop too much time."""
+        pause = self._share.spend(seconds)
+        if pause and not self._paused and self._output is not None and self._reason is None:
+            self._output.pause_reading()
+            self._paused = True
+            self._loop.call_later(pause, self._read_on)
+
+    def _read_on(self) -> None:
+        if self._paused and self._output is not None and not self._output.is_closing():
+            self._paused = False
+            self._output.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The child closed its standard output."""
+        self._output_ended = True
+        if self._reason is None:
+            for line in self._framer.end():
+                self._take(line)
+            self._suspect()
+
+    def _take(self, line: bytes | OversizedLine) -> None:
+        if isinstance(line, OversizedLine):
+            self._refuse(
+                line, f"sent a message of {line.size:,} bytes; at most {self._limits.message_bytes:,} are read"
+            )
+            return
+        found = messages(line)
+        for message in found:
+            if is_response(message):
+                self._pending.resolve(message)
+                self._note_error(message)
+            else:
+                self._receiver.message(message, None)
+        if not found:
+            self._refuse(line, "sent a response that is no valid JSON")
+
+    def _note_error(self, response: JSON) -> None:
+        """Log an error that belongs to no request: the server could not read one of ours, and does not say which."""
+        error = response.get("error")
+        if response.get("id") is None and is_object(error):
+            level = logging.DEBUG if self._complained else logging.WARNING
+            self._complained = True
+            text = self.garbage.shown(str(error.get("message")))
+            logger.log(level, "upstream %r reports an error without saying of which request: %s", self._name, text)
+
+    def _refuse(self, line: bytes | OversizedLine, problem: str) -> None:
+        """Take a line for what it is: a response that cannot be read, or garbage."""
+        number = request_id_of(line)
+        if number is not None and self._pending.reject(number, UpstreamError(problem)):
+            return
+        shown = line.head if isinstance(line, OversizedLine) else line
+        within_budget = self.garbage.add(shown)
+        if self.garbage.count == 1:
+            logger.warning(
+                "upstream %r writes to its standard output what is no MCP message; skipped: %s",
+                self._name,
+                self.garbage.first[0],
+            )
+        if not within_budget:
+            limits = self._limits
+            self._finish(
+                f"wrote more than {limits.garbage_lines} lines within {limits.garbage_window:g} s to its standard "
+                "output that are no MCP messages"
+            )
+
+    def _suspect(self) -> None:
+        """There is a sign that the child has ended; judge when all signs are there, or soon."""
+        if self._reason is not None:
+            return
+        self._read_on()  # what it has left can be no flood any more
+        if self._output_ended and self.child.exit_code is not None and self._errors.ended:
+            self._judge()
+        elif self._verdict is None:
+            self._verdict = self._loop.call_later(_AFTERMATH, self._judge)
+
+    def _judge(self) -> None:
+        code = self.child.exit_code
+        stream = "output" if self._output_ended else "input"
+        self._finish(f"closed its standard {stream}" if code is None else exit_text(code))
+
+    def _finish(self, reason: str, *, tell: bool = True) -> None:
+        """The link is over."""
+        if self._reason is not None:
+            return
+        self._reason = reason
+        self._over.set()
+        self._read_on()
+        if tell:
+            self._receiver.ended(reason)
+        kind = MisconfiguredError if self.child.exit_code == _MISCONFIGURED else ConnectionLostError
+        self._pending.fail(kind(f"{reason} before it answered; whether it did the work is unknown"))
+        self._input.abandon(ConnectionLostError(reason))
+
+
+class _Input(asyncio.BaseProtocol):
+    """A child's standard input. One that reads nothing holds up its own requests, within a bound, and no memory.
+
+    Args:
+        timeout: Seconds that a message may wait for the child to read what came before it.
+        on_lost: Called when the child closed it, or is gone.
+    """
+
+    def __init__(self, timeout: float, on_lost: Callable[[], None]) -> None:
+        self._timeout = timeout
+        self._on_lost = on_lost
+        self._transport: asyncio.WriteTransport | None = None
+        self._readable = anyio.Event()
+        self._readable.set()
+        self._lost: ConnectionLostError | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The pipe is connected."""
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def pause_writing(self) -> None:
+        """The child does not keep up."""
+        if self._readable.is_set():
+            self._readable = anyio.Event()
+
+    def resume_writing(self) -> None:
+        """The child has read enough."""
+        self._readable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The child closed its input, or is gone (F-026)."""
+        self._transport = None
+        self.abandon(ConnectionLostError("closed its standard input"))
+        self._on_lost()
+
+    async def write(self, message: bytes) -> None:
+        """Send one message, once what came before it was read.
+
+        Raises:
+            ConnectionLostError: The child is gone.
+            UpstreamError: It does not read (F-027).
+        """
+        if not self._readable.is_set():
+            with anyio.move_on_after(self._timeout):
+                while not self._readable.is_set():  # another that waited may have been quicker
+                    await self._readable.wait()
+            if not self._readable.is_set():
+                raise UpstreamError(f"has not read its standard input for {self._timeout:g} s")
+        if self._lost is not None:
+            raise self._lost
+        self.post(message)
+
+    def post(self, message: bytes) -> None:
+        """Send one small message, at once or never."""
+        if self._transport is not None and self._lost is None:
+            self._transport.write(message + b"\n")
+
+    def abandon(self, error: ConnectionLostError) -> None:
+        """Nothing can be sent any more."""
+        if self._lost is None:
+            self._lost = error
+        self._readable.set()
+
+    def close(self) -> None:
+        """Close the pipe, once everything was written."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close the pipe now."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,308 @@
+"""Streamable HTTP: every message is a POST of its own, and the answer to it one JSON object or an event stream.
+
+Up to 2025-11-25 the server may keep a session, send messages in a standing stream, and let broken streams be taken up
+again; since 2026-07-28 a request and its stream are all there is (MCP, basic/transports).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from gaia_bridge.client.transport import Receiver, SessionExpiredError, UpstreamError
+from gaia_bridge.client.transports.answers import (
+    EVENT_STREAM,
+    JSON_TYPE,
+    SESSION,
+    error_response,
+    is_stream,
+    is_transient,
+    knows_no_session,
+    messages_of,
+    session_of,
+)
+from gaia_bridge.client.transports.budgets import FloodError
+from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, Reply
+from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
+from gaia_bridge.client.transports.http_values import retry_after
+from gaia_bridge.client.transports.json_rpc import is_response, messages, response_to
+from gaia_bridge.client.transports.resumption import Place
+from gaia_bridge.client.transports.sse_parser import OversizedEventError
+from gaia_bridge.protocol.headers import METHOD_HEADER, NAME_HEADER, NAMED, REVISION_HEADER, encoded_value
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
+from gaia_bridge.protocol.revisions import is_modern
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["StreamableHttpTransport"]
+
+logger = logging.getLogger(__name__)
+
+_ACCEPTED: Final = f"{JSON_TYPE}, {EVENT_STREAM}"
+
+
+class StreamableHttpTransport(HttpTransport):
+    """How to reach a server over Streamable HTTP; made as `HttpTransport` says.
+
+    Opening a link sends nothing: the first request shows whether the server is there.
+    """
+
+    def _link(self, http: HttpClient, receiver: Receiver) -> HttpLink:
+        return _StreamableHttpLink(http, receiver, self._limits)
+
+
+class _StreamableHttpLink(HttpLink):
+    """A link over Streamable HTTP."""
+
+    def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
+        super().__init__(http, receiver, limits)
+        self._revision: str | None = None
+        self._session: str | None = None
+        self._standing: asyncio.Event | None = None
+
+    def agree(self, revision: str) -> None:
+        """The protocol revision is settled: messages are sent as it wants them."""
+        self._revision = revision
+
+    async def request(self, message: JSON, headers: Mapping[str, str] | None = None) -> JSON:
+        """Send a request and wait for its response. See `Link.request`; header values have to be encoded."""
+        modern = self._is_modern(message)
+        fields = {**(headers or {}), **self._headers_of(message, modern)}
+        with self._until_closed():
+            try:
+                return await self._answer(message, await self._post(message, fields), resumable=not modern)
+            except asyncio.CancelledError:
+                if not modern:  # there, closing the stream says it (S-9)
+                    self._tell_cancelled(message, self._own_headers())
+                raise
+
+    async def _tell(self, message: JSON) -> None:
+        modern = self._is_modern(message)
+        await self._deliver(message, self._headers_of(message, modern))
+        if not modern and message.get("method") == "notifications/initialized" and self._standing is None:
+            self._standing = asyncio.Event()
+            self._spawn(self._stand(self._standing))
+            # What a server says there before the stream stands is lost, also what it asks because of the next request.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.standing_timeout):
+                    await self._standing.wait()
+
+    # What is sent
+
+    def _is_modern(self, message: JSON) -> bool:
+        revision = self._revision if self._revision is not None else _named_revision(message)
+        return revision is not None and is_modern(revision)
+
+    def _headers_of(self, message: JSON, modern: bool) -> dict[str, str]:
+        """The headers that repeat what the body says (S-5)."""
+        method = message.get("method")
+        if method == "initialize":
+            return {"accept": _ACCEPTED}
+        headers = self._own_headers()
+        if not modern:
+            return headers
+        headers[REVISION_HEADER] = _named_revision(message) or self._revision or ""
+        params = message.get("params")
+        if isinstance(method, str):
+            headers[METHOD_HEADER] = encoded_value(method)
+            name = params.get(NAMED.get(method, "")) if is_object(params) else None
+            if isinstance(name, str):
+                headers[NAME_HEADER] = encoded_value(name)
+        return headers
+
+    def _own_headers(self, accept: str = _ACCEPTED) -> dict[str, str]:
+        headers = {"accept": accept}
+        if self._session is not None:
+            headers[SESSION] = self._session
+        if self._revision is not None:
+            headers[REVISION_HEADER] = self._revision
+        return headers
+
+    # What comes back
+
+    async def _answer(self, message: JSON, reply: Reply, resumable: bool) -> JSON:
+        request_id: int = message["id"]
+        response: JSON | None
+        try:
+            if not reply.ok:
+                response = await self._rejected(request_id, reply)
+            else:
+                if message["method"] == "initialize":
+                    self._session = session_of(reply)
+                if reply.content_type == EVENT_STREAM:
+                    return await self._streamed(request_id, reply, resumable)
+                response = self._sifted(await messages_of(reply), request_id)
+        except BaseException:
+            await reply.close()
+            raise
+        await self._finish(reply)
+        if response is None:
+            raise UpstreamError("answered with what is no JSON-RPC response")
+        return response
+
+    def _sifted(self, found: list[JSON], request_id: int | None) -> JSON | None:
+        """Pass on what is no response; returns the response to a request, if that is among them.
+
+        Raises:
+            UpstreamError: Something else is answered (F-068).
+        """
+        response: JSON | None = None
+        for message in found:
+            if not is_response(message):
+                self._receiver.message(message, request_id)
+            elif request_id is not None and response is None:
+                response = response_to(request_id, message)
+        return response
+
+    async def _rejected(self, request_id: int, reply: Reply) -> JSON:
+        """The JSON-RPC error behind a status that is not one of success.
+
+        Raises:
+            SessionExpiredError: It is about our session.
+            UpstreamError: There is only the status, or it is about when and as whom we may ask.
+        """
+        response = await error_response(request_id, reply)
+        if self._session is not None and await knows_no_session(reply, response):
+            raise self._expired()
+        if response is None or reply.status == 401 or "retry-after" in reply.headers:
+            raise self._refusal(reply)
+        return response
+
+    async def _streamed(self, request_id: int, reply: Reply | None, resumable: bool) -> JSON:
+        """The response in an event stream. If that breaks, a legacy server may go on in another one (F-055)."""
+        place = Place(self._limits)
+        resumes = 0
+        while True:
+            if reply is not None:
+                try:
+                    return await self._hear(reply, place, request_id)
+                except BrokenOffError:
+                    if not (resumable and place.known):
+                        raise
+            if resumes == self._limits.resumes:
+                raise BrokenOffError(f"its event stream ended; {resumes} attempts to take it up again were in vain")
+            resumes += 1
+            await asyncio.sleep(place.pause())
+            reply = await self._resumed(place)
+
+    async def _resumed(self, place: Place) -> Reply | None:
+        """The stream that goes on from a place, or `None` if there is none for the moment."""
+        try:
+            reply = await self._open_stream(place)
+        except UpstreamError:
+            return None
+        if is_stream(reply):
+            return reply
+        await self._turned_away(reply, place)
+        if is_transient(reply.status):
+            return None
+        raise BrokenOffError(f"its event stream ended, and taking it up again was refused with HTTP {reply.status}")
+
+    async def _open_stream(self, place: Place) -> Reply:
+        return await self._http.send("GET", {**self._own_headers(EVENT_STREAM), **place.headers}, insist=False)
+
+    async def _turned_away(self, reply: Reply, place: Place) -> None:
+        place.put_off(retry_after(reply.headers.get("retry-after")))
+        await reply.close()
+
+    async def _hear(self, reply: Reply, place: Place, request_id: int | None) -> JSON:
+        """Pass on the messages of a stream until the response to a request; with `None`, until it ends.
+
+        Raises:
+            BrokenOffError: It ended.
+            UpstreamError: It carried something else than messages.
+        """
+        stream = self._events_of(reply)
+        try:
+            while (event := await stream.next()) is not None:
+                if event.type != "message" or not event.data:
+                    continue
+                found = self._messages_in(event.data) if request_id is None else messages(event.data)
+                place.messages += len(found)
+                response = self._sifted(found, request_id)
+                if response is not None:
+                    await self._finish(reply)
+                    return response
+            raise BrokenOffError("its event stream ended")
+        except OversizedEventError as error:
+            await reply.close()
+            raise UpstreamError(f"sent {error}") from None
+        except BaseException:
+            await reply.close()
+            raise
+        finally:
+            place.note(stream)
+
+    # The standing stream, and the session
+
+    async def _stand(self, answered: asyncio.Event) -> None:
+        """Keep a stream open for what the server says of its own accord, for as long as it offers one (F-056).
+
+        Args:
+            answered: Set when the server has answered for the first time, or could not be asked.
+        """
+        try:
+            await self._keep_standing(answered)
+        finally:
+            answered.set()
+
+    async def _keep_standing(self, answered: asyncio.Event) -> None:
+        clock = asyncio.get_running_loop().time
+        place = Place(self._limits)
+        failures = 0
+        offered = False
+        while self._lost is None:
+            began, heard = clock(), place.messages
+            try:
+                reply = await self._open_stream(place)
+                answered.set()
+                if is_stream(reply):
+                    offered = True
+                    await self._hear(reply, place, None)
+                await self._turned_away(reply, place)
+                if not is_transient(reply.status):
+                    if offered and reply.status == 404 and self._session is not None:
+                        self._expired()
+                    return
+            except FloodError as error:
+                self._give_up(str(error))
+                return
+            except UpstreamError as error:
+                answered.set()
+                logger.debug("the standing stream: the server %s", error)
+            lively = place.messages > heard or clock() - began >= self._limits.retry_cap
+            failures = 0 if lively else failures + 1
+            await asyncio.sleep(place.pause(failures))
+
+    def _refusal(self, reply: Reply) -> UpstreamError:
+        if reply.status == 404 and self._session is not None:
+            return self._expired()
+        return super()._refusal(reply)
+
+    def _expired(self) -> SessionExpiredError:
+        """The session is over, and the link with it."""
+        if not isinstance(self._lost, SessionExpiredError):
+            self._lost = SessionExpiredError()
+            self._receiver.ended(str(self._lost))
+        return SessionExpiredError()
+
+    async def _say_farewell(self) -> None:
+        if self._session is None or isinstance(self._lost, SessionExpiredError):
+            return
+        try:
+            reply = await self._http.send("DELETE", self._own_headers(), insist=False)
+        except UpstreamError as error:
+            logger.debug("ending the session: the server %s", error)
+        else:
+            await reply.close()
+
+
+def _named_revision(message: JSON) -> str | None:
+    """The revision that the message itself names, as messages do since 2026-07-28."""
+    params = message.get("params")
+    meta = params.get("_meta") if is_object(params) else None
+    revision = meta.get(PROTOCOL_VERSION_KEY) if is_object(meta) else None
+    return revision if isinstance(revision, str) and is_modern(revision) else None

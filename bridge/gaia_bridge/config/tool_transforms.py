@@ -1,0 +1,113 @@
+"""The `tools` of an entry: how a server's tools and their arguments are published under other names, or not at all.
+
+    {"tools": {"create_issue": {"name": "report", "arguments": {"repo": {"hidden": true, "default": "our/project"}}}}}
+
+Keys are the names at the server. Whether a server has such tools is seen when it is connected; here, only the form
+counts. References are filled in where values are: in `default`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+from typing import Final
+
+from gaia_bridge.config.expansion import Expander, has_reference
+from gaia_bridge.config.problems import EntryError
+from gaia_bridge.config.values import Values
+from gaia_bridge.model import ArgumentTailoring, ToolTailoring
+from gaia_bridge.protocol.json_types import JSON, is_object
+
+__all__ = ["ARGUMENT_KEYS", "TOOL_KEYS", "default_values", "tailored_sections", "tool_tailorings"]
+
+TOOL_KEYS: Final = frozenset({"arguments", "description", "hidden", "name", "title"})
+"""What is heeded of a tool."""
+
+ARGUMENT_KEYS: Final = frozenset({"default", "description", "hidden", "name"})
+"""What is heeded of an argument."""
+
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""MCP 2025-11-25, server/tools, "Tool Names"."""
+
+_DEEPEST: Final = 32
+"""Levels of a default."""
+
+
+def tool_tailorings(values: Values, expander: Expander) -> dict[str, ToolTailoring]:
+    """How the tools of a server are published.
+
+    Args:
+        values: Of its entry.
+        expander: Fills in references; its `secrets` are then what came of those in `tools`.
+
+    Raises:
+        EntryError: It cannot be used; says why, and shows no value.
+    """
+    return {name: _tool(section, expander) for name, section in values.sections("tools").items()}
+
+
+def tailored_sections(entry: JSON) -> Iterator[tuple[str, JSON, Set[str]]]:
+    """The objects in the `tools` of an entry, for what is to be said of their keys: place, object, what is heeded.
+
+    Args:
+        entry: The entry as decoded; what is of a wrong type is passed over.
+    """
+    for tool, tailoring in _objects(entry.get("tools")):
+        yield f"tools.{tool}", tailoring, TOOL_KEYS
+        for argument, about in _objects(tailoring.get("arguments")):
+            yield f"tools.{tool}.arguments.{argument}", about, ARGUMENT_KEYS
+
+
+def default_values(entry: JSON) -> Iterator[tuple[str, object]]:
+    """The defaults in the `tools` of an entry, with the names of their arguments.
+
+    Args:
+        entry: The entry as decoded; what is of a wrong type is passed over.
+    """
+    for _, tailoring in _objects(entry.get("tools")):
+        yield from ((argument, about.get("default")) for argument, about in _objects(tailoring.get("arguments")))
+
+
+def _objects(table: object) -> Iterator[tuple[str, JSON]]:
+    if is_object(table):
+        yield from ((name, item) for name, item in table.items() if is_object(item))
+
+
+def _tool(values: Values, expander: Expander) -> ToolTailoring:
+    name = values.text("name")
+    if name is not None and not _TOOL_NAME.fullmatch(name):
+        raise EntryError(f"{values.place('name')} cannot name a tool; expected 1 to 128 of A-Z a-z 0-9 _ . -")
+    arguments = values.sections("arguments")
+    return ToolTailoring(
+        name=name,
+        title=values.text("title"),
+        description=values.text("description"),
+        hidden=values.flag("hidden", False),
+        arguments={own: _argument(section, expander) for own, section in arguments.items()},
+    )
+
+
+def _argument(values: Values, expander: Expander) -> ArgumentTailoring:
+    name, default = values.text("name"), values.anything("default")
+    if name is not None and not name.strip():
+        raise EntryError(f"{values.place('name')} is empty; expected the name of an argument")
+    if _is_deep(default):
+        raise EntryError(f"{values.place('default')} is nested deeper than {_DEEPEST} levels")
+    return ArgumentTailoring(
+        name=name,
+        description=values.text("description"),
+        default=expander.value(values.place("default"), default),
+        secret=has_reference(default),
+        hidden=values.flag("hidden", False),
+    )
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        level = [
+            inner
+            for item in level
+            for inner in (item.values() if is_object(item) else item if isinstance(item, list) else ())
+        ]
+    return bool(level)

@@ -1,0 +1,386 @@
+"""What it costs to hold a value against a schema, bounded before the engine is let at it.
+
+The engine holds the interpreter for as long as it works, on whichever thread, and cannot be stopped. It remembers its
+verdicts where a schema refers to itself, so that a verdict costs no more than schemas times values; but it looks for
+every error of every alternative, without a memory, and copies the value for each.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import Any, Final
+
+from gaia_bridge.json_schema.parts import REFERENCES, References, SchemaError, inner_parts, schemas_in
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import is_array, is_object
+
+__all__ = ["MAX_REACH", "SchemaCost", "reach"]
+
+MAX_REACH: Final = 100_000
+"""Schemas that one schema stands for when each reference is replaced by what it leads to. A few hundred bytes can
+double that with every line, and there are clients that do replace references (F-037)."""
+
+MAX_VISITS: Final = 500_000
+"""Schemas times values that are judged: each takes the engine 40 to 80 ns, what the values have to be read included, so
+that it is done within 40 ms."""
+
+MAX_EXPLAINED: Final = 2_000
+"""Schemas times values whose errors are told one by one: the engine finds all of them before it tells the first, each
+in some ten microseconds."""
+
+_MAX_WEIGHED: Final = 40_000
+"""Values that are counted one by one, in half a microsecond each, where their JSON does not show that they are few."""
+
+_FEW: Final = 1_000
+"""Values that are counted one by one before anything is written as JSON: long texts need not be written for that."""
+
+_MAX_STATES: Final = 500
+"""Combinations of schemas that meet at one value: more are not looked at, and all schemas are taken to meet."""
+
+_MAX_MEETING: Final = 1_000
+"""Schemas that meet at one value, likewise."""
+
+_MAX_WALKED: Final = 10_000
+"""Schemas and values that are walked to find out what they cost, each in two microseconds."""
+
+_MAX_WEIGHT: Final = 20_000
+"""Values, and twenties of characters, that are explained as a whole."""
+
+_TEXT: Final = 20
+"""Characters that cost as much as a visit: a pattern looks at one in 2 ns."""
+
+_COPIED: Final = 200
+"""Characters whose copy costs as much as an error."""
+
+_MEMORY: Final = 16
+"""The engine does not remember what cost it fewer visits than so many, where a schema refers to others."""
+
+_READING: Final = (
+    *("pattern", "patternProperties", "format", "contentEncoding", "contentMediaType"),
+    *("minLength", "maxLength", "uniqueItems"),
+)
+"""Keywords that go through a text character by character. For all others, a text costs the same however long it is."""
+
+_UNEVALUATED: Final = 3
+"""How often the engine comes to the same schemas where it has to know what they have evaluated, and never remembers."""
+
+_UNIQUE: Final = 15
+"""Visits that cost as much as to tell one item from all others."""
+
+_WORDS_A_VISIT: Final = 2
+"""Entries of `enum`, `required` and the like that cost as much as a visit."""
+
+_LOOKING: Final = 1_000
+"""Visits that cost as much as a pattern with assertions or references on one text, under its limit of steps."""
+
+_META: Final = ("http://json-schema.org/", "https://json-schema.org/")
+"""Where the schemas of schemas are, which the engine brings along."""
+
+_AROUND: Final = re.compile(r"\(\?[=!<>]|\\[1-9k]")
+"""What only an engine that goes back can match."""
+
+_SCALARS: Final = (int, float, type(None))
+
+_IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
+_BY_NAMES: Final = ("dependentSchemas", "dependencies")
+_OF_MEMBERS: Final = ("additionalProperties", "unevaluatedProperties")
+_OF_ITEMS: Final = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
+_MARKING: Final = ("unevaluatedProperties", "unevaluatedItems")
+_WORDS: Final = ("enum", "required", "dependentRequired", "dependencies")
+
+
+class _TooMuchError(Exception):
+    """What it costs is beyond what is worth finding out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """What one schema applies, and to what."""
+
+    in_place: Sequence[Any]
+    by_name: Mapping[str, Any]
+    to_members: Sequence[Any]
+    to_names: Sequence[Any]
+    to_items: Sequence[Any]
+    times: int
+    words: int
+    looks_around: int
+    unique: bool
+    reads: bool
+
+
+def reach(part: Any, leads: References, known: dict[int, int]) -> int:
+    """How many schemas a part stands for. One that leads back to itself counts as one where it does.
+
+    Args:
+        part: A schema, or a part of one.
+        leads: Where its references lead.
+        known: What is known of parts already, by their identity.
+
+    Raises:
+        SchemaError: A reference leads to nothing that we know.
+        RecursionError: References lead to references, and so on.
+    """
+    if not (is_object(part) or is_array(part)):
+        return 0
+    if (schemas := known.get(id(part))) is not None:
+        return schemas
+    known[id(part)] = 1  # until it is known; whoever comes here meanwhile was led back
+    schemas = 1 + sum(reach(item, leads, known) for item in (*inner_parts(part), *leads.of(part)))
+    known[id(part)] = schemas
+    return schemas
+
+
+class SchemaCost:
+    """What one schema costs.
+
+    Args:
+        schema: A JSON Schema that compiles.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self._leads = References(schema, _META)
+        self._applied: dict[int, _Applied] = {}
+
+    @cached_property
+    def reach(self) -> int:
+        """How many schemas this one stands for, at least one; what cannot be counted counts as too many."""
+        try:
+            return min(MAX_REACH, max(1, reach(self._schema, self._leads, {})))
+        except (SchemaError, RecursionError):
+            return MAX_REACH
+
+    @cached_property
+    def _parts(self) -> Sequence[Mapping[str, Any]]:
+        return list(schemas_in(self._schema))
+
+    @cached_property
+    def _most(self) -> int:
+        """Visits for each value at most, but for the length of texts; 0 where that cannot be said of every value."""
+        applied = [_applied(part, ()) for part in self._parts]
+        if any(part.times > 1 for part in applied):
+            return 0
+        dearest = max(
+            _LOOKING if any(part.looks_around for part in applied) else 1,
+            _UNIQUE if any(part.unique for part in applied) else 1,
+        )
+        try:
+            return dearest * self._meeting()
+        except (_TooMuchError, SchemaError, RecursionError):
+            forgetful = any(key in part for part in self._parts for key in REFERENCES)
+            return dearest * (_MEMORY if forgetful else 1) * (self.reach + sum(part.words for part in applied))
+
+    @cached_property
+    def _reads_texts(self) -> bool:
+        """Whether what a text costs depends on its length."""
+        return any(_applied(part, ()).reads for part in self._parts)
+
+    def can_be_judged(self, value: Any) -> bool:
+        """Whether a verdict on a value takes no longer than others can wait."""
+        if self._most:
+            limit = MAX_VISITS // self._most
+            if _weighs_less(value, min(limit, _FEW), texts=self._reads_texts):
+                return True
+            if _weight_in_json(value, texts=self._reads_texts) <= limit:
+                return True
+            if _weighs_less(value, min(limit, _MAX_WEIGHED), texts=self._reads_texts):
+                return True
+        return self._costs(value, _visits, MAX_VISITS)
+
+    def _meeting(self) -> int:
+        """What the schemas cost that meet at one value, wherever it is: the dearest of all combinations there are.
+
+        Each counts as often as it is applied, so that nothing depends on what the engine remembers.
+
+        Raises:
+            _TooMuchError: There are too many combinations, as where a schema refers to itself more than once.
+        """
+        seen: set[frozenset[tuple[int, int]]] = set()
+        waiting: list[list[Any]] = [[self._schema]]
+        dearest = 1
+        while waiting:
+            meeting = self._in_place_of(waiting.pop())
+            key = frozenset(Counter(map(id, meeting)).items())
+            if key in seen:
+                continue
+            seen.add(key)
+            if len(seen) > _MAX_STATES:
+                raise _TooMuchError
+            applied = [self._applied_by(part) for part in meeting]
+            dearest = max(dearest, sum(1 + part.words // _WORDS_A_VISIT for part in applied))
+            waiting += _meeting_below(applied)
+        return dearest
+
+    def _in_place_of(self, schemas: Sequence[Any]) -> list[Mapping[str, Any]]:
+        """Some schemas with all that they apply to the same value."""
+        found: list[Mapping[str, Any]] = []
+        waiting = list(schemas)
+        while waiting:
+            part = waiting.pop()
+            if is_object(part):
+                found.append(part)
+                waiting += self._applied_by(part).in_place
+            if len(found) > _MAX_MEETING:
+                raise _TooMuchError
+        return found
+
+    def can_be_explained(self, value: Any, part: Any = None) -> bool:
+        """Whether to find every error of a value takes no longer than others can wait.
+
+        Args:
+            value: Any JSON value.
+            part: What it is held against, if not against the whole schema.
+        """
+        if not _weighs_less(value, _MAX_WEIGHT):
+            return False
+        sizes: dict[int, int] = {}
+
+        def own(applied: _Applied, item: Any) -> int:
+            return (1 + applied.words) * (1 + _size(item, sizes) // _COPIED)
+
+        return self._costs(value, own, MAX_EXPLAINED, part)
+
+    def _costs(self, value: Any, own: Callable[[_Applied, Any], int], limit: int, part: Any = None) -> bool:
+        """Whether a schema costs no more than so much on a value, where every way to each part of it counts."""
+        known: dict[tuple[int, int], int] = {}
+        walked = count()
+
+        def cost(part: Any, item: Any) -> int:
+            if next(walked) >= _MAX_WALKED:
+                raise _TooMuchError
+            if not is_object(part):
+                return 1
+            key = (id(part), id(item))
+            if (visits := known.get(key)) is not None:
+                return visits
+            known[key] = limit + 1  # until it is known: what leads back to itself on the same value has no bound
+            applied = self._applied_by(part)
+            inner = sum(cost(schema, item) for schema in applied.in_place)
+            inner += sum(cost(schema, below) for schema, below in _below(applied, item))
+            visits = known[key] = own(applied, item) + applied.times * inner
+            if visits > limit:
+                raise _TooMuchError
+            return visits
+
+        try:
+            return cost(self._schema if part is None else part, value) <= limit
+        except (_TooMuchError, SchemaError, RecursionError):
+            return False
+
+    def _applied_by(self, part: Mapping[str, Any]) -> _Applied:
+        known = self._applied.get(id(part))
+        if known is None:
+            known = self._applied[id(part)] = _applied(part, self._leads.of(part))
+        return known
+
+
+def _meeting_below(applied: Sequence[_Applied]) -> Iterator[list[Any]]:
+    """Which schemas meet at what is in a value where some meet."""
+    members = [schema for part in applied for schema in part.to_members]
+    for name in {name for part in applied for name in part.by_name}:
+        yield [*members, *(part.by_name[name] for part in applied if name in part.by_name)]
+    yield members
+    yield [schema for part in applied for schema in part.to_names]
+    yield [schema for part in applied for schema in part.to_items]
+
+
+def _applied(part: Mapping[str, Any], leads: Sequence[Any]) -> _Applied:
+    properties, patterns, pattern = (part.get(key) for key in ("properties", "patternProperties", "pattern"))
+    patterned: Mapping[str, Any] = patterns if is_object(patterns) else {}
+    texts = [*patterned, pattern] if isinstance(pattern, str) else list(patterned)
+    return _Applied(
+        in_place=[*leads, *_held(part, _IN_PLACE)],
+        by_name=properties if is_object(properties) else {},
+        to_members=[*patterned.values(), *_held(part, _OF_MEMBERS)],
+        to_names=_held(part, ("propertyNames",)),
+        to_items=_held(part, _OF_ITEMS),
+        times=_UNEVALUATED if any(key in part for key in _MARKING) else 1,
+        words=sum(len(part[key]) for key in _WORDS if is_array(part.get(key)) or is_object(part.get(key))),
+        looks_around=sum(_AROUND.search(text) is not None for text in texts),
+        unique=part.get("uniqueItems") is True,
+        reads=any(key in part for key in _READING),
+    )
+
+
+def _held(part: Mapping[str, Any], keywords: Sequence[str]) -> list[Any]:
+    """The schemas that some keywords hold: one, or a list of them, or some by names."""
+    found: list[Any] = []
+    for keyword in keywords:
+        held = part.get(keyword)
+        if is_array(held):
+            found += held
+        elif is_object(held):
+            found += held.values() if keyword in _BY_NAMES else [held]
+    return found
+
+
+def _below(part: _Applied, value: Any) -> Iterator[tuple[Any, Any]]:
+    """The schemas that are applied to what is in a value, and to what."""
+    if is_object(value):
+        for name, item in value.items():
+            if name in part.by_name:
+                yield part.by_name[name], item
+            for schema in part.to_members:
+                yield schema, item
+            for schema in part.to_names:
+                yield schema, name
+    elif is_array(value):
+        for schema in part.to_items:
+            for item in value:
+                yield schema, item
+
+
+def _visits(part: _Applied, value: Any) -> int:
+    """What one schema costs on one value, without what it applies."""
+    visits = 1 + part.words // _WORDS_A_VISIT
+    if isinstance(value, str):
+        return visits + (len(value) // _TEXT if part.reads else 0) + part.looks_around * _LOOKING
+    if is_object(value):
+        return visits + len(value) * (1 + part.looks_around * _LOOKING)
+    return visits + len(value) * _UNIQUE if part.unique and is_array(value) else visits
+
+
+def _weight_in_json(value: Any, *, texts: bool) -> float:
+    """At least as many as a JSON value has values and, if they cost, twenties of characters; quickly found."""
+    try:
+        written = to_json(value)
+    except ValueError:  # too deep, or with a lone surrogate
+        return math.inf
+    return 1 + sum(map(written.count, (b",", b"[", b"{"))) + (len(written) // _TEXT if texts else 0)
+
+
+def _weighs_less(value: Any, limit: int, *, texts: bool = True) -> bool:
+    """Whether a JSON value has no more than so many values and, if they cost, twenties of characters. No recursion."""
+    weight = 1
+    waiting: list[Any] = [value]
+    while waiting and weight <= limit:
+        item = waiting.pop()
+        if is_object(item):
+            weight += 2 * len(item) + (sum(map(len, map(str, item))) // _TEXT if texts else 0)
+            waiting.extend(item.values())
+        elif is_array(item):
+            weight += len(item)
+            if weight <= limit:
+                waiting.extend(below for below in item if not isinstance(below, _SCALARS))
+        elif texts and isinstance(item, str):
+            weight += len(item) // _TEXT
+    return weight <= limit
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Characters of a JSON value, roughly."""
+    if isinstance(value, str):
+        return len(value)
+    if not (is_object(value) or is_array(value)):
+        return 1
+    if (size := known.get(id(value))) is None:
+        items = value.values() if is_object(value) else value
+        size = known[id(value)] = len(value) + sum(_size(item, known) for item in items)
+    return size

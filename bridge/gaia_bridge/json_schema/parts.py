@@ -1,0 +1,136 @@
+"""The parts of a JSON Schema, and where its references lead. Nothing is fetched, nothing is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urljoin
+
+from gaia_bridge.protocol.json_types import at_pointer, is_array, is_object
+
+__all__ = ["REFERENCES", "References", "SchemaError", "inner_parts", "preview", "references", "schemas_in"]
+
+_SHOWN_VALUE: Final = 80
+
+_DATA: Final = frozenset({"const", "default", "enum", "example", "examples"})
+"""Keywords that hold values, in which `$ref` is a name like any other."""
+
+_NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+"""Keywords that hold schemas by names, which may be any."""
+
+REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+
+_RECURSIVE: Final = "$recursiveAnchor"
+"""Where the parts are kept that `$recursiveRef` may lead to; no name of a part begins like that."""
+
+
+class SchemaError(ValueError):
+    """A schema that cannot be compiled: not a schema, an unknown dialect, or a reference that leads nowhere."""
+
+
+def preview(value: Any) -> str:
+    """`value` as a reader would recognise it, short enough for an error line."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN_VALUE else f"{shown[: _SHOWN_VALUE - 3]}..."
+
+
+def inner_parts(part: Any) -> list[Any]:
+    """What is directly inside of a schema, or of a list of schemas, and may be a schema itself."""
+    if is_array(part):
+        return part
+    found: list[Any] = []
+    if is_object(part):
+        for key, value in part.items():
+            if key in _NAMED and is_object(value):
+                found.extend(value.values())
+            elif key not in _DATA:
+                found.append(value)
+    return found
+
+
+def schemas_in(part: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object in a schema that may be a schema itself."""
+    if is_object(part):
+        yield part
+    for item in inner_parts(part):
+        yield from schemas_in(item)
+
+
+def references(schema: Any) -> Iterator[str]:
+    """What the references in a schema say, wherever they are.
+
+    Args:
+        schema: A JSON Schema that has no `shape_problem`.
+    """
+    for part in schemas_in(schema):
+        yield from (part[keyword] for keyword in REFERENCES if _is_text(part, keyword))
+
+
+class References:
+    """Where the references of one schema lead: into the same schema.
+
+    Args:
+        schema: A JSON Schema that has no `shape_problem`.
+        brought: Beginnings of addresses whose schemas whoever follows the references brings along.
+    """
+
+    def __init__(self, schema: Any, brought: tuple[str, ...] = ()) -> None:
+        self._brought = brought
+        self._base_of: dict[int, str] = {}
+        self._resources: dict[str, Any] = {"": schema}
+        self._named: dict[str, list[Any]] = {}
+        self._known: dict[int, Sequence[Any]] = {}
+        is_old = is_object(schema) and "draft-04" in str(schema.get("$schema"))
+        self._identifier = "id" if is_old else "$id"
+        self._take(schema, "")
+
+    def of(self, part: Any) -> Sequence[Any]:
+        """What the references of a part lead to; several, where a name is given to several parts.
+
+        Raises:
+            SchemaError: One leads to nothing that we know.
+        """
+        known = self._known.get(id(part))
+        if known is None:
+            known = self._known[id(part)] = [
+                target
+                for keyword in REFERENCES
+                if is_object(part) and _is_text(part, keyword)
+                for target in self._targets(part, keyword)
+            ]
+        return known
+
+    def _take(self, part: Any, base: str) -> None:
+        """Remember the names of a part and of what is in it, and what its references are relative to."""
+        if is_object(part):
+            if _is_text(part, self._identifier):
+                base = urljoin(base, part[self._identifier]).partition("#")[0]
+                self._resources.setdefault(base, part)
+            for name in (part[key] for key in ("$id", "id", "$anchor", "$dynamicAnchor") if _is_text(part, key)):
+                self._named.setdefault(name.removeprefix("#"), []).append(part)
+            if part.get("$recursiveAnchor") is True:
+                self._named.setdefault(_RECURSIVE, []).append(part)
+            self._base_of[id(part)] = base
+        for item in inner_parts(part):
+            self._take(item, base)
+
+    def _targets(self, part: Mapping[str, Any], keyword: str) -> Sequence[Any]:
+        reference: str = part[keyword]
+        base, fragment = self._base_of.get(id(part), ""), reference.removeprefix("#")
+        if not reference.startswith("#"):
+            base, _, fragment = urljoin(base, reference).partition("#")
+        if base not in self._resources and base.startswith(self._brought):
+            return [{}]
+        if base not in self._resources:
+            raise SchemaError(f"{keyword} leads outside of the schema: {preview(reference)}")
+        if fragment and not fragment.startswith("/"):
+            found = self._named.get(fragment, [])
+        else:
+            found = [at_pointer(self._resources[base], fragment)]
+        if not found or any(target is None for target in found):
+            raise SchemaError(f"{keyword} leads nowhere: {preview(reference)}")
+        return [*found, *self._named.get(_RECURSIVE, ())] if keyword == "$recursiveRef" else found
+
+
+def _is_text(part: Mapping[str, Any], key: str) -> bool:
+    return isinstance(part.get(key), str)

@@ -1,0 +1,176 @@
+"""JSON Schema: compiled validators for tool arguments and results, and error texts a model can act on. All pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
+from gaia_bridge.json_schema.narrowing import Narrowed
+from gaia_bridge.json_schema.parts import References, SchemaError, preview, references, schemas_in
+from gaia_bridge.protocol.json_types import is_array, is_object, json_pointer
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+__all__ = [
+    "SchemaError",
+    "SchemaValidator",
+    "preview",
+    "reference_problem",
+    "references",
+    "shape_problem",
+]
+
+_SHOWN_ERRORS = 5
+
+MAX_DEPTH: Final = 64
+"""Levels of a definition: 32 schemas, one inside the other (S-30), each two levels of JSON. More breaks what reads
+JSON recursively, in us and in clients."""
+
+MAX_PARTS: Final = 5_000
+"""Objects and arrays of one definition (S-30)."""
+
+_MAX_STEPS: Final = 10_000
+"""Steps of a pattern with assertions or references on one text; honest ones need a few for each character."""
+
+_MAX_NARROWED: Final = 6
+"""Steps into a value that is too large to be explained as a whole, each a verdict on what is in it; two or three lead
+to an argument, or to an item of a list."""
+
+_UNJUDGED: Final = "- at (root): it is too large or too nested to be held against the schema"
+_UNEXPLAINED: Final = "- at {}: it does not fit the schema, and is too large or too nested to say where"
+
+
+@cache
+def _options() -> dict[str, Any]:
+    import jsonschema_rs  # 4 MiB, for schemas of agents and of tools with structured results
+
+    options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_STEPS)
+    return {"offline": True, "mask": "the value", "pattern_options": options}
+
+
+class SchemaValidator:
+    """A compiled schema.
+
+    References are resolved inside the schema only, never over the network or from files (S-30), and patterns run on
+    an engine without catastrophic backtracking.
+
+    Args:
+        schema: A JSON Schema of any draft; 2020-12 unless `$schema` says otherwise.
+
+    Raises:
+        SchemaError: It does not compile; says why.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        import jsonschema_rs
+
+        self._schema = schema
+        try:
+            self._validator = jsonschema_rs.validator_for(dict(schema), **_options())
+        except jsonschema_rs.ValidationError as error:
+            raise SchemaError(_problem(error)) from error
+        except (ValueError, TypeError, RecursionError) as error:
+            message = str(error).partition("\n")[0].strip() or type(error).__name__
+            raise SchemaError(message) from error
+
+    @cached_property
+    def _cost(self) -> SchemaCost:
+        return SchemaCost(self._schema)
+
+    def errors(self, value: Any, unjudged: str | None = _UNJUDGED) -> str | None:
+        """Say what is wrong with `value`, or return `None` if nothing is.
+
+        Each error is a line with the JSON pointer (RFC 6901), what came, and what was expected; at most five. Of a
+        value that is too large or too nested for that, one line says that it does not fit. It takes some hundredths of
+        a second at most, because the engine lets nobody else work meanwhile.
+
+        Args:
+            value: Any JSON value.
+            unjudged: What is said of a value that cannot be held against the schema in that time.
+        """
+        try:
+            if not self._cost.can_be_judged(value):
+                return unjudged
+            if self._validator.is_valid(value):
+                return None
+            lines = self._explained(value)
+        except ValueError as error:  # lone surrogates, which no schema can judge (F-105)
+            lines = [f"- at (root): got {preview(value)}; expected JSON: {error}"]
+        except RuntimeError:  # the engine gave up: schemas that refer to themselves by a dynamic reference
+            return unjudged
+        if len(lines) > _SHOWN_ERRORS:
+            lines[_SHOWN_ERRORS:] = ["- and more"]
+        return "\n".join(lines)
+
+    def _explained(self, value: Any) -> list[str]:
+        """What is wrong with a value: of a large one, with the first part of it that does not fit."""
+        narrowed = Narrowed(self._schema, value)
+        for _ in range(_MAX_NARROWED):
+            if self._cost.can_be_explained(narrowed.value, narrowed.part):
+                break
+            if not narrowed.step(self._parts):
+                return [_UNEXPLAINED.format(json_pointer(narrowed.path))]
+        else:
+            return [_UNEXPLAINED.format(json_pointer(narrowed.path))]
+        validator = self._parts[narrowed.pointer] if narrowed.pointer != "#" else self._validator
+        errors = islice(validator.iter_errors(narrowed.value), _SHOWN_ERRORS + 1)
+        return [f"- {_problem(error, narrowed.path)}" for error in errors]
+
+    @cached_property
+    def _parts(self) -> jsonschema_rs.ValidatorMap:
+        """A validator for every part of the schema, by its pointer."""
+        import jsonschema_rs
+
+        return jsonschema_rs.validator_map_for(dict(self._schema), **_options())
+
+
+def _problem(error: jsonschema_rs.ValidationError, above: Sequence[str | int] = ()) -> str:
+    problem = f"at {json_pointer([*above, *error.instance_path])}: got {preview(error.instance)}; {error.message}"
+    return " ".join(problem.splitlines())  # names of properties can hold line ends
+
+
+def shape_problem(value: Any) -> str | None:
+    """Why a JSON value cannot be handed around, or `None` if it can: it is too deep or too large, or has a number that
+    JSON can write but nobody can read, such as `1e999`. Costs no recursion.
+    """
+    parts = 0
+    waiting: list[tuple[Any, int]] = [(value, 1)]
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            return "it has a number that is too large"
+        inner: list[Any] = list(item.values()) if is_object(item) else item if is_array(item) else []
+        if not inner:
+            continue
+        parts += 1
+        if depth > MAX_DEPTH:
+            return f"it is nested deeper than {MAX_DEPTH} levels"
+        if parts > MAX_PARTS:
+            return f"it has more than {MAX_PARTS:,} objects and arrays"
+        waiting.extend((child, depth + 1) for child in inner)
+    return None
+
+
+def reference_problem(schema: Any) -> str | None:
+    """Why a schema cannot be understood by itself, or is a bomb; `None` if neither (S-30, F-037).
+
+    Nothing is fetched: a reference leads to a part of the same schema.
+
+    Args:
+        schema: A JSON Schema that has no `shape_problem`.
+    """
+    leads = References(schema)
+    try:
+        for part in schemas_in(schema):
+            leads.of(part)
+        parts = reach(schema, leads, {})
+    except SchemaError as problem:
+        return str(problem)
+    except RecursionError:
+        return "its references lead to references, and so on, without an end in reach"
+    return f"with its references replaced, it has more than {MAX_REACH:,} parts" if parts > MAX_REACH else None

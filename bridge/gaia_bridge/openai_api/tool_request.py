@@ -1,0 +1,136 @@
+"""The client of a lent tool's call: a chat, which gives arguments and takes a result, and cannot be asked anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from gaia_bridge.errors import ClientCapabilityError
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
+from gaia_bridge.runtime.agent_runner import LoopHandle
+
+__all__ = ["ChatClient", "ChatClients", "ToolRequest"]
+
+
+class ChatClient:
+    """Who uses lent tools: one session of an agent, or one turn without a session.
+
+    Args:
+        key: Who that is.
+    """
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.turns = 0
+        """How many use it right now."""
+        self.call_off: Callable[[], None] | None = None
+        """Calls off its leaving."""
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def is_known(self) -> bool:
+        """Whether somebody wants to hear that it leaves."""
+        return bool(self._callbacks)
+
+    def when_it_leaves(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called once when it leaves."""
+        self._callbacks.append(callback)
+
+    def leave(self) -> None:
+        """Tell everybody who wants to know."""
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+class ChatClients:
+    """Those that are here, and sessions for as long as they are not idle. Only on the event loop.
+
+    Args:
+        idle: Seconds without a turn after which a session is taken to have ended.
+    """
+
+    def __init__(self, idle: float) -> None:
+        self._idle = idle
+        self._sessions: dict[Hashable, ChatClient] = {}
+
+    @contextmanager
+    def using(self, agent: str, session_id: str | None) -> Generator[ChatClient]:
+        """The client of one turn.
+
+        Args:
+            agent: Whose turn it is.
+            session_id: The session, if the turn belongs to one.
+        """
+        key = ("chat", agent, object() if session_id is None else session_id)
+        client = self._sessions.get(key) or ChatClient(key)
+        if session_id is not None:
+            self._sessions[key] = client
+        client.turns += 1
+        if client.call_off is not None:
+            client.call_off()
+        try:
+            yield client
+        finally:
+            client.turns -= 1
+            if client.turns == 0:
+                if session_id is not None and client.is_known:
+                    client.call_off = LoopHandle().call_later(self._idle, lambda: self._leave(client))
+                else:
+                    self._leave(client)
+
+    def _leave(self, client: ChatClient) -> None:
+        self._sessions.pop(client.key, None)
+        client.leave()
+
+
+class ToolRequest:
+    """One call of a lent tool. Implements `gaia_bridge.contract.ClientRequest`.
+
+    Args:
+        client: On whose behalf.
+        name: The tool, as the agent knows it.
+        arguments: What it is called with.
+    """
+
+    method = "tools/call"
+    modern = False
+    log_level: str | None = None
+    request_state: str | None = None
+
+    def __init__(self, client: ChatClient, name: str, arguments: JSON) -> None:
+        self._client = client
+        self.params: Mapping[str, Any] = {"name": name, "arguments": arguments}
+        self.meta: Mapping[str, Any] = {}
+        self.client_info: Mapping[str, Any] = {}
+        self.client_capabilities: Mapping[str, Any] = {}
+        self.input_responses: Mapping[str, JSON] = {}
+
+    @property
+    def client(self) -> Hashable:
+        """The session, or the turn."""
+        return self._client.key
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """Have `callback` called when the session was idle for long, or the turn ended."""
+        self._client.when_it_leaves(callback)
+        return True
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Nothing: a chat has no place for it."""
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        """Nothing: a chat has no place for it."""
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        """Refuse: a chat cannot be asked in the middle of a turn.
+
+        Raises:
+            ClientCapabilityError: Always.
+        """
+        raise ClientCapabilityError({CAPABILITY_OF.get(method, method): {}})
+
+    async def close_stream(self) -> None:
+        """Nothing: there is no stream of this call."""

@@ -1,0 +1,135 @@
+"""The lines of the call log for turns of agents, and for the calls of tools that were lent for them."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Message, Scope, Send
+
+from gaia_bridge.calls.call_log import CallRecord, size_of, tell_of
+from gaia_bridge.calls.cancellation import Cancellation
+from gaia_bridge.chat_types import Reply
+from gaia_bridge.openai_api.errors import ChatError
+from gaia_bridge.openai_api.models import Model
+from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["Called", "TurnLine"]
+
+_LATE: Final = ("deadline_exceeded",)
+"""Codes of errors that say that there was no time left."""
+
+
+class Called:
+    """A call of a lent tool."""
+
+    def __init__(self) -> None:
+        self.result: JSON | None = None
+        """What came of it; `None` if it was cancelled."""
+
+
+class TurnLine:
+    """What is told of one request for a turn, once it is over.
+
+    Args:
+        scope: The request.
+        send: Where its answer goes.
+    """
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._path: str = scope["path"]
+        self._client = Headers(scope=scope).get("user-agent", "unknown")
+        self._number = _number_of(":".join(map(str, scope.get("client") or ())))
+        self._send = send
+        self._began = time.monotonic()
+        self._model: Model | None = None
+        self._outcome = "cancelled"  # unless it is said otherwise
+        self._called: list[str] = []
+        self._used: Sequence[str] = ()
+        self.bytes_in = 0
+        """Of the request's body."""
+        self._bytes_out = 0
+
+    def of_session(self, session_id: str | None) -> None:
+        """It belongs to a session, which all its turns are told by, whatever connection they come on."""
+        if session_id is not None:
+            self._number = _number_of(session_id)
+
+    def asks(self, model: Model) -> None:
+        """Whom it is for."""
+        self._model = model
+
+    async def send(self, message: Message) -> None:
+        """Pass a part of the answer on."""
+        self._bytes_out += len(message.get("body", b""))
+        await self._send(message)
+
+    def answered(self, reply: Reply) -> None:
+        """The agent has answered."""
+        self._outcome, self._used = "ok", reply.tools_run
+
+    def failed(self, error: ChatError) -> None:
+        """It has not."""
+        self._outcome = "timed out" if error.code in _LATE else f"error {error.status} {error.code or ''}".rstrip()
+
+    @contextmanager
+    def calling(self, name: str, source: str, arguments: JSON) -> Generator[Called]:
+        """While a lent tool is called; its line is left afterwards.
+
+        Args:
+            name: The tool, as the agent knows it.
+            source: Whose it is.
+            arguments: What it is called with.
+        """
+        self._called.append(name)
+        called, began, request = Called(), time.monotonic(), Cancellation()
+        try:
+            with request.entered():
+                yield called
+        finally:
+            result = called.result
+            if result is None:
+                outcome = "cancelled"
+            elif result.get("isError") is True:
+                outcome = "timed out" if request.too_late else "tool error"
+            else:
+                outcome = "ok"
+            tell_of(
+                lambda: CallRecord(
+                    client=self._client,
+                    number=self._number,
+                    method="tools/call",
+                    target=name,
+                    source=source,
+                    outcome=outcome,
+                    seconds=time.monotonic() - began,
+                    bytes_in=size_of({"name": name, "arguments": arguments}),
+                    bytes_out=size_of(result),
+                )
+            )
+
+    def tell(self) -> None:
+        """Leave the line."""
+        model = self._model
+        tell_of(
+            lambda: CallRecord(
+                client=self._client,
+                number=self._number,
+                method=self._path,
+                target="-" if model is None else model.id,
+                source="-" if model is None else model.source.name,
+                outcome=self._outcome,
+                seconds=time.monotonic() - self._began,
+                bytes_in=self.bytes_in,
+                bytes_out=self._bytes_out,
+                tools=tuple(self._used or self._called),
+            )
+        )
+
+
+def _number_of(name: str) -> int:
+    return zlib.crc32(name.encode())

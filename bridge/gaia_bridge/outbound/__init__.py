@@ -1,1 +1,0 @@
-"""Consume MCP servers: each one a source for the catalog."""

@@ -1,1 +1,0 @@
-"""The ways to reach an upstream server; each is a `gaia_bridge.outbound.transport.Transport`."""

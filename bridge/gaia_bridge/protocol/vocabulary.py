@@ -1,0 +1,229 @@
+"""The wire vocabulary: what servers list, answer, ask and announce, and what of it clients of each era can be given.
+
+A definition is checked before it is published, alone and once per era: clients refuse a whole list for one bad item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gaia_bridge.model import LOG_LEVELS, ServerInfo
+from gaia_bridge.protocol import meta
+from gaia_bridge.protocol.content import HANDSHAKE_DEFINITIONS, IMPLEMENTATION, MODERN_DEFINITIONS, RESULTS
+from gaia_bridge.protocol.definition_repairs import with_object_properties
+from gaia_bridge.protocol.headers import annotation_problem
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.questions import ANSWERS, CAPABILITIES, NOTIFICATIONS, QUESTIONS
+from gaia_bridge.protocol.shapes import OBJECT, TEXT, Record, first_problem, optional, required
+
+__all__ = [
+    "CAPABILITY_OF",
+    "CONTENT_TYPES",
+    "LIST_FIELDS",
+    "LOG_LEVEL_KEY",
+    "LOG_MESSAGE",
+    "answer_problem",
+    "as_declared",
+    "capability_problem",
+    "definition_problem",
+    "for_legacy",
+    "for_legacy_question",
+    "info_problem",
+    "is_loud_enough",
+    "missing_capability",
+    "notification_problem",
+    "question_problem",
+    "result_problem",
+    "server_info",
+]
+
+LIST_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
+    "tool": ("tools/list", "tools"),
+    "prompt": ("prompts/list", "prompts"),
+    "resource": ("resources/list", "resources"),
+    "resource template": ("resources/templates/list", "resourceTemplates"),
+}
+"""For each kind of definition, the method that lists it and the field that holds the list."""
+
+CAPABILITY_OF: Final[Mapping[str, str]] = {
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+    "sampling/createMessage": "sampling",
+}
+"""For each request that a server may put to a client, the capability that the client must have declared."""
+
+CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
+"""The content blocks of MCP 2025-06-18 and later (P-11)."""
+
+LOG_LEVEL_KEY: Final = meta.LOG_LEVEL_KEY
+"""Where the `_meta` of a request says how severe log messages have to be that belong to it (2026-07-28)."""
+
+LOG_MESSAGE: Final = "notifications/message"
+"""The notification that carries a log message."""
+
+
+def server_info(info: ServerInfo) -> JSON:
+    """The `Implementation` object that introduces a server."""
+    fields = {
+        "name": info.name,
+        "version": info.version,
+        "title": info.title,
+        "description": info.description,
+        "websiteUrl": info.website_url,
+        "icons": [dict(icon) for icon in info.icons] or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str | None:
+    """Why a server cannot introduce itself like this, or `None` if it can.
+
+    Args:
+        info: What is known to be said of it.
+        more: What else it says of itself.
+    """
+    return first_problem(IMPLEMENTATION, {**(more or {}), **server_info(info)})
+
+
+def definition_problem(kind: str, definition: Mapping[str, Any], *, modern: bool = True) -> str | None:
+    """Why a definition cannot be carried by the revisions of an era, or `None` if it can.
+
+    Args:
+        kind: A key of `LIST_FIELDS`.
+        definition: The definition, wire-shaped.
+        modern: Whether for 2026-07-28 and later.
+    """
+    problem = first_problem((MODERN_DEFINITIONS if modern else HANDSHAKE_DEFINITIONS)[kind], definition)
+    if problem is None and kind == "tool" and modern:
+        return annotation_problem(definition["inputSchema"])
+    return problem
+
+
+_INPUT_REQUIRED: Final = Record(
+    required("resultType", TEXT),
+    *optional("requestState", shape=TEXT),
+    *optional(
+        "inputRequests", shape=Record(values=Record(required("method", TEXT), *optional("params", shape=OBJECT)))
+    ),
+)
+
+
+def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
+    """Why a result cannot be sent, or `None` if it can."""
+    kind = result.get("resultType", "complete")
+    if kind == "input_required":
+        if problem := first_problem(_INPUT_REQUIRED, result):
+            return problem
+        asked: Mapping[str, JSON] = result.get("inputRequests") or {}
+        if not asked and result.get("requestState") is None:
+            return "inputRequests: nothing is asked; expected a question, or a requestState to come back with"
+        problems = (question_problem(item["method"], item.get("params") or {}) for item in asked.values())
+        return next(filter(None, problems), None)
+    # What is of an extension, or a task of 2025-11-25, is not for us to judge.
+    if kind != "complete" or method not in RESULTS or is_object(result.get("task")):
+        return None
+    return first_problem(RESULTS[method], result)
+
+
+def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
+    """Why a client cannot be asked this, or `None` if it can.
+
+    Args:
+        method: A key of `CAPABILITY_OF`.
+        params: The parameters, wire-shaped, of either era.
+    """
+    if (shape := QUESTIONS.get(method)) is None:
+        return f"method: got {method!r}; expected one of {', '.join(QUESTIONS)}"
+    return first_problem(shape, params)
+
+
+def capability_problem(name: str, declared: object) -> str | None:
+    """Why a capability of a server cannot be told to clients, or `None` if it can."""
+    shape = CAPABILITIES.get(name)
+    return None if shape is None or declared is None else first_problem(shape, declared)
+
+
+def notification_problem(method: str, params: Mapping[str, Any]) -> str | None:
+    """Why a client of the handshake era cannot be sent this notification, or `None` if it can."""
+    shape = NOTIFICATIONS.get(method)
+    return "it is not known" if shape is None else first_problem(shape, params)
+
+
+def is_loud_enough(level: object, least: str | None) -> bool:
+    """Whether a client that wants log messages of `least` and above wants one of `level`; `None` wants none."""
+    return level in LOG_LEVELS and least is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(least)
+
+
+def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: str) -> Mapping[str, Any]:
+    """A question as the handshake revisions spell it: there, one that sends the user to a link has an id.
+
+    Args:
+        method: A key of `CAPABILITY_OF`.
+        params: The parameters, wire-shaped, of either era.
+        elicitation_id: The id, if it has none.
+    """
+    if method == "elicitation/create" and params.get("mode") == "url":
+        return {"elicitationId": elicitation_id, **params}
+    return params
+
+
+def answer_problem(method: str, answer: Mapping[str, Any]) -> str | None:
+    """Why something is no answer to a question, or `None` if it is one."""
+    return first_problem(ANSWERS[method], answer)
+
+
+def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping[str, Any]) -> JSON | None:
+    """The capability that a client would have to declare to be asked this, or `None` if it did (S-32).
+
+    Args:
+        method: A key of `CAPABILITY_OF`.
+        params: The parameters, wire-shaped.
+        declared: What the client declared, wire-shaped.
+    """
+    capability = CAPABILITY_OF[method]
+    have = declared.get(capability)
+    if have is None:
+        return {capability: {}}
+    parts = {name for name, value in have.items() if value is not None} if is_object(have) else set[str]()
+    part = ""
+    if method == "elicitation/create":
+        part = "url" if params.get("mode") == "url" else "form"
+        if not parts & {"form", "url"}:
+            parts.add("form")  # what clients had before there was a choice
+    elif params.get("tools") is not None or params.get("toolChoice") is not None:
+        part = "tools"
+    return {capability: {part: {}}} if part and part not in parts else None
+
+
+def as_declared(method: str, params: JSON, declared: Mapping[str, Any]) -> JSON:
+    """A question as the client can be asked it: without context of servers, if it did not declare that.
+
+    A client may ignore that wish in every revision, so the question need not fail because of it.
+
+    Args:
+        method: A key of `CAPABILITY_OF`.
+        params: The parameters, wire-shaped.
+        declared: What the client declared, wire-shaped.
+    """
+    have = declared.get("sampling")
+    if "includeContext" not in params or method != "sampling/createMessage":
+        return params
+    if is_object(have) and have.get("context") is not None:
+        return params
+    return {key: value for key, value in params.items() if key != "includeContext"}
+
+
+def for_legacy(kind: str, definition: JSON) -> JSON | None:
+    """The definition as clients before 2026-07-28 can be given it, or `None` if they cannot.
+
+    Their output schemas describe objects only; a tool with another output goes without. The schema of a property is an
+    object there.
+    """
+    if kind == "tool":
+        output = definition.get("outputSchema")
+        if output is not None and not (is_object(output) and output.get("type") == "object"):
+            definition = {key: value for key, value in definition.items() if key != "outputSchema"}
+        schemas = {field: definition[field] for field in ("inputSchema", "outputSchema") if field in definition}
+        definition = {**definition, **{field: with_object_properties(schema) for field, schema in schemas.items()}}
+    return None if definition_problem(kind, definition, modern=False) else definition

@@ -1,0 +1,1 @@
+"""What agents return and raise, as results of MCP."""

@@ -1,0 +1,1 @@
+"""Event loops, threads and processes: where code runs, and how long it may hold them."""

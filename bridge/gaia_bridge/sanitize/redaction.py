@@ -1,0 +1,148 @@
+"""Takes secrets out of text that goes to a log, a file or a status (S-36, F-112). Pure, and linear in the text.
+
+Two ways to know a secret: by value, because the configuration gave it to the server whose words these are; and by
+shape, because well-known services give their tokens a form of their own. It cannot be complete, and nothing relies on
+it alone: payloads are not logged in the first place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+from urllib.parse import quote, quote_plus
+
+from gaia_bridge.protocol.json_types import is_array, is_object
+
+__all__ = ["MASK", "LineRedactor", "Redactor", "redacted"]
+
+MASK: Final = "***"
+
+_MIN_LENGTH: Final = 6
+"""Characters of the shortest value that counts as a secret: shorter ones are in every text."""
+
+_URL_SAFE: Final = str.maketrans("+/", "-_")
+"""From Base64 to its form for URLs (RFC 4648, section 5)."""
+
+_LONGEST: Final = 4096
+"""Characters of a token that are looked for: bounds the work for each place where one may begin."""
+
+_TOKEN: Final = rf"[A-Za-z0-9._~+/=-]{{8,{_LONGEST}}}"
+
+_KEY_BEGIN: Final = r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----"
+_KEY_END: Final = r"-----END [A-Z ]{0,40}PRIVATE KEY-----"
+_KEY_OPEN: Final = re.compile(rf"{_KEY_BEGIN}(?:[^-]++|-(?!----))*+\Z")
+_KEY_LINE: Final = re.compile(r"\s*+(?:[A-Za-z0-9+/=]*+|[A-Za-z-]{1,40}:.*+)\s*+\Z")
+"""What follows the first line of a private key: its text, or (RFC 1421) a header."""
+
+_SHAPES: Final = (
+    # Whole private keys, also when the end was cut off.
+    rf"{_KEY_BEGIN}(?:[^-]++|-(?!----))*+(?:{_KEY_END})?",
+    r"\beyJ[A-Za-z0-9_-]{5,4096}\.[A-Za-z0-9_-]{2,4096}(?:\.[A-Za-z0-9_-]{0,4096}){0,3}",  # JSON Web Token
+    r"\b(?:gh[opsur]_[A-Za-z0-9]{16,255}|github_pat_[A-Za-z0-9_]{20,255}|glpat-[A-Za-z0-9_-]{16,255})",
+    r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,255}",  # OpenAI, Anthropic, Stripe
+    r"\bxox[abeoprs]-[A-Za-z0-9-]{8,255}|\bxapp-[A-Za-z0-9-]{8,255}",  # Slack
+    r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{16}\b",  # AWS
+    r"\bAIza[A-Za-z0-9_-]{30,64}|\bya29\.[A-Za-z0-9_-]{16,512}",  # Google
+    r"\b(?:hf_|npm_|pypi-|dop_v1_|SG\.)[A-Za-z0-9._-]{16,512}",
+)
+_BEFORE: Final = (
+    r"(?i:\b(?:bearer|basic|digest)\s{1,8})(?=" + _TOKEN + r")",
+    r"(?<=://)(?=[^\s/@]{1,512}@)",  # user and password of a URL
+    r"(?i:\b(?:set-)?cookie\s{0,8}[:=]\s{0,8})",
+    r"(?i:(?:api[_-]?key|access[_-]?key|secret|token|passw(?:or)?d|passphrase|authorization|credential)s?"
+    r"[\"']?\s{0,8}[:=]\s{0,8}[\"']?(?:(?:bearer|basic)\s{1,8})?)",
+)
+_VALUES: Final = (_TOKEN, r"[^\s/@]{1,512}(?=@)", r"[^\r\n]{1,4096}", r"[^\s\"'&,;)\]}]{3,4096}")
+
+_BY_SHAPE: Final = re.compile("|".join(_SHAPES))
+_BY_PLACE: Final = tuple(re.compile(f"({before})({value})") for before, value in zip(_BEFORE, _VALUES, strict=True))
+
+
+class Redactor:
+    """Takes out certain secrets, and whatever has the shape of one.
+
+    Args:
+        secrets: Values, as they were handed out; those that are too short to tell are left in. They are known encoded
+            for URLs, JSON and Base64 as well.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        # The longest first: one may be the beginning of another.
+        # A secret of several lines is often shown line by line.
+        secrets = [secret for secret in secrets if len(secret) >= _MIN_LENGTH]
+        parts = {part for secret in secrets for part in secret.splitlines() if len(part) >= _MIN_LENGTH}
+        encoded = {form for secret in secrets for form in _encoded(secret)}
+        self._known = sorted({*secrets, *parts, *encoded}, key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        """The text with every secret replaced by `MASK`."""
+        text = _BY_SHAPE.sub(MASK, self.known(text))
+        for pattern in _BY_PLACE:
+            text = pattern.sub(rf"\g<1>{MASK}", text)
+        return text
+
+    def known(self, text: str) -> str:
+        """The text without the secrets that are known by value, as they are or encoded."""
+        for secret in self._known:  # one pattern of them all would take seconds to compile where one is large
+            text = text.replace(secret, MASK)
+        return text
+
+    def known_in(self, value: Any) -> Any:
+        """A JSON value, the texts in it without the secrets that are known by value. Nothing is copied without need."""
+        if not self._known:
+            return value
+        if isinstance(value, str):
+            return self.known(value)
+        if is_object(value):
+            return {key: self.known_in(item) for key, item in value.items()}
+        return [self.known_in(item) for item in value] if is_array(value) else value
+
+
+class LineRedactor:
+    """Takes secrets out of text that comes line by line, where a private key spans many.
+
+    Args:
+        redactor: What it takes out of each.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redacted = redactor
+        self._in_key = False
+
+    def __call__(self, line: str) -> str:
+        """The line with every secret replaced by `MASK`; empty if it continues a private key."""
+        if self._in_key:
+            self._in_key = _KEY_LINE.match(line) is not None
+            if self._in_key or re.search(_KEY_END, line):
+                return ""
+        self._in_key = _KEY_OPEN.search(line) is not None
+        return self._redacted(line)
+
+
+def _encoded(secret: str) -> Iterator[str]:
+    """How a value looks in a URL, in JSON, and in Base64, alone or behind something else (`user:secret`)."""
+    data = secret.encode("utf-8", "surrogatepass")
+    for quoted in (quote(data, safe=""), quote(data), quote_plus(data)):
+        yield quoted
+        yield re.sub("%..", lambda match: match[0].lower(), quoted)
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    for before in range(3):  # three bytes are four characters: where the secret begins among them makes three forms
+        whole = b64encode(b"\0" * before + data).decode().rstrip("=")
+        inner = whole[(4 * before + 2) // 3 : (before + len(data)) * 8 // 6]
+        if len(inner) >= _MIN_LENGTH:
+            yield inner
+            yield inner.translate(_URL_SAFE)
+
+
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text without secrets; see `Redactor`, which is cheaper where there is more than one text.
+
+    Args:
+        text: Text of any origin.
+        secrets: Values that must not show.
+    """
+    return Redactor(secrets)(text)

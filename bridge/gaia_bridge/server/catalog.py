@@ -1,0 +1,446 @@
+"""The merged, named view of all sources that one endpoint publishes.
+
+A public name leads to `(source, original name)` through a map, never by taking names apart (design section 3). What a
+client is shown is compiled once per change and era, not per request: when somebody first looks, because a hundred
+servers that start change a hundred times what nobody has asked for yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, TypeVar
+
+import anyio
+
+from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
+from gaia_bridge.loop_guard.bridge_hops import unmarked
+from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState
+from gaia_bridge.protocol.definition_repairs import with_named_properties
+from gaia_bridge.protocol.vocabulary import for_legacy, server_info
+from gaia_bridge.server.resource_uris import Addresses
+from gaia_bridge.sources.public_names import SourceName, assign_names, is_source_name
+
+__all__ = ["Catalog"]
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+_Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""A definition as the source has it for clients of 2026-07-28, and for those of the handshake era."""
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where a public name leads."""
+
+    source: Source
+    name: str
+    public: str
+    declared: _Listed
+    kind: str
+    as_listed: bool
+    """Whether it is shown as the source lists it, but for its name."""
+
+    @cached_property
+    def definition(self) -> JSON:
+        """The definition, as clients are shown it."""
+        new, old = self.declared
+        return self._named(new or old or {})
+
+    @cached_property
+    def modern(self) -> JSON | None:
+        """The definition for clients of 2026-07-28."""
+        return self.definition if self.declared[0] is not None else None
+
+    @cached_property
+    def legacy(self) -> JSON | None:
+        """The definition for clients before 2026-07-28."""
+        new, old = self.declared
+        return None if old is None else for_legacy(self.kind, self.definition if old is new else self._named(old))
+
+    def _named(self, definition: Mapping[str, Any]) -> JSON:
+        if self.kind == "tool" and not self.as_listed:
+            definition = with_named_properties(definition)
+        return {**definition, "name": self.public}
+
+
+class _View:
+    """Everything that is compiled from the sources' offers at one moment, each part when it is first looked at.
+
+    Args:
+        sources: What there is, in its order.
+        policy: How names are spelled.
+        known: What earlier views led to, by kind and public name; takes over what this one leads to. What did not
+            change is not made again.
+        warn: Told, of each part, what could not be published under its own name.
+        as_listed: Whether it is the endpoint of one server, whose definitions are shown as it lists them.
+    """
+
+    def __init__(
+        self,
+        sources: tuple[Source, ...],
+        policy: NamingPolicy,
+        known: dict[str, Mapping[str, _Target]],
+        warn: Callable[[str, list[str]], None],
+        *,
+        as_listed: bool = False,
+    ) -> None:
+        self._as_listed = as_listed
+        self._sources = sources
+        self._policy = policy
+        self._known = known
+        self._warn = warn
+        self._lists: dict[tuple[str, bool, bool], list[JSON]] = {}
+
+    @cached_property
+    def tools(self) -> Mapping[str, _Target]:
+        """Where the names of tools lead."""
+        addresses = self.addresses
+
+        def shown(source: Source, listed: _Listed) -> _Listed:
+            new, old = listed
+            shown = None if new is None else addresses.shown(source, new)
+            return shown, shown if old is new else None if old is None else addresses.shown(source, old)
+
+        return self._named("tool", "tools", shown)
+
+    @cached_property
+    def prompts(self) -> Mapping[str, _Target]:
+        """Where the names of prompts lead."""
+        return self._named("prompt", "prompts", lambda _, listed: listed)
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        """Where URIs lead."""
+        addresses = Addresses(self._sources)
+        rewritten = [
+            f"{uri} of {source.name} is published under another URI: its own is taken"
+            for source, uri in addresses.rewritten
+        ]
+        self._warn("resource", rewritten)
+        return addresses
+
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """What at least one source can do."""
+        return frozenset[str]().union(*(source.offer.capabilities for source in self._sources))
+
+    def definitions(self, kind: str, *, modern: bool, marked: bool) -> list[JSON]:
+        """The definitions to show, with or without what they say of the bridges that they came through."""
+        key = (kind, modern, marked)
+        if key not in self._lists:
+            shown = self._shown(kind, modern)
+            self._lists[key] = shown if marked else [unmarked(definition) for definition in shown]
+        return self._lists[key]
+
+    def _shown(self, kind: str, modern: bool) -> list[JSON]:
+        if kind in ("tool", "prompt"):
+            targets = (self.tools if kind == "tool" else self.prompts).values()
+            shown = ((target.modern if modern else target.legacy) for target in targets)
+            return [definition for definition in shown if definition is not None]
+        addresses = self.addresses
+        definitions = (addresses.resources if kind == "resource" else addresses.templates)(modern=modern)
+        if modern:
+            return definitions
+        return [item for definition in definitions if (item := for_legacy(kind, definition)) is not None]
+
+    def _named(self, kind: str, field: str, shown: Callable[[Source, _Listed], _Listed]) -> Mapping[str, _Target]:
+        declared: dict[SourceName, tuple[Source, _Listed]] = {}
+        for source in self._sources:
+            for listed in source.offer.listed(field, "name"):
+                name: str = (listed[0] or listed[1] or {})["name"]
+                declared[SourceName(source.name, source.kind, name)] = (source, shown(source, listed))
+        assigned, collided = assign_names(declared, self._policy)
+        warnings = [
+            f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"
+            for item in collided
+        ]
+        self._warn(kind, warnings)
+        known, found = self._known.get(kind, {}), dict[str, _Target]()
+        for public, item in assigned.items():
+            source, listed = declared[item]
+            target = known.get(public)
+            if target is None or target.source is not source or not _is_same(target.declared, listed):
+                target = _Target(source, item.name, public, listed, kind, self._as_listed)
+            found[public] = target
+        self._known[kind] = found
+        return found
+
+
+def _is_same(one: _Listed, other: _Listed) -> bool:
+    """Whether two definitions are the same objects: what did not change is not made again."""
+    return one[0] is other[0] and one[1] is other[1]
+
+
+class Catalog:
+    """Merges sources under a naming policy.
+
+    Args:
+        info: Who the endpoint says it is while it has no or several sources; a single source speaks for itself.
+        policy: How names are spelled where several sources meet.
+        merges: Whether sources come and go; if not, there is one, whose own endpoint it is.
+    """
+
+    def __init__(self, info: ServerInfo, policy: NamingPolicy, *, merges: bool = True) -> None:
+        self.merges = merges
+        """Whether sources come and go."""
+        self._info = info
+        self._policy = policy
+        self._sources: dict[str, tuple[Source, Callable[[], None]]] = {}
+        self._listeners: list[ChangeListener] = []
+        self._known: dict[str, Mapping[str, _Target]] = {}
+        self._warned: dict[str, list[str]] = {}
+        self._view = self._compiled()
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources, in the order in which they were added."""
+        return [source for source, _ in self._sources.values()]
+
+    def info(self, *, modern: bool) -> ServerInfo:
+        """Who the endpoint says it is to clients of one era (S1-16).
+
+        Args:
+            modern: Whether they speak 2026-07-28 or later.
+        """
+        told = [(source.name, source.offer.told(modern=modern).info) for source in self.sources]
+        if len(told) == 1:
+            return told[0][1]
+        parts = [f"## {name}\n\n{info.instructions}" for name, info in told if info.instructions]
+        return ServerInfo(
+            name=self._info.name,
+            version=self._info.version,
+            title=self._info.title,
+            description=self._info.description,
+            instructions="\n\n".join(parts) or None,
+        )
+
+    @property
+    def server(self) -> Source | None:
+        """The server whose own endpoint it is, which clients reach as they do directly; `None` for all else."""
+        for source in () if self.merges else self.sources:
+            if source.kind is SourceKind.SERVER:
+                return source
+        return None
+
+    def implementation(self, *, modern: bool) -> JSON:
+        """The `Implementation` object of whom the endpoint says it is to clients of one era."""
+        server = self.server
+        told = None if server is None else server.offer.told(modern=modern).implementation
+        return server_info(self.info(modern=modern)) if told is None else dict(told)
+
+    async def meet(self, request: ClientRequest) -> None:
+        """Find out what the server whose own endpoint it is says to the client of a request."""
+        if isinstance(server := self.server, Introducible):
+            await server.meet(request)
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What at least one source can do (P-10)."""
+        return self._view.capabilities
+
+    def add(self, source: Source) -> None:
+        """Publish a source beside those that are there.
+
+        Raises:
+            PublishError: The name is not allowed, or taken.
+        """
+        if not is_source_name(source.name):
+            raise PublishError(
+                source.name, "a name has 1 to 64 characters of A-Z a-z 0-9 _ . - and begins with none of _ . -"
+            )
+        if source.name in self._sources:
+            raise PublishError(source.name, "another agent or server has that name")
+        self._sources[source.name] = (source, source.listen(partial(self._on_change, source)))
+        self._sources_changed(source)
+
+    def remove(self, name: str) -> None:
+        """Stop publishing a source; an unknown name is ignored."""
+        source, stop_listening = self._sources.pop(name, (None, None))
+        if stop_listening is not None:
+            stop_listening()
+        if source is not None:
+            for kind, targets in self._known.items():  # nobody may look again, and it must not be kept alive by that
+                self._known[kind] = {name: target for name, target in targets.items() if target.source is not source}
+            self._sources_changed(source)
+
+    def listen(self, listener: ChangeListener) -> None:
+        """Call `listener` after every change of the merged view."""
+        self._listeners.append(listener)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known what every source offers."""
+        return all(source.offer.settled for source in self.sources)
+
+    async def settle(self) -> None:
+        """Wait until it is known what the sources offer, for as long as clients can be made to wait."""
+        await self._each(lambda source: source.settle())
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a request waits for a source to start."""
+        return any(source.awaited for source in self.sources if isinstance(source, Starts))
+
+    async def started(self) -> None:
+        """Wait until the sources that requests wait for have started, or failed to. Bounded by their own deadlines."""
+        for source in self.sources:
+            if isinstance(source, Starts):
+                await source.started()
+
+    async def refresh(self) -> None:
+        """Let every source look again."""
+        await self._each(lambda source: source.refresh())
+
+    async def sought(self, find: Callable[[], _T], name: str = "") -> _T:
+        """What `find` finds; if it finds nothing, what it finds when every source has looked again.
+
+        Args:
+            find: Looks for it.
+            name: Its public name, if it is known by one: a source that it begins with is waited for until it has
+                started, however long that may take it.
+
+        Raises:
+            ProtocolError: As `find` does.
+        """
+        try:
+            return find()
+        except ProtocolError:
+            await self._each(lambda source: source.seek())
+        try:
+            return find()
+        except ProtocolError:
+            starting = [source for source in self.sources if not source.offer.settled and name.startswith(source.name)]
+            if not starting:
+                raise
+        for source in starting:
+            await source.learn()
+        return find()
+
+    async def _each(self, do: Callable[[Source], Coroutine[Any, Any, None]]) -> None:
+        """Have all sources do something, at once."""
+        sources = self.sources
+        if len(sources) == 1:
+            await do(sources[0])
+            return
+        async with anyio.create_task_group() as tasks:
+            for source in sources:
+                tasks.start_soon(do, source)
+
+    def definitions(self, kind: str, *, modern: bool, marked: bool = False) -> list[JSON]:
+        """The definitions to list.
+
+        Args:
+            kind: `tool`, `prompt`, `resource` or `resource template`.
+            modern: Whether for a client of 2026-07-28 or later.
+            marked: Whether for another bridge, which is told what came through which bridges.
+        """
+        return self._view.definitions(kind, modern=modern, marked=marked)
+
+    def tool_definition(self, name: str) -> JSON | None:
+        """The definition of a tool, by its public name."""
+        target = self._view.tools.get(name)
+        return None if target is None else target.definition
+
+    def tool(self, name: str) -> tuple[Source, str]:
+        """The source and original name of a tool.
+
+        Raises:
+            ProtocolError: No tool has that public name.
+        """
+        try:
+            return self._found(self._view.tools, name, "tool")
+        except ProtocolError as error:
+            if not (reason := self._absence(name)):
+                raise
+            raise ProtocolError(error.code, f"{error.message}; {reason}") from None
+
+    def prompt(self, name: str) -> tuple[Source, str]:
+        """The source and original name of a prompt.
+
+        Raises:
+            ProtocolError: No prompt has that public name.
+        """
+        return self._found(self._view.prompts, name, "prompt")
+
+    def resource(self, uri: str) -> tuple[Source, str]:
+        """The source that can read a URI, and what it calls it.
+
+        Raises:
+            ResourceNotFoundError: None can.
+        """
+        server = self.server
+        return self.addresses.find(uri) if server is None else (server, uri)
+
+    def template(self, uri: str) -> tuple[Source, str]:
+        """The source of a template, or of a resource, by what was listed; and what it calls it.
+
+        Raises:
+            ResourceNotFoundError: There is no such template or resource.
+        """
+        server = self.server
+        return self.addresses.find_template(uri) if server is None else (server, uri)
+
+    @property
+    def addresses(self) -> Addresses:
+        """Which source has what is at a URI."""
+        return self._view.addresses
+
+    def _found(self, targets: Mapping[str, _Target], name: str, kind: str) -> tuple[Source, str]:
+        if (target := targets.get(name)) is not None:
+            return target.source, target.name
+        if (server := self.server) is not None:  # which may have more than it lists
+            return server, name
+        raise ProtocolError(INVALID_PARAMS, f"Unknown {kind}: {name}")
+
+    def _absence(self, name: str) -> str:
+        """Why a tool that looks like one of a source's is not there, if that source is not ready."""
+        for source in self.sources:
+            status = source.status
+            if status.state is not SourceState.READY and name.startswith(source.name):
+                return f"{source.kind.value} '{source.name}' is not ready: {status.reason}"
+        return ""
+
+    def _on_change(self, source: Source, change: Change) -> None:
+        if change.is_repeated and self.server is None:
+            return
+        if change.kind.is_offer:
+            self._view = self._compiled()
+        elif change.kind is ChangeKind.RESOURCE_UPDATED:
+            change = Change(change.kind, self.addresses.public(source, change.uri))
+        self._emit(change)
+
+    def _sources_changed(self, source: Source) -> None:
+        """Announce what the source that came or went has, and what the endpoint can or cannot do since."""
+        before = self.capabilities
+        self._view = self._compiled()
+        offer, changed = source.offer, before ^ self.capabilities
+        for kind, lists in (
+            (ChangeKind.PROMPTS, offer.prompts),
+            (ChangeKind.RESOURCES, offer.resources + offer.templates),
+        ):
+            if lists or kind.value in changed:
+                self._emit(Change(kind))
+        self._emit(Change(ChangeKind.TOOLS))  # always: listeners also look at who the sources are
+
+    def _emit(self, change: Change) -> None:
+        for listener in self._listeners:
+            listener(change)
+
+    def _compiled(self) -> _View:
+        as_listed = self.server is not None
+        return _View(tuple(self.sources), self._policy, self._known, self._warn, as_listed=as_listed)
+
+    def _warn(self, part: str, warnings: list[str]) -> None:
+        """Log what was not logged when that part was compiled last."""
+        before = frozenset(self._warned.get(part, ()))
+        for warning in warnings:
+            if warning not in before:
+                logger.warning("%s", warning)
+        self._warned[part] = warnings

@@ -1,0 +1,1 @@
+"""HTTP below the protocol: the listener, its connections, the guard and the application behind it."""

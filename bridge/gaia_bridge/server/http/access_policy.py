@@ -1,0 +1,216 @@
+"""Who may call: the host names, page origins and credential that the guard compares requests with."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gaia_bridge.errors import ConfigError, ListenError
+from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
+from gaia_bridge.settings import HttpLimits
+
+__all__ = ["AccessPolicy", "check_exposure", "reaches_beyond", "shown", "split_authority"]
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+DEFAULT_PORTS = {"http": 80, "https": 443}
+SHOWN_LENGTH = 80
+
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_ORIGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.+)")
+_CREDENTIAL = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPolicy:
+    """Who may call. Build it with `for_address`.
+
+    Args:
+        hosts: The accepted `Host` values, lower case, as `host` or `host:port`.
+        origins: The accepted `Origin` values in the one form in which browsers serialise them.
+        cross_origins: Those of them that are pages of another server and need CORS headers to read an answer.
+        token: The bearer token that every request but the health check must carry; `None` asks for none.
+        limits: How much and how long.
+
+    Raises:
+        ConfigError: The token is empty or holds characters that a header cannot carry (C-4: fail closed).
+    """
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+    cross_origins: frozenset[str] = frozenset()
+    token: str | None = field(default=None, repr=False)
+    limits: HttpLimits = HttpLimits()
+
+    def __post_init__(self) -> None:
+        if self.token is not None and not _CREDENTIAL.fullmatch(self.token):
+            raise ConfigError(
+                "the bearer token",
+                "empty, or with characters outside A-Z a-z 0-9 - . _ ~ + / (RFC 6750 section 2.1)",
+                "use --auth, which makes one",
+            )
+
+    @classmethod
+    def for_address(
+        cls,
+        host: str,
+        port: int,
+        allow_hosts: Iterable[str] = (),
+        allow_origins: Iterable[str] = (),
+        token: str | None = None,
+        limits: HttpLimits | None = None,
+    ) -> AccessPolicy:
+        """Derive the policy from the address that is listened on.
+
+        A loopback address is reached as 127.0.0.1, localhost or [::1] with the port, and so is 0.0.0.0 or [::] from
+        the machine itself. Any other is reached only under the names that are allowed explicitly, because "whatever
+        name leads here" is what DNS rebinding abuses.
+
+        `allow_hosts` are `host:port`, meant exactly, or `host` alone: that is the host with the bound port, and
+        without one, as a reverse proxy on a standard port passes it on. Port 80 or 443 may always be left out,
+        because clients do. Pages that this server itself serves (`http://` and an accepted host) are accepted as
+        origins; `allow_origins` names all others in full, such as `https://tool.example` or `vscode-webview://id`.
+
+        Args:
+            host: The address, as it was given to `bind`.
+            port: The port that is really bound.
+            allow_hosts: Further accepted hosts.
+            allow_origins: Further accepted origins.
+            token: The bearer token, or `None`.
+            limits: How much and how long; the defaults, if not given.
+
+        Raises:
+            ListenError: The address is not loopback, and the token or the explicit hosts are missing.
+            ConfigError: A host or an origin is not one.
+        """
+        allow_hosts = tuple(allow_hosts)
+        check_exposure(host, allow_hosts, token)
+        hosts: set[str] = set()
+        if _is_loopback(host):
+            hosts |= _spellings(_bracketed(host).lower(), port)
+        if _is_loopback(host) or _is_everywhere(host):  # who can reach us as that is on this machine
+            for name in LOOPBACK_NAMES:
+                hosts |= _spellings(name, port)
+        for allowed in allow_hosts:
+            hosts |= _allowed_host(allowed, port)
+        cross_origins = frozenset(_canonical_origin(origin) for origin in allow_origins)
+        return cls(
+            hosts=frozenset(hosts),
+            origins=cross_origins | {_canonical_origin(f"http://{name}") for name in hosts},
+            cross_origins=cross_origins,
+            token=token,
+            limits=limits or HttpLimits(),
+        )
+
+
+def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> None:
+    """Refuse an address that other machines can reach, unless it was thought about (design section 6, S-2).
+
+    Args:
+        host: The address or name to listen on. A name other than `localhost` counts as reachable.
+        allow_hosts: The hosts that were allowed explicitly.
+        token: The bearer token that callers must have, if any.
+
+    Raises:
+        ListenError: The address is not loopback, and the token or the explicit hosts are missing.
+    """
+    if _is_loopback(host):
+        return
+    missing = [option for option, given in (("--auth", token), ("--allow-host NAME", tuple(allow_hosts))) if not given]
+    if missing:
+        raise ListenError(
+            host,
+            "other machines can reach this address, so it needs a token and the host names that clients use",
+            f"add {' and '.join(missing)}, or listen on 127.0.0.1",
+        )
+
+
+def reaches_beyond(host: str, allow_hosts: Iterable[str]) -> bool:
+    """Whether other machines can reach a bridge: by its address, or by a name of it that a proxy passes on.
+
+    Args:
+        host: The address or name that is listened on.
+        allow_hosts: The hosts that were allowed explicitly.
+    """
+    names = (split_authority(_bracketed(allowed))[0] for allowed in allow_hosts)
+    return not _is_loopback(host) or any(not is_loopback_host(name.strip("[]")) for name in names)
+
+
+def shown(value: bytes | str) -> str:
+    """Return what a peer sent, harmless in a message and in a log: ASCII, escaped, quoted, cut (F-113)."""
+    text = value.decode("latin-1") if isinstance(value, bytes) else value
+    return ascii(text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "...")
+
+
+def _is_loopback(host: str) -> bool:
+    # Not every *.localhost: to listen, the name is resolved, and resolvers do not all know what it stands for.
+    return host.lower() == "localhost" or is_loopback_address(host.strip("[]"))
+
+
+def _is_everywhere(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]") or "0.0.0.0").is_unspecified
+    except ValueError:
+        return False
+
+
+def _bracketed(host: str) -> str:
+    """Return an IPv6 address as it is written in a URL, and anything else as it is."""
+    return f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
+
+
+def split_authority(text: str) -> tuple[str, int | None]:
+    """Split `host` or `host:port`. No user, no path, no empty port: nothing that two parsers could read differently.
+
+    Raises:
+        ValueError: It is not of that form.
+    """
+    match = _AUTHORITY.fullmatch(text)
+    if match is None:
+        raise ValueError("expected HOST or HOST:PORT")
+    host, digits = match.groups()
+    if host.startswith("["):
+        ipaddress.IPv6Address(host[1:-1])
+    port = int(digits) if digits is not None else None
+    if port is not None and not 0 < port < 65536:
+        raise ValueError(f"expected a port from 1 to 65535, got {port}")
+    return host, port
+
+
+def _spellings(host: str, port: int) -> set[str]:
+    """Return how clients write that host and port in `Host`."""
+    return {f"{host}:{port}", host} if port in DEFAULT_PORTS.values() else {f"{host}:{port}"}
+
+
+def _allowed_host(text: str, bound_port: int) -> set[str]:
+    try:
+        host, port = split_authority(_bracketed(text))
+    except ValueError as error:
+        raise ConfigError(
+            "--allow-host", f"{shown(text)} is not a host: {error}", "write it as clients do: bridge.example:8765"
+        ) from None
+    host = host.lower()
+    return _spellings(host, port) if port is not None else _spellings(host, bound_port) | {host}
+
+
+def _canonical_origin(text: str) -> str:
+    """Return an origin as browsers serialise it: lower case and without the default port, for http and https.
+
+    Raises:
+        ConfigError: It is not an origin. `*` and `null` are none: they would accept every page.
+    """
+    match = _ORIGIN.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError("expected SCHEME://HOST or SCHEME://HOST:PORT")
+        host, port = split_authority(match[2])
+    except ValueError as error:
+        raise ConfigError(
+            "--allow-origin", f"{shown(text)} is not an origin: {error}", "write it as in https://tool.example"
+        ) from None
+    scheme = match[1].lower()
+    default_port = DEFAULT_PORTS.get(scheme)
+    if default_port is not None:
+        host = host.lower()
+    return f"{scheme}://{host}" if port in (None, default_port) else f"{scheme}://{host}:{port}"

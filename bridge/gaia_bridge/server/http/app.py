@@ -1,0 +1,229 @@
+"""The HTTP application: MCP paths are served here, everything else by Starlette, all of it behind one guard.
+
+Paths (design section 6): `/mcp`, `/sse` and `/messages/` for everything, the same below `/agents/{name}` and
+`/servers/{name}` for one source alone, `POST /` for a single JSON-RPC call without a session, and `/health`, `/ready`,
+`/status` and `/tools` for people and monitors; `gaia_bridge.openai_api` adds those below `/v1/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gaia_bridge.contract import JSON
+from gaia_bridge.protocol.codes import INVALID_REQUEST
+from gaia_bridge.protocol.headers import REVISION_HEADER
+from gaia_bridge.protocol.json_text import valid_json
+from gaia_bridge.protocol.json_types import is_array
+from gaia_bridge.protocol.messages import Refusal, decoded, era_problem, identifier, message_problem, unexpected_batch
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.guard import HEALTH_PATH, REQUEST_ID, Guard
+from gaia_bridge.server.http.token import token_proof
+from gaia_bridge.server.transports.exchange import Exchange
+from gaia_bridge.server.transports.handshake_http import HandshakeHttp
+from gaia_bridge.server.transports.modern_http import ModernHttp
+from gaia_bridge.server.transports.sse import SseTransport
+from gaia_bridge.settings import HttpLimits
+
+__all__ = ["HttpBinding", "make_app"]
+
+_FOR_PEOPLE = """\
+This is gaia-mcp-bridge, an MCP server. It is made for programs; there is nothing to see in a browser.
+
+Give your MCP client the address of this machine and port with /mcp at its end. What is published is listed at /tools,
+and how it is at /status.
+"""
+
+_CHALLENGE = 128
+"""Characters of a challenge; ours have 64."""
+
+_Serve = Callable[["HttpBinding", Exchange], Awaitable[None]]
+_Find = Callable[[str, str], "HttpBinding | None"]
+_Report = Callable[[], JSON]
+
+
+class HttpBinding:
+    """One endpoint over HTTP.
+
+    Args:
+        dispatcher: What is served.
+        prefix: The path it lives under, without a slash at its end: `` or `/agents/code`.
+        limits: Limits of the HTTP side.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, prefix: str, limits: HttpLimits) -> None:
+        self._handshake = HandshakeHttp(dispatcher, limits)
+        self._modern = ModernHttp(dispatcher, limits)
+        self._sse = SseTransport(dispatcher, f"{prefix}/messages/", limits)
+
+    def close(self) -> None:
+        """End every session."""
+        self._handshake.close()
+        self._sse.close()
+
+    async def streamable(self, exchange: Exchange) -> None:
+        """Streamable HTTP: POST, GET and DELETE of both eras (P-9)."""
+        if exchange.header(REVISION_HEADER) in (None, *HANDSHAKE_REVISIONS):
+            await self._handshake(exchange)
+        else:
+            await self._modern(exchange)
+
+    async def single_call(self, exchange: Exchange) -> None:
+        """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge (S1-21)."""
+        if is_array(exchange.content):
+            await exchange.refuse(unexpected_batch())
+        elif exchange.header("accept") is not None and not exchange.accepts[0]:
+            await exchange.refuse(_NO_JSON, 406)
+        elif exchange.header(REVISION_HEADER) in (None, *HANDSHAKE_REVISIONS):
+            await self._handshake.single_call(exchange)
+        else:
+            await self._modern(exchange, only_json=True)
+
+    async def sse(self, exchange: Exchange) -> None:
+        """The event stream of a client of HTTP+SSE."""
+        await self._sse.stream(exchange)
+
+    async def messages(self, exchange: Exchange) -> None:
+        """A message of a client of HTTP+SSE."""
+        await self._sse.message(exchange)
+
+
+_NO_JSON: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept application/json")
+
+_PATHS: Final[Mapping[str, _Serve]] = {
+    "mcp": HttpBinding.streamable,
+    "sse": HttpBinding.sse,
+    "messages": HttpBinding.messages,
+}
+
+
+def make_app(
+    find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, further: Iterable[BaseRoute] = ()
+) -> ASGIApp:
+    """Build the application.
+
+    Args:
+        find: Gives the endpoint for `("agents" | "servers" | "", name)`, or `None`; asked for every request, so that
+            agents can come and go while the application runs.
+        report: What to answer on the plain GET routes, by path.
+        policy: Who may call.
+        further: Routes of other APIs.
+    """
+    routes: list[BaseRoute] = [Route("/", _tell_people, methods=["GET"])]
+    routes += [Route(path, _reporting(answer), methods=["GET"]) for path, answer in report.items()]
+    routes.append(Route(HEALTH_PATH, _healthy(policy.token), methods=["GET"]))
+    return Guard(_McpPaths(find, Starlette(routes=[*routes, *further])), policy)
+
+
+class _McpPaths:
+    """ASGI application: serves the paths of MCP, and hands on everything else.
+
+    Args:
+        find: Gives the endpoint of a path.
+        others: Serves all other paths.
+    """
+
+    def __init__(self, find: _Find, others: ASGIApp) -> None:
+        self._find = find
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        found = self._target(scope) if scope["type"] == "http" else None
+        if found is None:
+            await self._others(scope, receive, send)
+            return
+        group, name, serve = found
+        binding = self._find(group, name)
+        if binding is None:
+            # The name is the client's own, so it is not repeated (log and terminal injection).
+            missing = Refusal(INVALID_REQUEST, f"Nothing is published under that name in /{group}")
+            await Exchange(scope, receive, send).refuse(missing, 404)
+        elif scope["method"] == "GET" and _is_person(scope):
+            await PlainTextResponse(_FOR_PEOPLE, 406)(scope, receive, send)
+        elif scope["method"] == "POST":
+            await self._post(binding, serve, scope, receive, send)
+        else:
+            await serve(binding, Exchange(scope, receive, send))
+
+    @staticmethod
+    def _target(scope: Scope) -> tuple[str, str, _Serve] | None:
+        """The group, the name and the transport that a path stands for."""
+        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path == "/mcp":
+            return "", "", HttpBinding.streamable
+        if path == "/":
+            return ("", "", HttpBinding.single_call) if scope["method"] == "POST" else None
+        parts = path.removeprefix("/").removesuffix("/").split("/")
+        serve = _PATHS.get(parts[-1])
+        if serve is None:
+            return None
+        if len(parts) == 1:
+            return "", "", serve
+        group, name = (parts[0], parts[1]) if len(parts) == 3 else ("", "")
+        return (group, name, serve) if group in ("agents", "servers") and name else None
+
+    @staticmethod
+    async def _post(binding: HttpBinding, serve: _Serve, scope: Scope, receive: Receive, send: Send) -> None:
+        body = (await receive()).get("body", b"")  # all of it: the guard hands over whole bodies
+        content: Any = decoded(body)
+        exchange = Exchange(scope, receive, send, content, len(body))
+        if problem := _problem(exchange, by_header=serve is not HttpBinding.messages):
+            await exchange.refuse(problem)
+        else:
+            scope[REQUEST_ID] = identifier(content)
+            await serve(binding, exchange)
+
+
+def _problem(exchange: Exchange, *, by_header: bool) -> Refusal | None:
+    """Why the body of a POST is not taken (F-078). Which revision a batch is of, only the session knows.
+
+    Args:
+        exchange: The request.
+        by_header: Whether a header says which revision the body is of.
+    """
+    content = exchange.content
+    if isinstance(content, Refusal):
+        return content
+    if is_array(content):
+        return None
+    problem = message_problem(content)
+    return problem or (era_problem(content, exchange.header(REVISION_HEADER)) if by_header else None)
+
+
+def _is_person(scope: Scope) -> bool:
+    """Whether somebody has opened the address in a browser: no MCP client takes HTML."""
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+async def _tell_people(request: Request) -> Response:
+    if not _is_person(request.scope):
+        return Response(status_code=405, headers={"allow": "POST"})
+    return PlainTextResponse(_FOR_PEOPLE)
+
+
+def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
+    async def report(request: Request) -> Response:
+        return JSONResponse(valid_json(answer()))
+
+    return report
+
+
+def _healthy(token: str | None) -> Callable[[Request], Awaitable[Response]]:
+    """The health check. Who brings a challenge sees whether we know the token, before it is sent to us."""
+
+    async def report(request: Request) -> Response:
+        challenge = request.query_params.get("challenge", "")
+        if token is None or not 0 < len(challenge) <= _CHALLENGE:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "ok", "proof": token_proof(token, challenge, request.headers.get("host", ""))})
+
+    return report

@@ -1,0 +1,457 @@
+"""One HTTP connection: httptools under uvicorn, with what h11 would refuse refused, and a deadline for each wait.
+
+Two readers of the same bytes must see the same requests, or one request hides in another. httptools is strict where it
+reads, but does not say where a request ends, bounds no head, keeps blanks at the end of values (RFC 9110, 5.5), takes
+fields behind a chunked body for fields of the head, and drops the body of a request that asks for an upgrade. So it is
+given one request after the other, and a head only when all of it has come and is fit to be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+import httptools
+import uvicorn
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from gaia_bridge.openai_api.errors import NEVER_AGAIN
+from gaia_bridge.protocol.codes import INTERNAL_ERROR
+from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.server.http.departures import DISCONNECT, Departure
+from gaia_bridge.server.http.guard import REQUEST_ID, body_for, error_body
+from gaia_bridge.server.http.request_cycle import Cycle, Piece
+from gaia_bridge.server.http.request_heads import HEAD_END, fields_problem, head_problem
+from gaia_bridge.settings import HttpLimits
+
+__all__ = ["LISTENING", "Connection", "ConnectionConfig", "Unsent"]
+
+logger = logging.getLogger(__name__)
+
+LISTENING: Final = 0.5
+"""Seconds for an application to end by itself once it has heard of a disconnect. uvicorn's own deadline is later."""
+
+_UPGRADE: Final = re.compile(rb"\r\nupgrade:([\t -~\x80-\xff]*)(?=\r\n)", re.IGNORECASE)
+_BLANKS: Final = b" \t"
+
+
+class _Part(Enum):
+    """What is to come next from a client."""
+
+    HEAD = auto()
+    SIZED_BODY = auto()
+    CHUNKED_BODY = auto()
+    NEXT = auto()
+    """Another request, which is left alone until this one is answered."""
+    NOTHING = auto()
+    """Nothing that is read: the connection ends."""
+
+
+_BODY: Final = (_Part.SIZED_BODY, _Part.CHUNKED_BODY)
+
+
+class Unsent:
+    """What waits for all the clients that do not read: a bounded part of the memory (F-090).
+
+    Args:
+        limits: How much.
+    """
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._waiting: dict[Connection, None] = {}
+        """Those with full buffers, in the order in which they last read something."""
+
+    def add(self, connection: Connection) -> None:
+        """A connection's buffer is full. Called again when it got less since, and has its turn anew."""
+        self.remove(connection)
+        self._waiting[connection] = None
+        if connection.unsent > self._limits.unsent_bytes:
+            self._cut_off(connection)
+        excess = sum(other.unsent for other in self._waiting) - self._limits.unsent_total_bytes
+        for slowest in list(self._waiting):
+            if excess <= 0:
+                break
+            excess -= slowest.unsent
+            self._cut_off(slowest)
+
+    def remove(self, connection: Connection) -> None:
+        """A connection's buffer is empty enough, or the connection is gone."""
+        self._waiting.pop(connection, None)
+
+    def _cut_off(self, connection: Connection) -> None:
+        logger.warning("a client was cut off: it did not read %d bytes of its answers", connection.unsent)
+        self.remove(connection)
+        connection.transport.abort()
+
+
+class ConnectionConfig(uvicorn.Config):
+    """uvicorn's settings, with what all connections share.
+
+    Args:
+        limits: Deadlines and sizes.
+        settings: uvicorn's own.
+    """
+
+    def __init__(self, app: Any, limits: HttpLimits, **settings: Any) -> None:
+        super().__init__(app, http=Connection, **settings)
+        self.limits = limits
+        self.unsent = Unsent(limits)
+
+
+class Connection(HttpToolsProtocol):
+    """One connection, with a deadline whenever the client is expected to act and nobody else is waiting for it.
+
+    It is expected to send while a head is incomplete, and while a body goes on arriving after its request was answered
+    (a refusal does not wait for it); it is expected to read while our buffer is full. A body that the application reads
+    is under the guard's deadline, an idle connection under uvicorn's keep-alive.
+    """
+
+    cycle: Cycle | None  # type: ignore[assignment]  # as it is in truth
+    app: Any  # uvicorn types the same ASGI in three ways
+
+    def __init__(
+        self,
+        config: ConnectionConfig,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.parser = httptools.HttpRequestParser(self)  # with none of the leniencies that uvicorn gives it
+        self._limits = config.limits
+        self._unsent = config.unsent
+        self._part = _Part.HEAD
+        self._held = b""
+        """What came and was not read yet: a part of a head, or what follows a request that is not answered."""
+        self._searched = 0
+        """Bytes of it in which the end of the head does not begin."""
+        self._length = 0
+        """Bytes of a sized body that are still to come."""
+        self._without_body = 0
+        """Bytes since the last byte of a chunked body."""
+        self._last = b""
+        """The last bytes of a chunked body that were read, in which its end may begin."""
+        self._is_described = False
+        """Whether the parser has read the head."""
+        self._is_whole = False
+        """Whether it has read the whole request."""
+        self._persists = False
+        self._piece = Piece()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._reading_deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        FORKS.conceal(transport.get_extra_info("socket").fileno())
+        self._set_deadline(self._limits.header_timeout)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._part, self._held = _Part.NOTHING, b""
+        self._clear_deadline()
+        self._clear_reading_deadline()
+        self._unsent.remove(self)
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()  # which uvicorn leaves where the connection was reset
+        if self.cycle is not None:
+            self.cycle.leave()
+
+    # What comes
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        self._held = self._held + data if self._held else data
+        self._read()
+
+    def _read(self) -> None:
+        """Read what is held, as far as it is to be read now."""
+        try:
+            may_go_on = True
+            while may_go_on and self._held:
+                may_go_on = self._read_part()
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self.logger.warning("Invalid HTTP request received.")
+            self._refuse(400, "Invalid HTTP request received. Expected HTTP/1.1.")
+        self._watch()
+
+    def _read_part(self) -> bool:
+        """Read the next part of what is held; returns whether there may be more to read."""
+        match self._part:
+            case _Part.HEAD:
+                return self._read_head()
+            case _Part.SIZED_BODY:
+                self._read_sized()
+                return True
+            case _Part.CHUNKED_BODY:
+                return self._read_chunks()
+            case _Part.NEXT:
+                self.flow.pause_reading()
+            case _Part.NOTHING:
+                self._held = b""
+        return False
+
+    def _read_head(self) -> bool:
+        held, most = self._held, self._limits.header_bytes
+        found = held.find(HEAD_END, self._searched)
+        head = held if found < 0 else held[: found + 4]
+        if len(head) > most:
+            self._refuse(431, f"The headers have more than {most} bytes. Send fewer.")
+        elif held[0] <= 0x20:  # which no request begins with: it is not waited for
+            self._refuse(400, "Invalid HTTP request received. Expected HTTP/1.1.")
+        elif (problem := head_problem(head)) is not None:
+            # Whoever reads it otherwise, such as a proxy, sees another request in what follows: nothing of it is read.
+            self._refuse(400, problem)
+        elif found < 0:
+            self._searched = max(0, len(held) - 3)
+        else:
+            self._held, self._searched, self._is_whole = held[len(head) :], 0, False
+            self._begin(head)
+            return True
+        return False
+
+    def _read_sized(self) -> None:
+        held, size = self._held, min(len(self._held), self._length)
+        self._length -= size
+        self._held = held[size:]
+        self.parser.feed_data(memoryview(held)[:size])
+        if self._is_whole:
+            self._end_request()
+
+    def _read_chunks(self) -> bool:
+        """Read a chunked body up to where it may end, which is after each two line ends, and see whether it did."""
+        held, start = self._held, 0
+        pieces = memoryview(held)
+        joint = (self._last + held[:3]).find(HEAD_END)
+        end = 0 if joint < 0 else joint + 4 - len(self._last)
+        while start < len(held) and not self._is_whole:
+            if end <= start:
+                found = held.find(HEAD_END, start)
+                end = len(held) if found < 0 else found + 4
+            self._without_body += end - start
+            self.parser.feed_data(pieces[start:end])
+            start = end
+        self._last = (self._last + held[-3:])[-3:]
+        self._held = held[start:]
+        if self._is_whole:
+            self.parser = httptools.HttpRequestParser(self)  # on which no trailer has left a mark
+            self._end_request()
+        elif self._without_body > (most := self._limits.header_bytes):
+            self._refuse(431, f"More than {most} bytes came about a chunk, or after the last. Send fewer.")
+        return True
+
+    def _begin(self, head: bytes) -> None:
+        """The head of a request came."""
+        upgrades = _UPGRADE.findall(head)
+        if upgrades:  # no protocol is offered, and with that wish the parser would take the body for another one
+            head = _UPGRADE.sub(b"", head)
+        self._is_described = False
+        self.parser.feed_data(head)
+        if not self._is_described:
+            raise httptools.HttpParserError("the parser sees no end of the head")
+        self.headers += [(b"upgrade", value.strip(_BLANKS)) for value in upgrades]
+        values, version = dict(self.headers), self.parser.get_http_version()
+        if (problem := fields_problem(self.headers, values, version)) is not None:
+            self._refuse(400, problem)
+            return
+        self._unset_keepalive_if_required()
+        self._describe(version)
+        if b"transfer-encoding" in values:
+            self._part, self._without_body, self._last = _Part.CHUNKED_BODY, 0, b""
+        else:
+            self._part, self._length = _Part.SIZED_BODY, int(values.get(b"content-length", b"0"))
+        expects = b"expect" in values and version == "1.1" and b"100-continue" in values[b"expect"].lower()
+        self.cycle = self._cycle(version, expects=expects)  # pyright: ignore[reportIncompatibleVariableOverride]
+        task = self.loop.create_task(self.cycle.run_asgi(self.app))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        if self._is_whole:
+            self._end_request()
+
+    def _describe(self, version: str) -> None:
+        """Complete the scope. The target is taken as it came: what is no path is not made one."""
+        path, _, query = self.url.partition(b"?")
+        text = path.decode("ascii")
+        self.scope["method"] = self.parser.get_method().decode("ascii")
+        self.scope["http_version"] = version
+        self.scope["path"] = self.root_path + (unquote(text) if "%" in text else text)
+        self.scope["raw_path"] = self.root_path.encode("ascii") + path
+        self.scope["query_string"] = query
+
+    def _cycle(self, version: str, *, expects: bool) -> Cycle:
+        cycle = Cycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=expects,
+            keep_alive=version != "1.0" and self._persists,
+            on_response=self.on_response_complete,
+        )
+        cycle.is_old = version == "1.0"
+        cycle.piece, cycle.departure = self._piece, Departure()
+        cast("dict[str, Any]", self.scope)["extensions"] = {
+            DISCONNECT: {"on_disconnect": cycle.departure.on_disconnect}
+        }
+        return cycle
+
+    def _end_request(self) -> None:
+        """All of a request came."""
+        assert self.cycle is not None
+        self._is_whole = False
+        if not self.cycle.response_complete:
+            self._part = _Part.NEXT if self.cycle.keep_alive else _Part.NOTHING
+            self.cycle.more_body = False
+            self.cycle.message_event.set()
+        else:
+            self._part = _Part.HEAD
+
+    # What the parser calls
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._part is _Part.HEAD:  # not behind a body, where everything could be said anew
+            self.headers.append((name.lower(), value.strip(_BLANKS)))
+
+    def on_headers_complete(self) -> None:
+        self._is_described = True
+        self._persists = self.parser.should_keep_alive()
+
+    def on_body(self, body: bytes) -> None:
+        self._without_body = 0
+        if self.cycle is None or self.cycle.response_complete:
+            return
+        self.cycle.body += body
+        if len(self.cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        self.cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        self._is_whole = True
+
+    # Deadlines
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._part is _Part.NEXT:
+            self._part = _Part.HEAD
+            if self._held and not self.transport.is_closing():
+                self._unset_keepalive_if_required()
+                self._read()
+        self._watch()
+
+    def _watch(self) -> None:
+        if self._part is _Part.HEAD and self.timeout_keep_alive_task is None:
+            self._set_deadline(self._limits.header_timeout)
+        elif self._part in _BODY and self.cycle is not None and self.cycle.response_complete:
+            self._set_deadline(self._limits.body_timeout)
+        else:
+            self._clear_deadline()
+
+    def _set_deadline(self, seconds: float) -> None:
+        if self._deadline is None:  # more bytes do not buy more time
+            self._deadline = self.loop.call_later(seconds, self._expire)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _expire(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._part is _Part.HEAD and self._held:
+            seconds = self._limits.header_timeout
+            self._refuse(408, f"The headers did not arrive within {seconds:g} seconds. Send again.")
+        self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_reading()
+        self._unsent.add(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._clear_reading_deadline()
+        self._unsent.remove(self)
+        self._piece.size = 0
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that are kept for the client: a piece of an answer is kept whole until the last of it was sent."""
+        return max(self.transport.get_write_buffer_size(), self._piece.size)
+
+    def _expect_reading(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._reading_deadline = self.loop.call_later(self._limits.body_timeout, self._check_reading, unsent)
+
+    def _check_reading(self, unsent: int) -> None:
+        """Drop a client that took nothing since the deadline was set; one that is merely slow gets as long again."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._expect_reading()
+            self._unsent.add(self)
+        else:
+            self.transport.abort()
+
+    def _clear_reading_deadline(self) -> None:
+        if self._reading_deadline is not None:
+            self._reading_deadline.cancel()
+            self._reading_deadline = None
+
+    # The end
+
+    def drop(self) -> None:
+        """End it now. A request that waits for its answer is told why there is none; a half answer is cut off."""
+        cycle = self.cycle
+        unanswered = cycle is not None and not cycle.response_started and cycle.scope["method"] != "HEAD"
+        if cycle is not None and unanswered and not self.transport.is_closing():
+            message = "The server is shutting down, and did not wait for the end of this request."
+            scope: Any = cycle.scope
+            body = body_for(scope["path"], 503, message, INTERNAL_ERROR, scope.get(REQUEST_ID))
+            cycle.disconnected = True  # what the application may still send goes nowhere
+            self._answer(503, body, NEVER_AGAIN)
+            self.transport.close()
+            # It has to be taken now: whoever does not is not waited for.
+            self.loop.call_later(LISTENING, self.transport.abort)
+        else:
+            self.transport.abort()
+
+    def shutdown(self) -> None:
+        """Close when idle, end an event stream at once, and let any other request finish."""
+        super().shutdown()
+        if self.cycle is not None and self.cycle.is_stream and self.cycle.scope["method"] == "GET":
+            self.cycle.end_stream()
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer what cannot be read, and end the connection. An answer that has begun is cut off."""
+        cycle, in_body = self.cycle, self._part in _BODY
+        self._part, self._held = _Part.NOTHING, b""
+        if cycle is None or not in_body or not cycle.response_started:
+            if cycle is not None:
+                cycle.leave()
+            self._answer(status, error_body(message))
+            self.transport.close()
+        elif cycle.response_complete:
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+    def _answer(self, status: int, body: bytes, also: Mapping[str, str] = MappingProxyType({})) -> None:
+        headers = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            "connection": "close",
+            **also,
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
+        self.transport.write(STATUS_LINE[status] + lines + b"\r\n" + body)

@@ -1,0 +1,308 @@
+"""The guard in front of every HTTP route: who may call, from which page, with which credential, and how much.
+
+Every route of every transport is behind the one `Guard`, so that the same request gets the same verdict everywhere.
+Nothing of a body is read before the headers were accepted. The checks, in order:
+
+    target         a path                                        400   RFC 9112 section 3.2
+    Host           exactly one, well-formed / on the list        400 / 421   S-2: DNS rebinding
+    Origin         absent, or exactly one on the list            403   S-1
+    header size    at most `HttpLimits.header_bytes`             431
+    preflight      answered, for allowed cross origins only      200
+    credential     `Authorization: Bearer`, if there is a token  401   S-3
+    content        application/json in UTF-8, not compressed     415   C-31
+    body           at most `HttpLimits.body_bytes`, in time      413, 408   F-077, F-091
+
+What is refused is answered as the clients of its path expect: below `/v1/` as OpenAI's API does, elsewhere as JSON-RPC.
+
+A verdict rests on `scope["path"]`, `scope["method"]` and header bytes alone, never on a URL that was put together from
+them (C-31). What is accepted is compared with a precomputed value; parsing serves only to explain a refusal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hmac
+import json
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gaia_bridge.openai_api.errors import CHAT_PREFIX, refusal_body
+from gaia_bridge.server.http.access_policy import AccessPolicy, shown, split_authority
+from gaia_bridge.server.http.refusal_log import Refusals
+
+__all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "body_for", "error_body", "replaying"]
+
+HEALTH_PATH = "/health"
+"""The only path that `GET` may read without the token: a supervisor has none, and it tells nothing (C-8)."""
+
+INVALID_REQUEST = -32600
+"""JSON-RPC 2.0 section 5.1: what was sent is not a valid request."""
+
+EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "X-Request-Id", "X-Session-Id")
+"""Response headers that a script on an allowed page may read."""
+
+WATCHED_HEADERS = frozenset(
+    {
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"host",
+        b"origin",
+        b"transfer-encoding",
+    }
+)
+
+REPEATED = b"more than one"
+"""Stands for a watched header that came more than once: acceptable to no check, and clear in its message."""
+
+
+REQUEST_ID = "gaia_bridge.request_id"
+"""Where a scope says which JSON-RPC request it is, once that was read."""
+
+
+def error_body(message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None) -> bytes:
+    """Return the JSON-RPC error that answers a request, serialised; without an id where only its head is known."""
+    error = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
+    return json.dumps(error, separators=(",", ":")).encode()
+
+
+def body_for(
+    path: str, status: int, message: str, code: int = INVALID_REQUEST, request_id: int | str | None = None
+) -> bytes:
+    """Return the error that the clients of a path understand: of OpenAI's API, or of JSON-RPC.
+
+    Args:
+        path: What was asked for.
+        status: The HTTP status.
+        message: What came, what was expected, what to do.
+        code: The JSON-RPC error code.
+        request_id: The JSON-RPC request, if it is known.
+    """
+    return refusal_body(status, message) if path.startswith(CHAT_PREFIX) else error_body(message, code, request_id)
+
+
+class Guard:
+    """ASGI middleware that lets through what the policy accepts and answers everything else itself.
+
+    Args:
+        app: What is guarded: all of it, so that no route can be forgotten (C-30).
+        policy: Who may call.
+    """
+
+    def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
+        self._app = app
+        self._policy = policy
+        self._limits = policy.limits
+        self._refusals = Refusals(policy.limits)
+        self._hosts = frozenset(host.encode() for host in policy.hosts)
+        self._origins = frozenset(origin.encode() for origin in policy.origins)
+        self._cross_origins = frozenset(origin.encode() for origin in policy.cross_origins)
+        self._token = policy.token.encode() if policy.token is not None else None
+        self._cors = CORSMiddleware(
+            app,
+            allow_origins=policy.cross_origins,
+            allow_methods=("GET", "POST", "DELETE"),
+            # A browser needs each name spelled out, also the open-ended Mcp-Param-*, so what it asks for is mirrored.
+            # The page was allowed by its full name; a list of headers would guard nothing more.
+            allow_headers=("*",),
+            allow_private_network=True,
+            expose_headers=EXPOSED_HEADERS,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer or forward one ASGI connection."""
+        if scope["type"] != "http":
+            await self._handle_other(scope, receive, send)
+            return
+        head = _scan(scope)
+        refusal = self._check_caller(scope, head)
+        if refusal is None and head.values.get(b"origin") in self._cross_origins:
+            headers = Headers(scope=scope)
+            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                # A preflight cannot carry the token, so it is answered before the token is looked at.
+                await self._cors.preflight_response(headers)(scope, receive, send)
+                return
+            send = functools.partial(self._cors.send, send=send, request_headers=headers)
+        refusal = refusal or self._check_token(scope, head) or self._check_content(head)
+        if refusal is not None:
+            await self._refuse(scope, send, refusal)
+        elif head.has_body:
+            await self._forward_with_body(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, send: Send, refusal: _Refusal) -> None:
+        self._refusals.tell(scope["method"], shown(scope["path"]), refusal.status, refusal.message)
+        body = body_for(scope["path"], refusal.status, refusal.message)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            *refusal.headers,
+        ]
+        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _handle_other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            # No MCP transport uses one, and a browser sends it without a preflight (C-23). 1008: policy violation.
+            await send({"type": "websocket.close", "code": 1008, "reason": "WebSockets are not served here"})
+        else:
+            raise RuntimeError(f"the guard does not know ASGI connections of type {scope['type']!r}")
+
+    def _check_caller(self, scope: Scope, head: _Head) -> _Refusal | None:
+        if not scope["path"].startswith("/"):
+            return _Refusal(400, f"The request target {shown(scope['path'])} is not a path; expected /PATH.")
+        host = head.values.get(b"host", b"")
+        if host not in self._hosts and host.lower() not in self._hosts:
+            return self._refuse_host(host)
+        origin = head.values.get(b"origin")
+        if origin is not None and origin not in self._origins:
+            return _Refusal(
+                403,
+                f"Web pages of the origin {shown(origin)} may not call this server. "
+                "If they should, start it with --allow-origin and that origin, spelled exactly so.",
+            )
+        if head.size > self._limits.header_bytes:
+            return _Refusal(431, f"{head.size} bytes of headers came; expected at most {self._limits.header_bytes}.")
+        return None
+
+    def _refuse_host(self, host: bytes) -> _Refusal:
+        expected = ", ".join(sorted(self._policy.hosts))
+        try:
+            split_authority(host.decode("latin-1"))
+        except ValueError:
+            return _Refusal(400, f"Host: {shown(host)} came; expected one of {expected}.")
+        return _Refusal(
+            421,
+            f"The host {shown(host)} is not served here; expected {expected}. "
+            "Use one of these in the URL, or start the server with --allow-host for that name.",
+        )
+
+    def _check_token(self, scope: Scope, head: _Head) -> _Refusal | None:
+        if self._token is None or (scope["path"] == HEALTH_PATH and scope["method"] == "GET"):
+            return None
+        scheme, _, credential = head.values.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(credential.strip(b" "), self._token):
+            return None
+        came = "Another token" if scheme.lower() == b"bearer" and credential.strip(b" ") else "No bearer token"
+        return _Refusal(
+            401,
+            f"{came} came; expected exactly one, 'Authorization: Bearer TOKEN' (a token in the URL does not count). "
+            "The server names the file that holds the token when it starts.",
+            ((b"www-authenticate", b"Bearer"),),
+        )
+
+    def _check_content(self, head: _Head) -> _Refusal | None:
+        if not head.has_body:
+            return None
+        content_type = head.values.get(b"content-type", b"")
+        if content_type != b"application/json" and not _is_utf8_json(content_type):
+            return _Refusal(415, f"Content-Type: {shown(content_type)} came; expected application/json, in UTF-8.")
+        encoding = head.values.get(b"content-encoding", b"identity")
+        if encoding.lower() != b"identity":
+            return _Refusal(415, f"Content-Encoding: {shown(encoding)} came; expected none: send the body as it is.")
+        length = head.values.get(b"content-length", b"0")
+        if b"transfer-encoding" in head.values and b"content-length" in head.values:
+            return _Refusal(
+                400, "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
+            )
+        if not length.isdigit():
+            return _Refusal(400, f"Content-Length: {shown(length)} came; expected a number of bytes.")
+        # The count of digits first: Python refuses to convert very long numbers.
+        if len(length) > 19 or int(length) > self._limits.body_bytes:
+            return self._too_large()
+        return None
+
+    def _too_large(self) -> _Refusal:
+        return _Refusal(413, f"The body has more than {self._limits.body_bytes} bytes. Send less at once.")
+
+    async def _forward_with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await self._read_body(receive)
+        if isinstance(body, _Refusal):
+            await self._refuse(scope, send, body)
+        elif body is not None:
+            await self._app(scope, replaying(body, receive), send)
+
+    async def _read_body(self, receive: Receive) -> Message | _Refusal | None:
+        """Return the whole body as one message, a refusal, or `None` if the client left meanwhile."""
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._limits.body_timeout):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return None
+                    chunk: bytes = message.get("body", b"")
+                    size += len(chunk)
+                    if size > self._limits.body_bytes:
+                        return self._too_large()
+                    if not message.get("more_body", False):
+                        break
+                    chunks.append(chunk)
+        except TimeoutError:
+            seconds = self._limits.body_timeout
+            problem = f"The body did not arrive within {seconds:g} seconds; {size} bytes came. Send it again."
+            return _Refusal(408, problem, ((b"connection", b"close"),))
+        return {"type": "http.request", "body": b"".join((*chunks, chunk)) if chunks else chunk, "more_body": False}
+
+
+class _Head(NamedTuple):
+    """What one pass over the headers of a request found."""
+
+    size: int
+    values: dict[bytes, bytes]
+    has_body: bool
+
+
+class _Refusal(NamedTuple):
+    """Why a request is not let through, and how that is said."""
+
+    status: int
+    message: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def _scan(scope: Scope) -> _Head:
+    size = 0
+    values: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        size += len(name) + len(value) + 4  # ": " and the line end
+        if name in WATCHED_HEADERS:
+            values[name] = REPEATED if name in values else value
+    # A body can come with any method. Every POST is treated as having one, so that none skips the content type.
+    has_body = (
+        scope["method"] == "POST"
+        or b"transfer-encoding" in values
+        or values.get(b"content-length", b"").strip(b"0") != b""
+    )
+    return _Head(size, values, has_body)
+
+
+def replaying(body: Message, receive: Receive) -> Receive:
+    """Return a `receive` that yields the body that was already read, and then what comes after it."""
+    pending: list[Message] = [body]
+
+    async def replay() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return replay
+
+
+def _is_utf8_json(content_type: bytes) -> bool:
+    """Whether a `Content-Type` is application/json, with any parameter but another charset (RFC 8259: UTF-8 only)."""
+    media_type, *parameters = content_type.lower().split(b";")
+    if media_type.strip() != b"application/json":
+        return False
+    for parameter in parameters:
+        name, _, value = parameter.partition(b"=")
+        if name.strip() == b"charset" and value.strip(b' \t"') not in (b"utf-8", b"utf8"):
+            return False
+    return True

@@ -1,0 +1,129 @@
+"""One HTTP request and its answer, as uvicorn's ASGI application calls them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from gaia_bridge.server.http.departures import Departure
+
+__all__ = ["Cycle", "Piece"]
+
+
+class Piece:
+    """How large the piece of an answer is that was sent last: it is kept whole until the last of it was sent."""
+
+    __slots__ = ("size",)
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Bytes; of the largest since the client has stopped to read."""
+
+
+class Cycle(RequestResponseCycle):
+    """One request and its answer. The head of an answer of known length is written together with its first piece."""
+
+    piece: Piece
+    departure: Departure
+    is_old = False
+    """Whether the client speaks HTTP/1.0, which knows no chunks."""
+    _head = b""
+    _is_unframed = False
+    """Whether the answer ends with the connection."""
+
+    async def send(self, message: Any) -> None:
+        """Send one ASGI message."""
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        kind, expected = message["type"], "http.response.body" if self.response_started else "http.response.start"
+        if kind != expected or self.response_complete:
+            raise RuntimeError(f"Unexpected ASGI message {kind!r}; the answer is complete, or {expected!r} was due.")
+        if self.response_started:
+            self._continue(message.get("body", b""), bool(message.get("more_body", False)))
+        else:
+            self.response_started, self.waiting_for_100_continue = True, False
+            self._start(message["status"], [*self.default_headers, *message.get("headers", ())])
+
+    def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        lines = [STATUS_LINE[status]]
+        has_length, says_close = False, False
+        for raw_name, value in headers:
+            name = raw_name.lower()
+            if name == b"content-length":
+                self.expected_content_length, has_length = int(value), True
+            elif name == b"transfer-encoding":
+                continue  # chunks are made here, or not at all
+            elif name == b"connection":
+                says_close = b"close" in {token.strip() for token in value.lower().split(b",")}
+                self.keep_alive = self.keep_alive and not says_close
+            lines.append(b"%b: %b\r\n" % (name, value))
+        has_body = self.scope["method"] != "HEAD" and status not in (204, 304)
+        self.chunked_encoding = has_body and not has_length and not self.is_old
+        self._is_unframed = has_body and not has_length and self.is_old
+        if not has_length and not self.is_old and status not in (204, 304):  # said of what a HEAD asks for, too
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if not self.keep_alive and not says_close:
+            lines.append(b"connection: close\r\n")
+        head = b"".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
+            raise RuntimeError("Invalid HTTP header: it has a line end, or a NUL.")
+        if not has_body:
+            self.expected_content_length = 0
+        self._head = head + b"\r\n"
+        if not has_length:  # a stream, whose first piece may take long
+            self._write(b"")
+
+    def _continue(self, body: bytes, more: bool) -> None:
+        size = len(body)
+        self.piece.size = max(self.piece.size, size) if self.flow.write_paused else size
+        if self.scope["method"] == "HEAD":
+            body = b""
+        elif self.chunked_encoding:
+            chunk = b"%x\r\n%b\r\n" % (size, body) if size else b""
+            body = chunk if more else chunk + b"0\r\n\r\n"
+        elif not self._is_unframed:
+            self.expected_content_length -= size
+            if self.expected_content_length < 0 or (self.expected_content_length and not more):
+                self.keep_alive = False
+                raise RuntimeError("The body of the answer has not as many bytes as its Content-Length says.")
+        self._write(body)
+        if not more:
+            self.response_complete = True
+            self.message_event.set()
+            if not self.keep_alive:
+                self.transport.close()
+            self.on_response()
+
+    def _write(self, data: bytes) -> None:
+        if self._head:
+            # One write for both, unless the copy costs more than the write.
+            if len(data) > HIGH_WATER_LIMIT:
+                self.transport.write(self._head)
+            else:
+                data = self._head + data
+            self._head = b""
+        if data:
+            self.transport.write(data)
+
+    def leave(self) -> None:
+        """The client is gone: what the application may still send goes nowhere, and it hears of that."""
+        if not self.response_complete:
+            self.disconnected = True
+            self.message_event.set()
+            self.departure.happen()
+
+    def end_stream(self) -> None:
+        """End an answer of unknown length here, as if the application had."""
+        if self.chunked_encoding:
+            self.transport.write(b"0\r\n\r\n")
+        self.transport.close()
+        self.leave()
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the answer has begun, is not complete, and has no length that was told."""
+        return self.response_started and not self.response_complete and bool(self.chunked_encoding or self._is_unframed)

@@ -1,0 +1,95 @@
+"""Long lists in pages (MCP, server/utilities/pagination): bounded in number and bytes, in the order of the list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gaia_bridge.contract import ClientRequest, Source
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.settings import PageLimits
+
+__all__ = ["Pager", "page_of_server"]
+
+_KEYS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate"}
+"""What tells two definitions of a kind apart."""
+
+_MARK = "from-"
+"""What a cursor begins with; the rest is the number of the item that the page begins with."""
+
+
+class Pager:
+    """Cuts one list, which is replaced as a whole when it changes.
+
+    Args:
+        limits: How much fits on a page.
+    """
+
+    def __init__(self, limits: PageLimits) -> None:
+        self._limits = limits
+        self._items: Sequence[JSON] = ()
+        self._ends: list[int] = []
+
+    def page(self, items: Sequence[JSON], cursor: str | None) -> tuple[Sequence[JSON], str | None]:
+        """One page, and the cursor of the next, if there is one.
+
+        Args:
+            items: The whole list.
+            cursor: Where the page begins, as an earlier page said; at the start if `None`. It stays valid when the
+                list changes; clients are told of that and list again.
+
+        Raises:
+            ProtocolError: No page ever gave that cursor.
+        """
+        if items is not self._items:
+            self._items, self._ends = items, self._cut(items)
+        start = 0 if cursor is None else _number(cursor)
+        end = next((end for end in self._ends if end > start), len(items))
+        if end >= len(items):
+            return items if start == 0 else items[start:], None
+        return items[start:end], f"{_MARK}{end}"
+
+    def _cut(self, items: Sequence[JSON]) -> list[int]:
+        """Where pages end, but for the last."""
+        ends: list[int] = []
+        start = size = 0
+        for number, item in enumerate(items):
+            more = len(to_json(item))
+            if number > start and (number - start >= self._limits.items or size + more > self._limits.bytes):
+                ends.append(number)
+                start, size = number, 0
+            size += more
+        return ends
+
+
+async def page_of_server(
+    server: Source, kind: str, cursor: str | None, definitions: Sequence[JSON], request: ClientRequest
+) -> JSON:
+    """A page of a server's list as the server cuts it, with what the server says of it. What was not read is asked for.
+
+    Args:
+        server: The server.
+        kind: A key of `LIST_FIELDS`.
+        cursor: Where the page begins; at the start if `None`.
+        definitions: The whole list, as the client is shown it.
+        request: The client's request.
+
+    Raises:
+        ProtocolError: The server has no such list, or no such page.
+    """
+    method, field = LIST_FIELDS[kind]
+    pages = server.offer.told(modern=request.modern).pages
+    page = next((page for page in pages.get(kind, ()) if page.cursor == cursor), None)
+    if page is None:
+        return await server.forward(method, {} if cursor is None else {"cursor": cursor}, request)
+    shown = {definition[_KEYS[kind]]: definition for definition in definitions}
+    return {field: [shown[key] for key in page.keys if key in shown], **page.more}
+
+
+def _number(cursor: str) -> int:
+    digits = cursor.removeprefix(_MARK)
+    if digits == cursor or not digits.isascii() or not digits.isdecimal() or len(digits) > 9:
+        raise ProtocolError(INVALID_PARAMS, "Unknown cursor: list again from the start")
+    return int(digits)

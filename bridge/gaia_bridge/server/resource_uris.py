@@ -1,0 +1,291 @@
+"""Which source has what is at a URI, where several sources share one endpoint, and what a source's URIs are called.
+
+A URI stays as it is as long as it leads to the source that said it. Otherwise it is written in another way that names
+the source and can be taken back exactly, wherever clients see it: in lists, results, templates, notifications, and in
+the `ui://` references of MCP Apps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gaia_bridge.contract import JSON, Source
+from gaia_bridge.errors import ResourceNotFoundError
+from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
+
+__all__ = ["Addresses"]
+
+_UI: Final = "ui://"
+"""Hosts of MCP Apps know their resources by the scheme, so it stays."""
+
+_WITH_SOURCE: Final = re.compile(r"(?:mcp\d*|ui)://([^/]+)/", re.ASCII)
+"""How a URI begins that names its source; see `_ways`."""
+
+_OURS: Final = re.compile(r"mcp\d*", re.ASCII)
+"""The schemes that we write URIs with."""
+
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
+
+_WEB: Final = frozenset({"http", "https"})
+"""What clients are to fetch by themselves (MCP, server/resources, "Common URI Schemes")."""
+
+_SAMPLE: Final = "x"
+
+_Definitions = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""A definition as its source has it for clients of 2026-07-28, and for those of the handshake era."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A resource, or a template, as it is listed."""
+
+    source: Source
+    uri: str
+    """What its source calls it."""
+    definitions: tuple[JSON | None, JSON | None]
+    """The definition, as clients of 2026-07-28 are shown it, and those of the handshake era."""
+    pattern: UriTemplate | None = None
+    """Of a template that can be understood."""
+    beginning: str = ""
+    """How every URI begins that the template describes; looked for first, because it costs next to nothing."""
+
+
+class Addresses:
+    """The resources and templates of several sources at one moment.
+
+    Args:
+        sources: In the order in which they were added; the first to list a URI keeps it.
+    """
+
+    def __init__(self, sources: Iterable[Source] = ()) -> None:
+        self._sources = {source.name: source for source in sources}
+        self._readers = [source for source in self._sources.values() if "resources" in source.offer.capabilities]
+        self._resources: dict[str, _Listed] = {}
+        self._templates: dict[str, _Listed] = {}
+        self._schemes: Mapping[str, list[Source]] = {}
+        """Which sources list URIs that begin alike; what they do not list may be theirs, too."""
+        self.rewritten: list[tuple[Source, str]] = []
+        """What could not keep its URI."""
+        for source in self._readers:
+            for listed in source.offer.listed("resources", "uri"):
+                self._add_resource(source, listed)
+        for source in self._readers:
+            for listed in source.offer.listed("templates", "uriTemplate"):
+                self._add_template(source, listed)
+        self._schemes = self._sources_of_schemes()
+
+    def resources(self, *, modern: bool) -> list[JSON]:
+        """The definitions of all resources, as clients of one era are shown them."""
+        return _of_era(self._resources, modern=modern)
+
+    def templates(self, *, modern: bool) -> list[JSON]:
+        """The definitions of all templates, as clients of one era are shown them."""
+        return _of_era(self._templates, modern=modern)
+
+    def find(self, uri: str) -> tuple[Source, str]:
+        """The source that can read a URI, and what it calls it.
+
+        It lists it, or has a template for it, or is named in it, or is the only one with URIs of that scheme, or the
+        only one that reads any.
+
+        Raises:
+            ResourceNotFoundError: None can.
+        """
+        if (found := self._find(uri)) is None:
+            raise ResourceNotFoundError(uri)
+        return found
+
+    def find_template(self, uri: str) -> tuple[Source, str]:
+        """The source of a template, or of a resource, by exactly what was listed; and what it calls it.
+
+        Raises:
+            ResourceNotFoundError: There is no such template or resource.
+        """
+        if (listed := self._templates.get(uri)) is not None:
+            return listed.source, listed.uri
+        return self.find(uri)
+
+    def public(self, source: Source, uri: str) -> str:
+        """What a client must say to reach what `source` calls `uri`.
+
+        The URI itself where nothing else leads there: the source reads no resources, or is no longer one of these; or
+        where clients need nobody to read it, since it is of the web and no source has said that it reads it.
+        """
+        if len(self._sources) < 2 or source not in self._readers:
+            return uri
+        if self._find(uri) == (source, uri) and not self._is_of_another(source, uri):
+            return uri
+        if _scheme(uri) in _WEB and self._find(uri) is None:
+            return uri
+        ways = _ways(source, uri, len(self._resources))
+        return next((way for way in ways if self._find(way) == (source, uri)), uri)
+
+    def outward(self, source: Source, result: JSON) -> JSON:
+        """A result of `source` with the URIs that clients know: of a tool, a prompt, or a resource."""
+        if len(self._sources) < 2:
+            return result
+
+        def renamed(item: JSON) -> JSON:
+            uri = item.get("uri")
+            return item if not isinstance(uri, str) else _with(item, "uri", self.public(source, uri))
+
+        def block(item: JSON) -> JSON:
+            if item.get("type") == "resource_link":
+                return renamed(item)
+            return _changed(item, "resource", renamed) if item.get("type") == "resource" else item
+
+        result = _each(_each(result, "content", block), "contents", renamed)
+        return _each(result, "messages", lambda message: _each(_changed(message, "content", block), "content", block))
+
+    def shown(self, source: Source, definition: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The definition of a tool with the `ui://` references that clients know (MCP Apps)."""
+        if len(self._sources) < 2 or not is_object(definition) or "_meta" not in definition:
+            return definition
+
+        def renamed(holder: JSON, key: str) -> JSON:
+            uri = holder.get(key)
+            return holder if not isinstance(uri, str) else _with(holder, key, self.public(source, uri))
+
+        def meta(item: JSON) -> JSON:
+            return renamed(_changed(item, "ui", lambda ui: renamed(ui, "resourceUri")), "ui/resourceUri")
+
+        return _changed(definition, "_meta", meta)
+
+    def _add_resource(self, source: Source, listed: _Definitions) -> None:
+        uri = _key(listed, "uri")
+        public = self._free(source, uri, self._resources, taken=self._is_of_another(source, uri))
+        self._resources[public] = _Listed(source, uri, _shown(listed, "uri", public))
+
+    def _add_template(self, source: Source, listed: _Definitions) -> None:
+        uri = _key(listed, "uriTemplate")
+        sample = _sample(_parsed(uri))
+        taken = self._captures(source, uri)
+        taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
+        public = self._free(source, uri, self._templates, taken=taken)
+        self._templates[public] = _Listed(
+            source, uri, _shown(listed, "uriTemplate", public), _parsed(public), public.partition("{")[0]
+        )
+
+    def _is_of_another(self, source: Source, uri: str) -> bool:
+        """Whether a URI, or how a template begins, names another source than the one that lists it."""
+        named = _WITH_SOURCE.match(uri)
+        return named is not None and named[1] in self._sources and named[1] != source.name
+
+    def _captures(self, source: Source, template: str) -> bool:
+        """Whether a template describes what is for others to: URIs of any scheme, or with any source's name."""
+        if len(self._readers) < 2:
+            return False
+        beginning = template.partition("{")[0]
+        scheme = _scheme(beginning) if ":" in beginning else ""
+        if not scheme or self._is_of_another(source, beginning):
+            return True
+        return _OURS.fullmatch(scheme) is not None and _WITH_SOURCE.match(beginning) is None
+
+    def _free(self, source: Source, uri: str, known: Mapping[str, _Listed], *, taken: bool = False) -> str:
+        """A URI, or how it can be written otherwise if another source has it."""
+        if uri not in known and not taken:
+            return uri
+        self.rewritten.append((source, uri))
+        return next(way for way in _ways(source, uri, len(known)) if way not in known)
+
+    def _find(self, uri: str) -> tuple[Source, str] | None:
+        if (listed := self._resources.get(uri)) is not None:
+            return listed.source, listed.uri
+        if (named := self._named(uri)) is not None:
+            return named
+        for listed in self._templates.values():
+            if listed.pattern is None or not uri.startswith(listed.beginning):
+                continue
+            if listed.pattern.matches(uri) and not self._is_of_another(listed.source, uri):
+                return listed.source, uri
+        if len(self._readers) == 1:
+            return None if self._is_of_another(self._readers[0], uri) else (self._readers[0], uri)
+        owners = self._schemes.get(_scheme(uri), ())
+        return (owners[0], uri) if len(owners) == 1 else None
+
+    def _sources_of_schemes(self) -> dict[str, list[Source]]:
+        found: dict[str, list[Source]] = {}
+        for listed in (*self._resources.values(), *self._templates.values()):
+            owners = found.setdefault(_scheme(listed.uri), [])
+            if listed.source not in owners:
+                owners.append(listed.source)
+        return {scheme: owners for scheme, owners in found.items() if scheme not in _WEB and _is_theirs(scheme)}
+
+    def _named(self, uri: str) -> tuple[Source, str] | None:
+        if len(self._sources) < 2 or (beginning := _WITH_SOURCE.match(uri)) is None:
+            return None
+        source, rest = self._sources.get(beginning[1]), uri[beginning.end() :]
+        if source is None or source not in self._readers:
+            return None
+        return source, _UI + rest if uri.startswith(_UI) else rest
+
+
+def _of_era(known: Mapping[str, _Listed], *, modern: bool) -> list[JSON]:
+    shown = (listed.definitions[0 if modern else 1] for listed in known.values())
+    return [definition for definition in shown if definition is not None]
+
+
+def _key(listed: _Definitions, key: str) -> str:
+    uri: str = (listed[0] or listed[1] or {})[key]
+    return uri
+
+
+def _shown(listed: _Definitions, key: str, public: str) -> tuple[JSON | None, JSON | None]:
+    """The definitions of one thing, under the URI that clients know."""
+    new, old = listed
+    shown = None if new is None else {**new, key: public}
+    return shown, shown if old is new else None if old is None else {**old, key: public}
+
+
+def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:
+    """How a URI can be written with the name of its source, the best first; more than the `taken` that others list."""
+    if uri.startswith(_UI):
+        yield f"{_UI}{source.name}/{uri.removeprefix(_UI)}"
+    for number in range(taken + 1):
+        yield f"mcp{number or ''}://{source.name}/{uri}"
+
+
+def _scheme(uri: str) -> str:
+    """The scheme of a URI or template (RFC 3986, section 3.1); empty where none is to be read."""
+    scheme = uri.partition(":")[0].lower()
+    return scheme if _SCHEME.fullmatch(scheme) else ""
+
+
+def _is_theirs(scheme: str) -> bool:
+    """Whether a scheme is one that sources have; what is written with ours says by itself whose it is."""
+    return scheme != "" and _OURS.fullmatch(scheme) is None
+
+
+def _parsed(template: str) -> UriTemplate | None:
+    try:
+        return UriTemplate(template)
+    except UriTemplateError:
+        return None
+
+
+def _sample(template: UriTemplate | None) -> str | None:
+    """One URI that the template describes."""
+    return None if template is None else template.sample
+
+
+def _with(item: JSON, key: str, value: Any) -> JSON:
+    return item if item.get(key) is value else {**item, key: value}
+
+
+def _changed(item: JSON, key: str, change: Callable[[JSON], JSON]) -> JSON:
+    """An object with one of its members changed, if that is an object."""
+    value = item.get(key)
+    return _with(item, key, change(value)) if is_object(value) else item
+
+
+def _each(item: JSON, key: str, change: Callable[[JSON], JSON]) -> JSON:
+    """An object with the objects in one of its members changed, if that is a list."""
+    value = item.get(key)
+    if not is_array(value):
+        return item
+    changed = [change(part) if is_object(part) else part for part in value]
+    return item if all(new is old for new, old in zip(changed, value, strict=True)) else {**item, key: changed}

@@ -1,0 +1,270 @@
+"""Tells the clients of one endpoint what changed, in the way of their era, without one slow client delaying another.
+
+Clients of 2026-07-28 hold a `subscriptions/listen` stream each; those of the handshake era get notifications on their
+standing stream. What is still to be told is told once, however often it happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
+from gaia_bridge.model import Change, ChangeKind
+from gaia_bridge.protocol import meta
+from gaia_bridge.protocol.encoding import encoded_notification
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.vocabulary import LOG_MESSAGE, is_loud_enough
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.introduction import capabilities_of, tells_of
+from gaia_bridge.server.subscriptions.resources import ResourceInterest
+from gaia_bridge.settings import SubscriptionLimits
+from gaia_bridge.sources.change_queue import ChangeQueue
+
+__all__ = ["Subscriptions"]
+
+logger = logging.getLogger(__name__)
+
+_FLAGS: Final[Mapping[str, ChangeKind]] = {
+    "toolsListChanged": ChangeKind.TOOLS,
+    "promptsListChanged": ChangeKind.PROMPTS,
+    "resourcesListChanged": ChangeKind.RESOURCES,
+}
+"""What the fields of a subscription are about."""
+
+_URIS: Final = "resourceSubscriptions"
+
+
+class Subscriptions:
+    """All clients of one endpoint that want to hear of changes.
+
+    Args:
+        catalog: What changes.
+        limits: How much one client may want, and how long it may take to accept what it is told.
+    """
+
+    def __init__(self, catalog: Catalog, limits: SubscriptionLimits) -> None:
+        self._catalog = catalog
+        self._limits = limits
+        self._interest = ResourceInterest(catalog, self.publish)
+        self._legacy: dict[Connection, _LegacyClient] = {}
+        self._streams: set[_Stream] = set()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Keep the sources informed of what clients want to hear of, until cancelled."""
+        await self._interest.run(task_status=task_status)
+
+    async def given_up(self) -> None:
+        """Wait until every source knows what nobody wants of it any more. Bounded by the sources' own deadlines."""
+        await self._interest.given_up()
+
+    def publish(self, change: Change) -> None:
+        """Tell everyone who wants to know. Never blocks; only on the event loop."""
+        for stream in self._streams:
+            stream.tell(change)
+        for client in self._legacy.values():
+            client.tell(change)
+
+    def close_streams(self) -> None:
+        """End the open `subscriptions/listen` streams in good order; they would hold up a shutdown."""
+        for stream in self._streams:
+            stream.close()
+
+    async def listen(self, call: Call) -> JSON:
+        """Serve `subscriptions/listen`: confirmed when the sources were asked, or could not be in a short while.
+
+        Raises:
+            ProtocolError: It names more resources than one client may, or there are too many streams.
+        """
+        wanted = self._possible(call.params["notifications"])
+        uris = tuple(wanted.get(_URIS, ()))
+        if len(uris) > self._limits.resources:
+            raise ProtocolError(INVALID_PARAMS, self._too_many)
+        if len(self._streams) >= self._limits.streams:
+            problem = f"{self._limits.streams} clients are listening, which is as many as may; try again later"
+            raise ProtocolError(INTERNAL_ERROR, problem)
+        stamp: JSON = {meta.SUBSCRIPTION_ID_KEY: call.id}
+        stream = _Stream(wanted)
+        for uri in uris:
+            self._interest.add(uri)
+        self._streams.add(stream)
+        try:
+            await self._interest.ask_all(uris, self._limits.confirm_timeout)
+            confirmed = {"notifications": wanted, "_meta": stamp}
+            await call.channel.send(encoded_notification("notifications/subscriptions/acknowledged", confirmed))
+            while (change := await stream.next()) is not None:
+                method, params = _notification(change)
+                await call.channel.send(encoded_notification(method, {**(params or {}), "_meta": stamp}))
+        finally:
+            self._streams.discard(stream)
+            for uri in uris:
+                self._interest.discard(uri)
+        return {"_meta": stamp}
+
+    def _possible(self, wanted: Mapping[str, Any]) -> JSON:
+        """What of it there can be news of: a client that is promised more waits for nothing (server/subscriptions)."""
+        told = capabilities_of(self._catalog, modern=True)
+        anything = not self._catalog.merges  # one server may announce what it has not declared
+
+        def can(capability: str, ability: str) -> bool:
+            return capability in told and (anything or bool(told[capability].get(ability)))
+
+        possible: JSON = {
+            flag: True for flag, kind in _FLAGS.items() if wanted.get(flag) is True and can(kind.value, "listChanged")
+        }
+        if (uris := wanted.get(_URIS)) and can("resources", "subscribe"):
+            possible[_URIS] = list(dict.fromkeys(uris))
+        return possible
+
+    def add_legacy(self, connection: Connection) -> None:
+        """A client of the handshake era finished its handshake. It is forgotten when its connection ends."""
+        if connection in self._legacy:
+            return
+        client = _LegacyClient(connection, self._limits.notify_timeout, all_lists=not self._catalog.merges)
+        self._legacy[connection] = client
+
+        def forget() -> None:
+            self._legacy.pop(connection, None)
+            client.close()
+            for uri in tuple(client.subscriptions):
+                self._forget(client, uri)
+
+        connection.when_closed(forget)
+
+    async def subscribe(self, connection: Connection, uri: str) -> None:
+        """A legacy client wants to hear of updates of `uri`. Whoever asks has finished the handshake, said or not.
+
+        Raises:
+            RequestError: The source of the resource refused, or did not answer; or the client hears of as many
+                resources as one may.
+        """
+        self.add_legacy(connection)
+        client = self._legacy.get(connection)
+        if client is None or uri in client.subscriptions:
+            return
+        if len(client.subscriptions) >= self._limits.resources:
+            raise ProtocolError(INVALID_PARAMS, self._too_many)
+        client.subscriptions.add(uri)
+        self._interest.add(uri)
+        try:
+            await self._interest.ask(uri)
+        except BaseException:
+            self._forget(client, uri)
+            raise
+
+    def unsubscribe(self, connection: Connection, uri: str) -> None:
+        """A legacy client does not want to hear of updates of `uri` any more."""
+        if (client := self._legacy.get(connection)) is not None:
+            self._forget(client, uri)
+
+    def _forget(self, client: _LegacyClient, uri: str) -> None:
+        if uri in client.subscriptions:
+            client.subscriptions.remove(uri)
+            self._interest.discard(uri)
+
+    @property
+    def _too_many(self) -> str:
+        return f"A client may hear of updates of {self._limits.resources} resources; unsubscribe from some"
+
+
+class _Stream:
+    """What one `subscriptions/listen` request hears of.
+
+    Args:
+        wanted: What it was promised.
+    """
+
+    def __init__(self, wanted: JSON) -> None:
+        self._kinds = {kind for flag, kind in _FLAGS.items() if wanted.get(flag)}
+        self._uris = frozenset(wanted.get(_URIS, ()))
+        self._changes = ChangeQueue()
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def tell(self, change: Change) -> None:
+        """Something changed."""
+        if change.kind in self._kinds or (change.kind is ChangeKind.RESOURCE_UPDATED and change.uri in self._uris):
+            self._changes.put(change)
+            self._news.set()
+
+    def close(self) -> None:
+        """End it after what is still to be told."""
+        self._closed = True
+        self._news.set()
+
+    async def next(self) -> Change | None:
+        """Wait for the next change; `None` at the end."""
+        while (change := self._changes.take()) is None and not self._closed:
+            self._news.clear()
+            await self._news.wait()
+        return change
+
+
+class _LegacyClient:
+    """A client of the handshake era.
+
+    Args:
+        connection: To it.
+        patience: Seconds that one notification may take.
+        all_lists: Whether it is told of changed lists that were not promised to it, as it would be by the server that
+            it is told of: many declare no `listChanged` and announce all the same (FastMCP 1).
+    """
+
+    def __init__(self, connection: Connection, patience: float, *, all_lists: bool) -> None:
+        self._connection = connection
+        self._patience = patience
+        self._all_lists = all_lists
+        self._changes = ChangeQueue()
+        self._telling: asyncio.Task[None] | None = None
+        self.subscriptions: set[str] = set()
+
+    def tell(self, change: Change) -> None:
+        """Something changed."""
+        if not self._wants(change):
+            return
+        self._changes.put(change)
+        if self._telling is None:  # most clients never hear of anything, so none has a task for it
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    def close(self) -> None:
+        """The client is gone."""
+        if self._telling is not None:
+            self._telling.cancel()
+
+    def _wants(self, change: Change) -> bool:
+        if change.kind is ChangeKind.INTRODUCTION:
+            return False
+        if change.kind.is_list and not self._all_lists and not tells_of(self._connection, change.kind):
+            return False
+        if change.kind is ChangeKind.RESOURCE_UPDATED:
+            return change.uri in self.subscriptions
+        notification = change.notification
+        if notification is None or notification.method != LOG_MESSAGE:
+            return True
+        return is_loud_enough(notification.params.get("level"), self._connection.log_level)
+
+    async def _tell(self) -> None:
+        try:
+            while (change := self._changes.take()) is not None:
+                with anyio.move_on_after(self._patience) as deadline:
+                    await self._connection.standing.send(encoded_notification(*_notification(change)))
+                if deadline.cancelled_caught:
+                    logger.warning("a client did not accept %s within %g s", change, self._patience)
+        finally:
+            self._telling = None
+
+
+def _notification(change: Change) -> tuple[str, JSON | None]:
+    """How a change is told: the method, and the parameters if there are any."""
+    if (notification := change.notification) is not None:
+        return notification.method, dict(notification.params)
+    if change.kind is ChangeKind.RESOURCE_UPDATED:
+        return "notifications/resources/updated", {"uri": change.uri}
+    return f"notifications/{change.kind.value}/list_changed", None

@@ -1,0 +1,1 @@
+"""An agent as a source: what it declares, and calls of its code."""

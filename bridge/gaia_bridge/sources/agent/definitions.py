@@ -1,0 +1,243 @@
+"""What an agent declares, read through the agent's own pool, checked one by one, and compiled for use.
+
+A definition that MCP cannot carry is left out alone, with its reason; the rest is served (S1-10, S1-18, S1-22).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import anyio
+
+from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ReadsResources
+from gaia_bridge.errors import BusyError, ToolError
+from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
+from gaia_bridge.model import LeftOut, Offer, ServerInfo
+from gaia_bridge.protocol.definition_repairs import repaired
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.vocabulary import definition_problem, info_problem
+from gaia_bridge.results.conversion import failure_text, jsonable
+from gaia_bridge.runtime.agent_runner import AgentRunner
+from gaia_bridge.settings import AgentLimits
+
+__all__ = ["CompiledTool", "Definitions", "ask_agent", "read_definitions"]
+
+logger = logging.getLogger(__name__)
+
+_KEY_FIELDS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate"}
+_SHOWN_NAME = 100
+_DEFAULT_VERSION = "2.0.0"
+"""Document 001, `get_mcp_server_info`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTool:
+    """One tool, ready to be called."""
+
+    definition: JSON
+    arguments: SchemaValidator
+    output: SchemaValidator | None
+    takes_kwargs: bool
+    """Whether `kwargs` is a parameter of its own, so that the VS Code envelope must be left alone (S1-23)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """Everything one agent declares at one moment."""
+
+    offer: Offer
+    tools: Mapping[str, CompiledTool] = field(default_factory=dict[str, CompiledTool])
+    republished: frozenset[tuple[str, str]] = frozenset()
+    """Kind and key of those that are not the agent's own."""
+
+
+async def read_definitions(
+    agent: Any, runner: AgentRunner, limits: AgentLimits, known: Offer | None = None, also: Any = None
+) -> Definitions:
+    """Ask an agent for all it declares. Bounded; what MCP cannot carry is left out with its reason.
+
+    Args:
+        agent: The agent.
+        runner: Its threads.
+        limits: Deadlines and bounds.
+        known: What it declared before. It stands where the agent fails to say, or does not say in time.
+        also: What is published beside it; of the same name, its own counts.
+    """
+    reader = _Reader(agent, runner, limits, also)
+    agents = (agent, also)
+    info = await reader.info(known.info if known else None)
+    known = known or Offer(info)
+    tools = await reader.compiled_tools(known.tools)
+    prompts = await reader.definitions("prompt", "get_mcp_prompts", known.prompts)
+    resources = await reader.definitions("resource", "get_mcp_resources", known.resources)
+    templates = await reader.definitions("resource template", "get_mcp_resource_templates", known.templates)
+    capabilities = {"tools", "logging"}
+    if prompts or any(isinstance(item, GivesPrompts) for item in agents):
+        capabilities.add("prompts")
+    if resources or templates or any(isinstance(item, ReadsResources | ListsResourceTemplates) for item in agents):
+        capabilities.add("resources")
+    if any(isinstance(item, CompletesArguments) for item in agents):
+        capabilities.add("completions")
+    offer = Offer(
+        info=info,
+        tools=tuple(tool.definition for tool in tools.values()),
+        prompts=tuple(prompts),
+        resources=tuple(resources),
+        templates=tuple(templates),
+        capabilities=frozenset(capabilities),
+        left_out=tuple(reader.left_out),
+    )
+    return Definitions(offer, tools, frozenset(reader.republished))
+
+
+async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method: str) -> Any:
+    """What a method of an agent returns, as JSON; `None` if there is no such method.
+
+    Args:
+        agent: The agent.
+        runner: Its threads.
+        limits: Deadlines and bounds.
+        method: The method, which takes no arguments.
+
+    Raises:
+        ToolError: It failed, or did not return in time.
+    """
+    try:
+        with anyio.fail_after(limits.definitions_timeout):
+            outcome = await runner.run(
+                partial(_called, agent, method),
+                copy_context(),
+                lambda value: jsonable(value, limits.definitions_bytes)[0],
+            )
+    except TimeoutError:
+        raise ToolError(f"{method}() did not return within {limits.definitions_timeout:g} s") from None
+    except BusyError:
+        raise ToolError(f"{method}() did not return yet from an earlier call") from None
+    if outcome.error is not None:
+        reference = secrets.token_hex(4)
+        logger.error("%s: %s failed, reference %s", runner.name, method, reference, exc_info=outcome.error)
+        raise ToolError(failure_text(outcome.error, f"{method}()", reference))
+    return outcome.value
+
+
+class _Reader:
+    """One reading of one agent."""
+
+    def __init__(self, agent: Any, runner: AgentRunner, limits: AgentLimits, also: Any) -> None:
+        self._agent = agent
+        self._also = also
+        self.republished: set[tuple[str, str]] = set()
+        self._runner = runner
+        self._limits = limits
+        self.left_out: list[LeftOut] = []
+
+    async def compiled_tools(self, known: Iterable[Mapping[str, Any]]) -> dict[str, CompiledTool]:
+        """The tools that can be published, by name, in the agent's order."""
+        compiled: dict[str, CompiledTool] = {}
+        for definition in await self.definitions("tool", "get_mcp_tool_definitions", known):
+            try:
+                compiled[definition["name"]] = _compile(definition, self._limits.schema_bytes)
+            except SchemaError as error:
+                self._leave_out("tool", definition["name"], str(error))
+        return compiled
+
+    async def definitions(self, kind: str, method: str, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
+        """The valid definitions that `method` returns; a missing method means none, one that fails those `known`."""
+        try:
+            listed = await self._listed(self._agent, method)
+            own = len(listed)
+            listed += await self._listed(self._also, method)
+        except ToolError as error:
+            self._leave_out(kind, f"all of {method}()", str(error))
+            return [dict(definition) for definition in known]
+        found: dict[str, JSON] = {}
+        for number, item in enumerate(listed):
+            name = f"#{number + 1}"
+            problem: str | None = "it is not an object"
+            if is_object(item):
+                definition = repaired(kind, item)
+                name = str(item.get(_KEY_FIELDS[kind], name))[:_SHOWN_NAME]
+                problem = definition_problem(kind, definition)
+                if name in found:
+                    problem = f"another {kind} has the same {_KEY_FIELDS[kind]}"
+                if problem is None:
+                    found[name] = definition
+                    if number >= own:
+                        self.republished.add((kind, name))
+                    continue
+            self._leave_out(kind, name, problem or "")
+        return list(found.values())
+
+    async def info(self, known: ServerInfo | None) -> ServerInfo:
+        """Who the agent says it is, with the specification's default where it says nothing (S1-8, S1-16)."""
+        try:
+            told = await self._call(self._agent, "get_mcp_server_info")
+        except ToolError as error:
+            self._leave_out("server info", "all of get_mcp_server_info()", str(error))
+            if known is not None:
+                return known
+            told = None
+        info: JSON = told if is_object(told) else {}
+
+        def text(key: str) -> str | None:
+            value = info.get(key)
+            return str(value) if value not in (None, "") else None
+
+        icons = info.get("icons")
+        complete = ServerInfo(
+            name=text("name") or f"GAIA {type(self._agent).__name__}",
+            version=text("version") or _DEFAULT_VERSION,
+            title=text("title"),
+            description=text("description"),
+            instructions=text("instructions"),
+            website_url=text("websiteUrl"),
+            icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
+        )
+        if problem := info_problem(complete):
+            self._leave_out("server info", "icons and websiteUrl", problem)
+            return replace(complete, icons=(), website_url=None)
+        return complete
+
+    async def _listed(self, agent: Any, method: str) -> list[Any]:
+        listed = await self._call(agent, method)
+        if listed is not None and not is_array(listed):
+            raise ToolError(f"{method}() returned {type(listed).__name__} where a list was expected")
+        if listed is not None and len(listed) > self._limits.definitions:
+            raise ToolError(
+                f"{method}() returned {len(listed):,} definitions; at most {self._limits.definitions:,} may be"
+            )
+        return list(listed or ())
+
+    async def _call(self, agent: Any, method: str) -> Any:
+        return await ask_agent(agent, self._runner, self._limits, method)
+
+    def _leave_out(self, kind: str, name: str, reason: str) -> None:
+        self.left_out.append(LeftOut(kind, name, reason))
+
+
+def _called(agent: Any, method: str) -> Any:
+    """What the agent's method returns; `None` if it has no such method."""
+    function: Callable[[], Any] | None = getattr(agent, method, None)
+    return function() if callable(function) else None
+
+
+def _compile(definition: JSON, schema_limit: int) -> CompiledTool:
+    schema: JSON = definition["inputSchema"]
+    output = definition.get("outputSchema")
+    size = len(to_json([schema, output]))
+    if size > schema_limit:
+        raise SchemaError(f"its schemas have {size:,} bytes; at most {schema_limit:,} are published")
+    properties = schema.get("properties")
+    return CompiledTool(
+        definition=definition,
+        arguments=SchemaValidator(schema),
+        output=None if output is None else SchemaValidator(output),
+        takes_kwargs=is_object(properties) and "kwargs" in properties,
+    )

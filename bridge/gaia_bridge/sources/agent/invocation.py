@@ -1,0 +1,204 @@
+"""One call of agent code in flight: what it says on the way, what it asks, and how it ends.
+
+The agent's thread puts messages in; the handler of the client's request takes them out in order. A call may outlive
+the request that started it: where the client cannot be asked directly (2026-07-28), the question is given to it as
+the result, the call waits, and the client's next request carries on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from gaia_bridge.calls.parked_calls import Question
+from gaia_bridge.contract import JSON, ClientRequest
+from gaia_bridge.errors import RequestCancelledError, ToolError
+from gaia_bridge.protocol.vocabulary import question_problem
+from gaia_bridge.results.conversion import jsonable
+from gaia_bridge.runtime.agent_runner import Job, LoopHandle, Outcome, resting
+from gaia_bridge.sanitize.escaping import valid_text
+from gaia_bridge.settings import AgentLimits
+
+__all__ = ["AgentCall"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    progress: float
+    total: float | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    level: str
+    data: Any
+    logger: str | None
+
+
+class _CloseStream:
+    pass
+
+
+_Note = _Progress | _Log | _CloseStream
+
+
+class AgentCall:
+    """The two ends of one call: `CallChannel` for the agent, `calls.parked_calls.Work` for the bridge.
+
+    Args:
+        limits: How large its messages may be, and how many may wait for a slow client before the oldest is dropped.
+    """
+
+    def __init__(self, limits: AgentLimits) -> None:
+        self._limits = limits
+        self._loop = LoopHandle()
+        self._wake = anyio.Event()
+        self._signalled = False
+        self._notes: deque[_Note] = deque(maxlen=limits.notes)
+        self._questions: dict[str, Question] = {}
+        self._numbers = itertools.count(1)
+        self._cancelled = threading.Event()
+        self._reason = ""
+        self.job: Job | None = None
+        self.outcome: Outcome | None = None
+
+    # The agent's end: any thread.
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the result any more."""
+        return self._cancelled.is_set()
+
+    def wait_cancelled(self, timeout: float) -> bool:
+        """Block up to `timeout` seconds; whether the call was cancelled."""
+        return self._cancelled.wait(timeout)
+
+    def raise_if_cancelled(self) -> None:
+        """Raise `RequestCancelledError` if the call was cancelled."""
+        if self._cancelled.is_set():
+            raise RequestCancelledError(self._reason)
+
+    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Queue a progress message."""
+        self._post(_Progress(progress, total, None if message is None else self._note_text(message)))
+
+    def post_log(self, level: str, data: Any, logger: str | None) -> None:
+        """Queue a log message; data without a JSON form travels as text."""
+        try:
+            plain = jsonable(data, self._limits.log_bytes)[0]
+        except ToolError:
+            plain = self._note_text(repr(data))
+        self._post(_Log(level, plain, None if logger is None else self._note_text(logger)))
+
+    def close_stream(self) -> None:
+        """Queue the wish to end the event stream."""
+        self._post(_CloseStream())
+
+    def ask(self, method: str, params: JSON) -> JSON:
+        """Put a question and block. Whoever serves the call answers it, fails it or cancels it in bounded time.
+
+        Raises:
+            ValueError: MCP has no such question.
+        """
+        question = self._put(method, params)
+        with resting():
+            return question.reply.result()
+
+    async def aask(self, method: str, params: JSON) -> JSON:
+        """Put a question and wait, on the agent's own loop."""
+        question = self._put(method, params)
+        with resting():
+            return await asyncio.wrap_future(question.reply)
+
+    def finish(self, outcome: Outcome) -> None:
+        """The agent's code ended; called by the runner's thread. That it was cancelled by us is no outcome."""
+        if not self._cancelled.is_set():
+            self.outcome = outcome
+        self._signal()
+
+    # The bridge's end: the event loop.
+
+    @property
+    def questions(self) -> list[Question]:
+        """What the agent waits to be told."""
+        return [question for question in list(self._questions.values()) if not question.reply.done()]
+
+    async def advance(self, request: ClientRequest) -> bool:
+        """Relay what the agent says to `request`'s client until the agent is done or asks something.
+
+        Returns:
+            Whether the agent is done.
+
+        Raises:
+            RequestCancelledError: The call was cancelled meanwhile.
+        """
+        while True:
+            self._wake = wake = anyio.Event()
+            done = self.outcome is not None
+            for _ in range(len(self._notes)):  # no more: an agent can speak faster than this loop listens
+                await self._relay(self._notes.popleft(), request)
+            self.raise_if_cancelled()
+            if done:
+                return True
+            if self.questions:
+                return False
+            await wake.wait()
+
+    def cancel(self, reason: str) -> None:
+        """Tell the agent that nobody waits any more, and end its open questions. The first reason counts.
+
+        The job is let go: it leads back here, and a large result would wait for the garbage collector.
+        """
+        if self._cancelled.is_set():
+            return
+        self._reason = reason
+        self._cancelled.set()
+        for question in self.questions:
+            question.fail(RequestCancelledError(reason))
+        job, self.job = self.job, None
+        if job is not None:
+            job.cancel()
+        self._wake.set()
+
+    def _post(self, note: _Note) -> None:
+        self._notes.append(note)
+        self._signal()
+
+    def _put(self, method: str, params: JSON) -> Question:
+        plain = jsonable(params, self._limits.result_bytes)[0]
+        if problem := question_problem(method, plain):
+            raise ValueError(f"{method} cannot be asked like this: {problem}")
+        question = Question(f"q{next(self._numbers)}", method, plain)
+        self._questions[question.key] = question
+        self.raise_if_cancelled()  # after it can be found by `cancel`: no question is left without an end
+        self._signal()
+        return question
+
+    def _note_text(self, value: object) -> str:
+        return valid_text(str(value))[: self._limits.log_bytes]
+
+    def _signal(self) -> None:
+        """Wake the event loop, once for however much there is to tell it."""
+        if not self._signalled:
+            self._signalled = True
+            self._loop.call_soon(self._woken)
+
+    def _woken(self) -> None:
+        self._signalled = False
+        self._wake.set()
+
+    async def _relay(self, note: _Note, request: ClientRequest) -> None:
+        match note:
+            case _Progress():
+                await request.report_progress(note.progress, note.total, note.message)
+            case _Log():
+                await request.log(note.level, note.data, note.logger)
+            case _CloseStream():
+                await request.close_stream()

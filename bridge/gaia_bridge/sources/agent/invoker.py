@@ -1,0 +1,124 @@
+"""Runs agent code for a client's request: start or resume, relay what it says, answer what it asks, bound it all."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from gaia_bridge.calls.parked_calls import Conversations, Waiting
+from gaia_bridge.calls.request_context import RequestContext, request_scope
+from gaia_bridge.contract import JSON, ClientRequest
+from gaia_bridge.errors import (
+    ClientCapabilityError,
+    RequestCancelledError,
+    RequestError,
+    ToolError,
+)
+from gaia_bridge.protocol.json_types import is_larger
+from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
+from gaia_bridge.results.conversion import as_protocol_error, failure_text, is_input_required
+from gaia_bridge.runtime.agent_runner import AgentRunner, Outcome
+from gaia_bridge.settings import AgentLimits
+from gaia_bridge.sources.agent.invocation import AgentCall
+
+__all__ = ["Performer"]
+
+logger = logging.getLogger(__name__)
+
+_AGENT_STATE = "agent:"
+"""What a `requestState` begins with, once opened, that is the agent's own text; see `parked_calls` for the others."""
+
+
+class Performer:
+    """The way from a request into one agent's code and back.
+
+    Args:
+        runner: The agent's threads and loop.
+        limits: Deadlines and bounds.
+    """
+
+    def __init__(self, runner: AgentRunner, limits: AgentLimits) -> None:
+        self._runner = runner
+        self._limits = limits
+        self._one_large = threading.Lock()
+        self._calls = Conversations[AgentCall](Waiting(limits.max_parked), limits.question_timeout)
+
+    async def perform(
+        self, call: Callable[[], Any], request: ClientRequest, what: str, convert: Callable[[Any], JSON]
+    ) -> JSON:
+        """Run agent code and return its wire result.
+
+        Args:
+            call: The agent's method with its arguments.
+            request: On whose behalf.
+            what: What fails if it fails, as the peer knows it: `tool 'x'`.
+            convert: Turns what the agent returned into a wire result.
+
+        Raises:
+            RequestError: The failure, in words that a peer may read.
+        """
+        active = self._calls.resumed(request) or self._started(call, convert, request)
+        asked = await self._calls.carry_on(active, request, what, self._limits.call_timeout)
+        if asked is not None:
+            return asked
+        active.cancel(f"{what} is over")  # for whatever the agent still has running in its name
+        return self._checked(self._result(active.outcome, what), request)
+
+    def close(self) -> None:
+        """Cancel every call: those that run and those that wait for a client."""
+        self._calls.close("the agent is no longer published")
+
+    def _started(self, call: Callable[[], Any], convert: Callable[[Any], JSON], request: ClientRequest) -> AgentCall:
+        active = AgentCall(self._limits)
+        state = request.request_state
+        context = RequestContext(active, request, None if state is None else state.removeprefix(_AGENT_STATE))
+        converted = partial(self._converted, convert)
+        active.job = self._runner.start(call, request_scope(context), active.finish, converted)
+        return active
+
+    def _converted(self, convert: Callable[[Any], JSON], value: Any) -> JSON:
+        """What agent code returned, as a wire result; a large one alone, since nobody else gets on meanwhile."""
+        if not is_larger(value, self._limits.large_result_bytes):
+            return convert(value)
+        with self._one_large:
+            return convert(value)
+
+    def _result(self, outcome: Outcome | None, what: str) -> JSON:
+        if outcome is None:
+            raise RequestCancelledError(f"{what} did not finish within {self._limits.call_timeout:g} s")
+        error = outcome.error
+        if error is None:
+            result: JSON = outcome.value
+            return result
+        if (protocol := as_protocol_error(error)) is not None:
+            raise protocol
+        name, reference = self._runner.name, secrets.token_hex(4)
+        text = failure_text(error, what, reference)
+        if isinstance(error, RequestError | ValueError):
+            logger.info("%s: %s failed: %s", name, what, text)
+        else:
+            logger.error("%s: %s failed, reference %s", name, what, reference, exc_info=error)
+        raise ToolError(text) from error
+
+    def _checked(self, result: JSON, request: ClientRequest) -> JSON:
+        """Refuse a result that the SDK would refuse, and mark the state of one that asks for input as the agent's.
+
+        Complete tool results are well-formed by construction (`results.tool_result`) and not looked at again.
+        """
+        asks = is_input_required(result)
+        if asks or request.method != "tools/call":
+            if problem := result_problem(request.method, result):
+                raise ToolError(f"the agent returned a malformed result: {problem}")
+        if not asks:
+            return result
+        questions: Mapping[str, JSON] = result.get("inputRequests") or {}
+        for item in questions.values():
+            missing = missing_capability(item["method"], item.get("params") or {}, request.client_capabilities)
+            if missing is not None:
+                raise ClientCapabilityError(missing)
+        state = result.get("requestState")
+        return result if state is None else result | {"requestState": _AGENT_STATE + state}

@@ -1,0 +1,370 @@
+"""One agent as a source: its definitions kept current, its code run through its own bounded door.
+
+Whatever the agent does, the client gets a defined answer and the next call works (F-100 to F-109).
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import logging
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsPublisher, Publishable, Republishes
+from gaia_bridge.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    BusyError,
+    ProtocolError,
+    RequestError,
+    ResourceNotFoundError,
+    ToolError,
+)
+from gaia_bridge.model import Change, ChangeKind, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.results.conversion import (
+    completion_result,
+    error_result,
+    is_input_required,
+    prompt_result,
+    resource_result,
+    tool_result,
+)
+from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle
+from gaia_bridge.sanitize.escaping import valid_text
+from gaia_bridge.settings import AgentLimits
+from gaia_bridge.sources.agent.definitions import CompiledTool, Definitions, ask_agent, read_definitions
+from gaia_bridge.sources.agent.invoker import Performer
+from gaia_bridge.sources.change_queue import ChangeQueue
+
+__all__ = ["AgentSource"]
+
+logger = logging.getLogger(__name__)
+
+
+class AgentSource:
+    """Publishes one agent. Implements `gaia_bridge.contract.Source`.
+
+    Args:
+        agent: The agent.
+        name: The name it is published under.
+        limits: What it may use of the process.
+        own_files: Tells the files that the process itself loads, which the agent is asked to leave alone.
+    """
+
+    def __init__(
+        self,
+        agent: Publishable,
+        name: str,
+        limits: AgentLimits,
+        own_files: Callable[[], Iterable[Path]] = tuple,
+    ) -> None:
+        self.agent: Any = agent
+        self._also: Any = agent.get_mcp_republished() if isinstance(agent, Republishes) else None
+        self.name = name
+        self.kind = SourceKind.AGENT
+        self._limits = limits
+        self._own_files = own_files
+        self._runner = AgentRunner(name, limits.threads, limits.queue)
+        self._reader = self._runner.beside(threads=2, queue=0)
+        self._chats = self._runner.beside(limits.threads, limits.queue)
+        self._definitions = Definitions(Offer(ServerInfo(name, "")))
+        self._read_at = 0.0
+        self._reading = anyio.Lock()
+        self._listeners: dict[object, ChangeListener] = {}
+        self._performer = Performer(self._runner, limits)
+
+    @property
+    def chats(self) -> AgentRunner:
+        """What its chats run in: threads beside those of its tools, which need not wait for them, and the same loop."""
+        return self._chats
+
+    async def ask(self, method: str) -> Any:
+        """What one more method of the agent returns, as JSON; `None` if it has no such method. Bounded.
+
+        Raises:
+            ToolError: It failed.
+        """
+        return await ask_agent(self.agent, self._reader, self._limits, method)
+
+    @property
+    def offer(self) -> Offer:
+        """What the agent declares, as last read."""
+        return self._definitions.offer
+
+    @property
+    def status(self) -> SourceStatus:
+        """Ready: an agent is there as soon as it is published."""
+        return SourceStatus(SourceState.READY)
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change; returns an idempotent function that stops it."""
+        token = object()
+        self._listeners[token] = listener
+        return lambda: self._listeners.pop(token, None) and None
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Publish the agent until cancelled. Reports started once its definitions were read."""
+        announcements = ChangeQueue()
+        publisher = _Publisher(LoopHandle(), announcements, self._own_files)
+        try:
+            await self._read()
+            for kind in (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES):
+                self._emit(Change(kind))
+            await self._tell_agent("on_mcp_published", publisher)
+            task_status.started()
+            while True:
+                change = await announcements.get()
+                if change.kind.is_list:
+                    await self._read()
+                self._emit(change)
+        finally:
+            self._performer.close()
+            with anyio.CancelScope(shield=True):
+                await self._tell_agent("on_mcp_unpublished", publisher)
+                for runner in (self._reader, self._chats, self._runner):
+                    runner.close()
+                await self._runner.wait_closed(self._limits.farewell)
+
+    async def settle(self) -> None:
+        """Do nothing: an agent is published when its definitions were read."""
+
+    async def learn(self) -> None:
+        """Do nothing, for the same reason."""
+
+    async def seek(self) -> None:
+        """Read the definitions again, as `refresh` does."""
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Read the definitions again if they are older than `definitions_max_age`, and announce what changed."""
+        if time.monotonic() - self._read_at < self._limits.definitions_max_age or self._reading.locked():
+            return
+        before = self.offer
+        await self._read()
+        for kind, old, new in (
+            (ChangeKind.TOOLS, before.tools, self.offer.tools),
+            (ChangeKind.PROMPTS, before.prompts, self.offer.prompts),
+            (
+                ChangeKind.RESOURCES,
+                (before.resources, before.templates),
+                (self.offer.resources, self.offer.templates),
+            ),
+        ):
+            if old != new:
+                self._emit(Change(kind))
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        """Validate the arguments, run the tool, and return its result or a defined failure.
+
+        Raises:
+            ProtocolError: There is no such tool, or the agent answered with a protocol error.
+        """
+        tool = self._definitions.tools.get(name)
+        if tool is None:
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
+        arguments = _without_envelope(tool, arguments)
+        if problems := tool.arguments.errors(arguments):
+            return error_result(f"The arguments do not fit the input schema of tool '{name}':\n{problems}")
+        agent = self._agent_of("tool", name)
+        try:
+            return await self._performer.perform(
+                # A copy: what the agent does to its arguments must not change what further rounds are called with.
+                lambda: agent.execute_mcp_tool(name, copy.deepcopy(arguments)),
+                request,
+                f"tool '{name}'",
+                lambda value: _with_promised_output(tool, value, self._limits.result_bytes),
+            )
+        except ProtocolError:
+            raise
+        except RequestError as error:
+            return error_result(str(error))
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
+        """Fill in a prompt. An agent without the hook gives its description and the arguments (C25).
+
+        Raises:
+            ProtocolError: No such prompt, a required argument is missing, or the agent failed.
+        """
+        definition = next((prompt for prompt in self.offer.prompts if prompt["name"] == name), None)
+        if definition is None:
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
+        listed: list[JSON] = definition.get("arguments") or []
+        missing = [item["name"] for item in listed if item.get("required") and item["name"] not in arguments]
+        if missing:
+            raise ProtocolError(INVALID_PARAMS, f"Prompt '{name}' needs the arguments: {', '.join(missing)}")
+        description = definition.get("description")
+        hook = getattr(self._agent_of("prompt", name), "get_mcp_prompt", None)
+        if hook is None:
+            lines = [description or name, *(f"{key}: {value}" for key, value in arguments.items())]
+            return prompt_result("\n".join(lines), description, self._limits.result_bytes)
+        with _failures_as_protocol_errors():
+            return await self._performer.perform(
+                partial(hook, name, arguments),
+                request,
+                f"prompt '{name}'",
+                lambda value: prompt_result(value, description, self._limits.result_bytes),
+            )
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
+        """Read a resource.
+
+        Raises:
+            ResourceNotFoundError: Nothing at that URI, or the agent has no hook to read it.
+            ProtocolError: The agent failed.
+        """
+        agent = self._agent_of("resource", uri)
+        hook = getattr(agent, "read_mcp_resource", None)
+        if agent is self.agent and self._also is not None and not self._lists(uri):
+            hook = partial(_read_by_either, hook, self._also)
+        if hook is None:
+            raise ResourceNotFoundError(uri)
+        mime_type = next((item.get("mimeType") for item in self.offer.resources if item["uri"] == uri), None)
+        with _failures_as_protocol_errors():
+            return await self._performer.perform(
+                partial(hook, uri),
+                request,
+                f"resource '{uri}'",
+                lambda value: resource_result(value, uri, mime_type, self._limits.result_bytes),
+            )
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Refuse: agents have no methods beyond the core."""
+        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
+        """Suggest values for an argument; none if the agent has no hook.
+
+        Raises:
+            ProtocolError: The agent failed.
+        """
+        hook = getattr(self._agent_of(*_kind_and_key(ref)), "complete_mcp_argument", None)
+        if hook is None:
+            return completion_result(None, self._limits.result_bytes)
+        with _failures_as_protocol_errors():
+            return await self._performer.perform(
+                partial(hook, ref, argument["name"], argument["value"], context),
+                request,
+                f"completion of '{argument['name']}'",
+                lambda value: completion_result(value, self._limits.result_bytes),
+            )
+
+    async def subscribe(self, uri: str) -> None:
+        """Nothing to do: an agent announces every update, and the endpoint knows who wants to hear of it."""
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Nothing to do, as with `subscribe`."""
+
+    async def _read(self) -> None:
+        async with self._reading:
+            before = self.offer if self._read_at else None
+            self._definitions = await read_definitions(self.agent, self._reader, self._limits, before, self._also)
+            self._read_at = time.monotonic()
+            for item in self.offer.left_out:
+                if before is None or item not in before.left_out:
+                    logger.warning("%s: %s %s is left out: %s", self.name, item.kind, item.name, item.reason)
+
+    def _agent_of(self, kind: str, key: str) -> Any:
+        """Whose a definition is: the agent's own, or of what it publishes beside."""
+        return self._also if (kind, key) in self._definitions.republished else self.agent
+
+    def _lists(self, uri: str) -> bool:
+        return any(item["uri"] == uri for item in self.offer.resources)
+
+    async def _tell_agent(self, hook: str, publisher: _Publisher) -> None:
+        if not isinstance(self.agent, KnowsPublisher):
+            return
+        with anyio.move_on_after(self._limits.definitions_timeout), suppress(BusyError):
+            outcome = await self._reader.run(partial(getattr(self.agent, hook), publisher), copy_context())
+            if outcome.error is not None:
+                logger.error("%s: %s failed", self.name, hook, exc_info=outcome.error)
+
+    def _emit(self, change: Change) -> None:
+        for listener in list(self._listeners.values()):
+            listener(change)
+
+
+class _Publisher:
+    """Implements `gaia_bridge.contract.Publisher`: brings announcements from any thread to the source's task."""
+
+    def __init__(self, loop: LoopHandle, announcements: ChangeQueue, own_files: Callable[[], Iterable[Path]]) -> None:
+        self._loop = loop
+        self._announcements = announcements
+        self.own_files = own_files
+
+    def tools_changed(self) -> None:
+        self._tell(Change(ChangeKind.TOOLS))
+
+    def prompts_changed(self) -> None:
+        self._tell(Change(ChangeKind.PROMPTS))
+
+    def resources_changed(self) -> None:
+        self._tell(Change(ChangeKind.RESOURCES))
+
+    def resource_updated(self, uri: str) -> None:
+        self._tell(Change(ChangeKind.RESOURCE_UPDATED, valid_text(str(uri))))
+
+    def _tell(self, change: Change) -> None:
+        self._loop.call_soon(partial(self._announcements.put, change))
+
+
+def _kind_and_key(ref: JSON) -> tuple[str, str]:
+    is_prompt = ref.get("type") == "ref/prompt"
+    return ("prompt", str(ref.get("name"))) if is_prompt else ("resource template", str(ref.get("uri")))
+
+
+async def _read_by_either(own: Callable[[str], Any] | None, also: Any, uri: str) -> Any:
+    """Read what nobody lists: templates lead to it, of the agent or of what it publishes beside."""
+    value = None
+    if own is not None:
+        with suppress(ResourceNotFoundError):
+            value = own(uri)
+            if inspect.isawaitable(value):
+                value = await value
+    return await also.read_mcp_resource(uri) if value is None else value
+
+
+def _without_envelope(tool: CompiledTool, arguments: JSON) -> JSON:
+    """Unwrap VS Code's `{"kwargs": {...}}` or `{"kwargs": "{...}"}`, unless the tool has such a parameter (S1-23)."""
+    if tool.takes_kwargs or arguments.keys() != {"kwargs"}:
+        return arguments
+    inner = arguments["kwargs"]
+    if isinstance(inner, str):
+        with suppress(ValueError, RecursionError):
+            inner = json.loads(inner)
+    return inner if is_object(inner) else arguments
+
+
+def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
+    """The wire result, or an error that says how it breaks the tool's own output schema (S-29)."""
+    result = tool_result(value, limit, structured=tool.output is not None)
+    if tool.output is None or result.get("isError") or is_input_required(result):
+        return result
+    name = tool.definition["name"]
+    if "structuredContent" not in result:
+        raise ToolError(f"tool '{name}' declares an output schema but returned no structured content")
+    if problems := tool.output.errors(result["structuredContent"], unjudged=None):
+        raise ToolError(f"tool '{name}' returned what its own output schema does not allow:\n{problems}")
+    return result
+
+
+@contextmanager
+def _failures_as_protocol_errors() -> Generator[None]:
+    """For methods whose results have no place for a failure: prompts, resources, completions."""
+    try:
+        yield
+    except ProtocolError:
+        raise
+    except RequestError as error:
+        raise ProtocolError(INTERNAL_ERROR, str(error)) from error

@@ -1,0 +1,479 @@
+"""A connection in separate calls, for callers who cannot hold an `async with` open: open, initialize, use, close.
+
+`client.connect` is a block that one task enters and leaves. A `Session` keeps such a task, so that every step may come
+from a task of its own: that is what synchronous code on a background loop does. It opens the link first and greets the
+server later, because the specification's transports have those two steps.
+
+Answers have the shape of JSON-RPC responses, and failures are Python's own exceptions, as the specification's
+`MCPTransport.send_request` has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import anyio
+
+from gaia_bridge.client import ClientRole, Connection, Deadline, Era, Greeting, RequestTimeoutError, connect
+from gaia_bridge.client.transport import (
+    ConnectionLostError,
+    Link,
+    Receiver,
+    SessionExpiredError,
+    Transport,
+    UpstreamError,
+)
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.results.conversion import is_input_required
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.relay import ASKABLE, Relay, Relays
+
+__all__ = ["Notified", "Session", "SessionOverError"]
+
+logger = logging.getLogger(__name__)
+
+Notified = Callable[[str, JSON], None]
+"""Called on the event loop with the method and the parameters of a notification; must neither block nor raise."""
+
+_CLOSED: Final = "is no longer connected"
+
+_KIND_OF_LIST: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
+
+
+class SessionOverError(RuntimeError):
+    """The server has forgotten the session and not done the work: over a new connection, it may be asked again."""
+
+
+class Session:
+    """One connection to one server. Every method that is a coroutine runs on the same event loop.
+
+    Args:
+        name: What the server is called here, for log and error texts.
+        transport: How to reach it.
+        limits: Deadlines and bounds; `call_timeout` is what one request may take in all.
+        notified: Is told of the server's notifications.
+        era: What the server was last time. If that is not known, it is greeted with `initialize`, as the
+            specification demands, and with `server/discover` only after it refused that.
+        own: The id that requests say they have passed. With one, `relay` can be used.
+        introduction: The parameters that the connection before this one was greeted with. If there was one, its users
+            may not know that it is over: the server is greeted before what they ask for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        transport: Transport,
+        limits: UpstreamLimits,
+        notified: Notified,
+        era: Era | None = None,
+        own: str = "",
+        introduction: JSON | None = None,
+    ) -> None:
+        self.name = name
+        self.greeting: Greeting | None = None
+        """What the server said about itself, once it was greeted."""
+        self._id = own
+        self._relays = Relays(name, limits.call_timeout)
+        self._transport = transport
+        self._limits = limits
+        self._notified = notified
+        self._era = era or Era.LEGACY
+        self._introduction = introduction
+        self._line: _Line | None = None
+        self._opening: _Line | None = None
+        self._connection: Connection | None = None
+        self._owner: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._greeted: asyncio.Future[Greeting] | None = None
+        self._numbers = itertools.count(1)
+        self._ids = itertools.count(1)
+
+    @property
+    def link(self) -> Link | None:
+        """The open link, if there is one. May be read in any thread."""
+        line = self._line
+        return None if line is None or line.ending is not None else line.link
+
+    @property
+    def last_link(self) -> Link | None:
+        """The link, also after its end."""
+        line = self._line
+        return None if line is None else line.link
+
+    async def open(self) -> None:
+        """Open the link: start the process, or reach the address.
+
+        Raises:
+            UpstreamError: The server cannot be reached.
+        """
+        with anyio.move_on_after(self._limits.connect_timeout):
+            await self._new_line()
+            return
+        raise UpstreamError(f"could not be reached within {self._limits.connect_timeout:g} s")
+
+    async def initialize(self, params: JSON) -> JSON:
+        """Greet the server, whatever its era.
+
+        Args:
+            params: Those of an `initialize` request; of them, `clientInfo` and `capabilities` are used.
+
+        Returns:
+            The response to `initialize`, also where the server has no such request.
+
+        Raises:
+            TimeoutError: It did not answer in time.
+            RuntimeError: The connection is over.
+        """
+        return await self._respond(self._greet(params))
+
+    async def request(self, method: str, params: JSON | None, number: int) -> JSON:
+        """Make one request. A list is read to its last page, unless a cursor is given.
+
+        On a link where the first request is any other than `initialize`, all are sent as they are; those that are made
+        while the server is greeted wait for that.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters.
+            number: The `id` of the response.
+
+        Returns:
+            A JSON-RPC response. A failure of this request alone has the shape of an error response.
+
+        Raises:
+            TimeoutError: It was not answered in time.
+            RuntimeError: The connection is over.
+        """
+        if self._greeted is None and self._introduction is None:
+            return await self._exchange(method, params, number)
+        return await self._respond(self._answer(method, params), number)
+
+    async def relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Make a request on behalf of another, whose client hears of its progress and answers its questions.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters.
+            request: The other request; one that can be asked directly.
+
+        Raises:
+            RequestError: There is no result.
+        """
+        outcome: JSON | Exception = {}
+        async with anyio.create_task_group() as tasks:
+            relay = Relay(method, params, request, tasks, self._limits)
+            try:
+                outcome = await self._in_rounds(relay)
+            except Exception as error:  # raised again, not in the task group, which would wrap it
+                outcome = error
+            finally:
+                relay.notes.end()
+        if isinstance(outcome, UpstreamError):
+            raise ToolError(f"server {self.name!r} {outcome}") from None
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _in_rounds(self, relay: Relay) -> JSON:
+        connection = await self._connected()
+        request: Any = relay.request
+        for _ in range(self._limits.max_rounds):
+            deadline = Deadline(self._limits.call_timeout, UpstreamLimits().call_cap)
+            result = await self._relays.call(connection, relay, deadline)
+            if not is_input_required(result):
+                return result
+            asked: Mapping[str, JSON] = result.get("inputRequests") or {}
+            answers = {key: await relay.ask(item["method"], item.get("params") or {}) for key, item in asked.items()}
+            relay.request = request.next_round(answers, result.get("requestState"))
+        raise UpstreamError(f"asked for input {self._limits.max_rounds} times without coming to an end")
+
+    async def notify(self, method: str, params: JSON | None) -> None:
+        """Send a notification; one that cannot be sent any more is lost."""
+        message: JSON = {"jsonrpc": "2.0", "method": method}
+        link = self.link
+        if link is not None:
+            try:
+                await link.notify(message if params is None else {**message, "params": params})
+            except UpstreamError as error:
+                logger.debug("%s: %s was not sent: it %s", self.name, method, error)
+
+    async def close(self) -> None:
+        """Close the connection, within the bounds of its transport; twice is harmless."""
+        self._closing.set()
+        if self._owner is not None:
+            if self._connection is None:  # the server may never answer the greeting
+                self._owner.cancel()
+            await asyncio.wait({self._owner})
+        for line in (self._opening, self._line):
+            if line is not None:
+                await line.close()
+
+    async def _greet(self, params: JSON) -> JSON:
+        """Greet the server, or wait while it is greeted. That happens once: what comes of it is the same for all.
+
+        Who gives up waiting leaves it to the others; it ends by itself, in good time.
+        """
+        greeted = self._greeted = self._greeted or self._begin(params)
+        await asyncio.wait({greeted})
+        if greeted.cancelled():
+            raise ConnectionLostError(_CLOSED)
+        greeting = greeted.result()
+        result: JSON = {
+            "protocolVersion": greeting.revision,
+            "capabilities": greeting.capabilities,
+            "serverInfo": greeting.info,
+        }
+        return result if greeting.instructions is None else {**result, "instructions": greeting.instructions}
+
+    def _begin(self, params: JSON) -> asyncio.Future[Greeting]:
+        """Start the task that owns the connection; returns what resolves as soon as the server was greeted."""
+        if self._closing.is_set():
+            raise ConnectionLostError(_CLOSED)
+        role = _Role(self.name, params, self._notified)
+        if self._id:
+            role.id, role.capabilities, role.relays = self._id, dict(ASKABLE), self._relays
+        loop = asyncio.get_running_loop()
+        greeted: asyncio.Future[Greeting] = loop.create_future()
+        owner = self._owner = asyncio.create_task(self._own(role, greeted), name=f"connection to {self.name}")
+        patience = self._limits.connect_timeout
+
+        def expire() -> None:
+            if not greeted.done():
+                greeted.set_exception(RequestTimeoutError("initialize", patience))
+                owner.cancel()
+
+        def greeting_ended(_: object) -> None:
+            expiry.cancel()
+            if not greeted.cancelled():
+                greeted.exception()  # nobody may be left who waits for it
+
+        expiry = loop.call_later(patience, expire)
+        greeted.add_done_callback(greeting_ended)
+        return greeted
+
+    async def _own(self, role: _Role, greeted: asyncio.Future[Greeting]) -> None:
+        # The deadline is kept by whoever began this; that of `connect` comes too late to matter.
+        limits = replace(self._limits, connect_timeout=self._limits.connect_timeout + 1)
+        try:
+            lines = _Lines(self._line_for)
+            async with connect(lines, role, limits, era=self._era, numbers=self._ids) as connection:
+                self._connection, self.greeting = connection, connection.greeting
+                if not greeted.done():
+                    greeted.set_result(connection.greeting)
+                await self._closing.wait()
+        except Exception as error:
+            if not greeted.done():
+                greeted.set_exception(error)
+            elif not isinstance(error, UpstreamError):
+                logger.exception("%s: the connection ended with an error", self.name)
+        finally:
+            greeted.cancel()  # does nothing to one that is done
+
+    async def _connected(self) -> Connection:
+        """The connection to the server, greeted; as it was before, if that was not begun."""
+        if self._connection is None:
+            if self._greeted is None and self._introduction is None:
+                raise ConnectionLostError("is not connected")
+            await self._greet(self._introduction or {})
+        assert self._connection is not None
+        return self._connection
+
+    async def _answer(self, method: str, params: JSON | None) -> JSON:
+        connection = await self._connected()
+        listed = None if params else _KIND_OF_LIST.get(method)
+        if listed is None:
+            deadline = Deadline(self._limits.call_timeout, self._limits.call_timeout)
+            return await connection.request(method, params, deadline=deadline)
+        kind, field = listed
+        return {field: await connection.list_all(kind)}
+
+    async def _exchange(self, method: str, params: JSON | None, number: int) -> JSON:
+        """A request to a server that was never greeted."""
+        link = self.link
+        if link is None:
+            ending = None if self._line is None else self._line.ending
+            raise RuntimeError(f"{self.name} {ending or 'is not connected'}")
+        message: JSON = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params or {}}
+        try:
+            with anyio.fail_after(self._limits.call_timeout):
+                return {**await link.request(message), "id": number}
+        except TimeoutError:
+            problem = RequestTimeoutError(method, self._limits.call_timeout)
+            raise TimeoutError(f"{self.name} {problem}") from None
+        except ConnectionLostError as error:
+            raise RuntimeError(f"{self.name} {error}") from None
+        except UpstreamError as error:
+            return _failure(number, INTERNAL_ERROR, f"{self.name} {error}")
+
+    async def _respond(self, answer: Coroutine[Any, Any, JSON], number: int | None = None) -> JSON:
+        """The response that an answer makes, in the terms of `request`."""
+        number = next(self._numbers) if number is None else number
+        try:
+            return {"jsonrpc": "2.0", "id": number, "result": await answer}
+        except ProtocolError as error:
+            return _failure(number, error.code, error.message, error.data)
+        except RequestTimeoutError as error:
+            raise TimeoutError(f"{self.name} {error}") from None
+        except SessionExpiredError as error:
+            raise SessionOverError(f"{self.name} {error}") from None
+        except ConnectionLostError as error:
+            raise RuntimeError(f"{self.name} {error}") from None
+        except UpstreamError as error:
+            return _failure(number, INTERNAL_ERROR, f"{self.name} {error}")
+
+    async def _line_for(self, receiver: Receiver) -> _Line:
+        """The line that was opened already, or a new one for every further attempt to agree with the server."""
+        line = self._line
+        if line is None or line.receiver is not None:
+            line = await self._new_line()
+        line.hand_to(receiver)
+        return line
+
+    async def _new_line(self) -> _Line:
+        if self._closing.is_set():
+            raise ConnectionLostError(_CLOSED)
+        line = self._opening = _Line(self.name, self._transport, self._notified)
+        try:
+            await line.open()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await line.close()
+            raise
+        self._line = line
+        return line
+
+
+class _Lines:
+    """What `connect` is given for a transport. Implements `transport.Transport`."""
+
+    def __init__(self, line_for: Callable[[Receiver], Awaitable[_Line]]) -> None:
+        self._line_for = line_for
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Hand out the link of a line; leaving closes the line."""
+        line = await self._line_for(receiver)
+        try:
+            yield line.link
+        finally:
+            with anyio.CancelScope(shield=True):
+                await line.close()
+
+
+class _Line:
+    """A link held open by a task of its own, because the task that opened it has to close it.
+
+    Implements `transport.Receiver`: what comes in is passed on, once there is somebody to pass it to.
+    """
+
+    def __init__(self, name: str, transport: Transport, notified: Notified) -> None:
+        self.receiver: Receiver | None = None
+        self.ending: str | None = None
+        """How the link ended, if it did."""
+        self._name = name
+        self._transport = transport
+        self._notified = notified
+        self._opened: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+        self._released = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def link(self) -> Link:
+        """The link, once it is open."""
+        return self._opened.result()
+
+    async def open(self) -> None:
+        """Open the link.
+
+        Raises:
+            UpstreamError: The server cannot be reached.
+        """
+        self._task = asyncio.create_task(self._hold(), name=f"link to {self._name}")
+        await asyncio.wait({self._opened})
+        if self._opened.cancelled():
+            raise ConnectionLostError(_CLOSED)
+        self._opened.result()
+
+    async def close(self) -> None:
+        """Close the link; bounded by its transport."""
+        self.ending = self.ending or _CLOSED
+        self._released.set()
+        if self._task is not None:
+            if not self._opened.done():
+                self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def hand_to(self, receiver: Receiver) -> None:
+        """Pass what comes in on from now on."""
+        self.receiver = receiver
+        if self.ending is not None:
+            receiver.ended(self.ending)
+
+    def message(self, message: JSON, during: int | None) -> None:
+        """A request or notification came from the server."""
+        if self.receiver is not None:
+            self.receiver.message(message, during)
+        elif "id" not in message and isinstance(method := message.get("method"), str):
+            params = message.get("params")
+            self._notified(method, params if is_object(params) else {})
+
+    def ended(self, reason: str) -> None:
+        """The link is over, and that was the server's doing."""
+        self.ending = reason
+        self._released.set()  # what it holds is of no use any more, and others may soon have its numbers
+        if self.receiver is not None:
+            self.receiver.ended(reason)
+
+    async def _hold(self) -> None:
+        try:
+            async with self._transport.connect(self) as link:
+                self._opened.set_result(link)
+                await self._released.wait()
+        except Exception as error:
+            if not self._opened.done():
+                self._opened.set_exception(error)
+            else:
+                logger.debug("%s: the link did not close in good order: %s", self._name, error)
+        finally:
+            self._opened.cancel()  # does nothing to one that is done
+
+
+class _Role(ClientRole):
+    """Who we are: what the caller of `initialize` says."""
+
+    relays: Relays | None = None
+    """Whose clients are asked."""
+
+    def __init__(self, server: str, params: JSON, notified: Notified) -> None:
+        self.server = server
+        info, capabilities = params.get("clientInfo"), params.get("capabilities")
+        self.info = info if is_object(info) else ClientRole.info
+        # Nothing answers questions here, so nothing that asks is declared (S-32).
+        self.capabilities = capabilities if is_object(capabilities) else {}
+        self._notified = notified
+
+    async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
+        """Let the client answer on whose behalf it was called."""
+        if self.relays is None:
+            return await super().answer(method, params, during)
+        return await self.relays.answer(method, params, during)
+
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
+        """Pass it on."""
+        self._notified(method, params)
+
+
+def _failure(number: int, code: int, message: str, data: Any = None) -> JSON:
+    error: JSON = {"code": code, "message": message}
+    if data is not None:
+        error["data"] = data
+    return {"jsonrpc": "2.0", "id": number, "error": error}

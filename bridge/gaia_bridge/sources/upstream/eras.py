@@ -1,0 +1,317 @@
+"""Which families of revisions one server speaks, and what serves the clients of the one that its connection is not of.
+
+A server of both eras may be able to do in one what it cannot do in the other, such as to ask its client in the middle
+of a call. So a client is given a connection of its own era where the server has it. There is at most one for each; the
+second is opened when the first client needs it, and its failures are its own: what it cannot serve, the first one does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import Final, Generic, Literal, Protocol, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gaia_bridge.client import Era, Greeting
+from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.contract import ChangeListener, ClientRequest
+from gaia_bridge.model import Change, ChangeKind, Offer, ServerOptions, SourceState, SourceStatus
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sources.upstream.isolation import Runs
+
+__all__ = ["OPTION_OF", "KnownEras", "OneEra", "OtherEras", "era_of", "only_era"]
+
+logger = logging.getLogger(__name__)
+
+OPTION_OF: Final[Mapping[Era, Literal["handshake", "2026-07-28"]]] = {
+    Era.LEGACY: "handshake",
+    Era.MODERN: "2026-07-28",
+}
+"""How the configuration calls an era (`ServerOptions.era`)."""
+
+_THERE: Final = (SourceState.READY, SourceState.DEGRADED)
+_DOWN: Final = (SourceState.BACKOFF, SourceState.FAILED)
+
+
+def era_of(request: ClientRequest) -> Era:
+    """The era of a client."""
+    return Era.MODERN if request.modern else Era.LEGACY
+
+
+def only_era(options: ServerOptions) -> Era | None:
+    """The one era that an entry wants; `None` for any."""
+    return next((era for era, name in OPTION_OF.items() if name == options.era), None)
+
+
+class KnownEras:
+    """What is known of the eras of one server.
+
+    Args:
+        options: What its entry says.
+        first: The era that a connection is tried in first, if that is known.
+    """
+
+    def __init__(self, options: ServerOptions, first: Era | None = None) -> None:
+        self.only = only_era(options)
+        """The one era that it is spoken to in, whatever else it has."""
+        self._first = self.only or first
+        self._has: dict[Era, bool] = {}
+
+    @property
+    def first(self) -> Era | None:
+        """The era to try first; `None` where nothing is known."""
+        return self._first
+
+    @property
+    def both(self) -> bool | None:
+        """Whether it has both, as far as that was tried."""
+        known = [self._has.get(era) for era in Era]
+        return False if False in known else None if None in known else True
+
+    def recall(self, era: Era, both: bool | None) -> None:
+        """It was of this era last time, and had both, or not."""
+        if self.only is None:
+            self._first = era
+            self._has = {Era.LEGACY: True, Era.MODERN: True} if both else {era: True}
+            if both is False or era is Era.LEGACY:  # the modern one is always asked for first
+                self._has[_other(era)] = bool(both)
+
+    def may_have(self, era: Era) -> bool:
+        """Whether it has an era, or that was not tried yet."""
+        return self._has.get(era) is not False
+
+    def prefer(self, era: Era) -> None:
+        """Try this era first with the next connection, if the server has both."""
+        if self._first is not era and self.both and self.only is None:
+            self._first = era
+
+    def turn_to(self, era: Era) -> None:
+        """Try this era first with the next connection."""
+        self._first = self.only or era
+
+    def begin(self) -> Era | None:
+        """The era to try first now; forgotten unless it proves right."""
+        era, self._first = self._first, self.only
+        return era
+
+    def found(self, greeting: Greeting, tried: Era | None) -> None:
+        """A connection was opened.
+
+        Args:
+            greeting: What the server said.
+            tried: The era that was tried first.
+        """
+        if self.only is not None:
+            return
+        self._first = greeting.next_era
+        self._has[greeting.era] = True
+        if greeting.also_modern:
+            self._has[Era.MODERN] = True
+        elif (tried or Era.MODERN) is not greeting.era:
+            self._has[_other(greeting.era)] = False
+
+    def note(self, era: Era, *, had: bool) -> None:
+        """It was tried whether it has an era."""
+        self._has[era] = had
+
+
+def _other(era: Era) -> Era:
+    return Era.LEGACY if era is Era.MODERN else Era.MODERN
+
+
+class OneEra(Runs, Protocol):
+    """What serves the clients of one era."""
+
+    @property
+    def status(self) -> SourceStatus:
+        """How it is."""
+        ...
+
+    @property
+    def details(self) -> JSON:
+        """What else is known of it."""
+        ...
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server said that it does not speak this era."""
+        ...
+
+    @property
+    def everything(self) -> Offer:
+        """What it offers, whatever the configuration permits."""
+        ...
+
+    async def connected(self) -> Greeting:
+        """Wait until there is a connection; raises `UpstreamError`."""
+        ...
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change."""
+        ...
+
+
+S = TypeVar("S", bound=OneEra)
+
+
+class OtherEras(Generic[S]):
+    """What serves clients beside the connection that all of the other era share. Only on the event loop.
+
+    Args:
+        upstream: The server's name, for the log.
+        known: What is known of it.
+        patience: Seconds that a client waits for another connection before it is served by the one that there is.
+        make: Makes what serves the clients of one era, if there is to be any.
+        heard: Told of changes that the server announces there, and of what it offers there.
+        learnt: Called when it turned out whether the server has both.
+        yields: Ends the shared connection if nobody used it yet; whether it did. `None` where that would save nothing:
+            over HTTP a second connection is no second process, and what a server declares in 2026-07-28 is more.
+    """
+
+    def __init__(
+        self,
+        upstream: str,
+        known: KnownEras,
+        patience: Callable[[], float],
+        make: Callable[[Era], S] | None,
+        heard: Callable[[S, Change], None],
+        learnt: Callable[[], None],
+        yields: Callable[[], bool] | None,
+    ) -> None:
+        self._upstream = upstream
+        self._known = known
+        self._patience = patience
+        self._make = make if known.only is None else None
+        self._heard = heard
+        self._learnt = learnt
+        self._yields = yields
+        self._yielded = False
+        self._turning: anyio.Event | None = None  # while the shared connection is opened anew
+        self._of: dict[Era, S] = {}
+        self._proven: set[Era] = set()
+        self._failed: set[Era] = set()
+        """Where there was no connection when one was waited for, and none since."""
+        self._told: set[Era] = set()
+
+    @property
+    def turning(self) -> bool:
+        """Whether the shared connection is opened anew in the era of the first client."""
+        return self._turning is not None
+
+    @property
+    def details(self) -> list[JSON]:
+        """How they are, for people."""
+        return [
+            {
+                "era": OPTION_OF[era],
+                "protocolVersion": other.details["protocolVersion"],
+                "state": other.status.state.value,
+                "reason": other.status.reason,
+            }
+            for era, other in self
+        ]
+
+    def __iter__(self) -> Iterator[tuple[Era, S]]:
+        return iter(tuple(self._of.items()))  # connections may come while somebody waits for one
+
+    async def of(self, request: ClientRequest, shared: Callable[[], Awaitable[Greeting]], tasks: TaskGroup) -> S | None:
+        """What serves the client of a request; `None` if that is the shared connection.
+
+        Args:
+            request: The request.
+            shared: Waits for the shared connection.
+            tasks: Where something new runs.
+
+        Raises:
+            UpstreamError: There is no shared connection.
+        """
+        wanted = era_of(request)
+        if self._make is None or not self._known.may_have(wanted) or _goes_on(request):
+            return None
+        other = self._of.get(wanted)
+        if other is not None and other.status.state in _THERE and wanted in self._proven:
+            return other
+        if self._turning is not None:
+            await self._turning.wait()
+        if self._yields is not None:
+            self._known.prefer(wanted)
+        if (await shared()).era is wanted or not self._known.may_have(wanted):
+            return None
+        if self._yields is not None and not self._yielded and not self._of and self._yields():
+            await self._turned(wanted, shared)
+            return None
+        other = self._of.get(wanted)
+        if other is None:
+            other = self._of[wanted] = self._make(wanted)
+            tasks.start_soon(other.run)
+        if not self._is_worth_a_wait(wanted, other.status.state):
+            return None
+        return await self._connected(wanted, other)
+
+    async def _turned(self, era: Era, shared: Callable[[], Awaitable[Greeting]]) -> None:
+        """Have the shared connection opened anew in the era of the first client: so it needs no second one."""
+        self._yielded = True  # what came of it is known from now on, or it failed
+        self._turning = anyio.Event()
+        self._known.turn_to(era)
+        try:
+            try:
+                found = await shared()
+            except UpstreamError as error:
+                self._do_without(era, str(error))
+                found = await shared()  # in whatever era it can be had
+            if found.era is era:
+                self._known.note(era, had=True)
+            self._learnt()
+        finally:
+            self._turning.set()
+            self._turning = None
+
+    def _is_worth_a_wait(self, era: Era, state: SourceState) -> bool:
+        """Whether to wait for what is not there: a second process may hang for good, as for a lock of the first."""
+        if era in self._failed:
+            return state not in (*_DOWN, SourceState.STARTING)
+        return era in self._proven or state not in _DOWN
+
+    def _do_without(self, era: Era, why: str) -> None:
+        """Nobody waits for a connection any more that could not be had in time; it is tried for all the same."""
+        self._failed.add(era)
+        logger.log(
+            logging.DEBUG if era in self._told else logging.WARNING,
+            "upstream %r: no connection of the %s era yet: %s; until there is, its clients are served in translation",
+            self._upstream,
+            era.value,
+            why,
+        )
+        self._told.add(era)
+
+    async def _connected(self, era: Era, other: S) -> S | None:
+        patience = self._patience()
+        try:
+            with anyio.fail_after(patience):
+                await other.connected()
+        except TimeoutError:
+            self._do_without(era, f"it did not start within {patience:.1f} s")
+            return None
+        except UpstreamError as error:
+            if other.refused and self._known.may_have(era):
+                self._known.note(era, had=False)
+                self._learnt()
+                return None
+            self._do_without(era, str(error))
+            return None
+        self._failed.discard(era)
+        if era not in self._proven:
+            self._proven.add(era)
+            other.listen(partial(self._heard, other))
+            self._heard(other, Change(ChangeKind.INTRODUCTION))
+            self._known.note(era, had=True)
+            self._learnt()
+        return other
+
+
+def _goes_on(request: ClientRequest) -> bool:
+    """Whether it brings answers to the shared connection: no other asks clients of its own era by results."""
+    return not request.modern and (request.request_state is not None or bool(request.input_responses))

@@ -1,0 +1,295 @@
+"""What an upstream lists, as an offer. Pure.
+
+A definition that MCP cannot carry is left out alone, with its reason; the rest is offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from gaia_bridge.client import Greeting
+from gaia_bridge.client.lists import ReadPage
+from gaia_bridge.json_schema.validation import reference_problem, shape_problem
+from gaia_bridge.loop_guard.bridge_hops import came_through
+from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, Offer, ServerInfo, ServerOptions
+from gaia_bridge.protocol.definition_repairs import repaired
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.meta import SERVER_INFO_KEY
+from gaia_bridge.protocol.vocabulary import capability_problem, definition_problem, info_problem, server_info
+from gaia_bridge.sanitize.escaping import without_hidden
+
+__all__ = [
+    "CAPABILITIES",
+    "EXTRAS",
+    "LISTS",
+    "ListedKind",
+    "changes",
+    "empty_offer",
+    "introduced",
+    "is_permitted",
+    "permitted",
+    "summary",
+    "with_list",
+    "with_lists_of",
+    "with_pages",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKind:
+    """One kind of definition."""
+
+    kind: str
+    """As in `wire.LIST_FIELDS` and `LeftOut`."""
+    capability: str
+    """What the server declares if it has this list."""
+    field: str
+    """Where `Offer` holds it."""
+    key: str
+    """What tells two definitions apart."""
+    change: ChangeKind
+
+
+LISTS: Final = (
+    ListedKind("tool", "tools", "tools", "name", ChangeKind.TOOLS),
+    ListedKind("prompt", "prompts", "prompts", "name", ChangeKind.PROMPTS),
+    ListedKind("resource", "resources", "resources", "uri", ChangeKind.RESOURCES),
+    ListedKind("resource template", "resources", "templates", "uriTemplate", ChangeKind.RESOURCES),
+)
+"""Every list that a server may have."""
+
+_TEXTS: Final = ("title", "description")
+"""What of a definition, and of the schemas in it, is written for models and people."""
+
+_DEFINITION_BYTES: Final = 256 * 1024
+"""One definition (S-30)."""
+
+CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging")
+"""What an offer says of a server's capabilities."""
+
+EXTRAS: Final = ("tasks", "extensions", "experimental")
+"""What it says of what goes beyond the core."""
+
+
+def empty_offer(name: str) -> Offer:
+    """The offer of a server that nothing is known of.
+
+    Args:
+        name: What the server is called here.
+    """
+    return Offer(info=ServerInfo(name=name, version=""), declared={})
+
+
+def introduced(name: str, greeting: Greeting) -> Offer:
+    """The offer of a server whose lists were not read.
+
+    Args:
+        name: What the server is called here; it counts where the server does not say who it is.
+        greeting: What it said, unchecked.
+    """
+    told, declared = greeting.info, _declared(greeting)
+
+    def text(key: str) -> str | None:
+        value = told.get(key)
+        return value if isinstance(value, str) else None
+
+    icons = told.get("icons")
+    info = ServerInfo(
+        name=text("name") or name,
+        version=text("version") or "",
+        title=text("title"),
+        description=text("description"),
+        instructions=None if greeting.instructions is None else without_hidden(greeting.instructions),
+        website_url=text("websiteUrl"),
+        icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
+    )
+    if info_problem(info) is not None:
+        info = replace(info, icons=(), website_url=None)
+    return Offer(
+        info=info,
+        capabilities=frozenset(item for item in CAPABILITIES if item in declared),
+        extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
+        declared=declared,
+        modern=greeting.modern,
+        implementation={**told, **server_info(info)} if info_problem(info, told) is None else None,
+    )
+
+
+def _declared(greeting: Greeting) -> JSON:
+    """What a server declares that clients can be told."""
+    declared: JSON = {}
+    for name, told in greeting.capabilities.items():
+        if told is not None and capability_problem(name, told) is None:
+            declared[name] = told
+        elif told is not None and name in CAPABILITIES:  # it has that, whatever it says of it
+            declared[name] = {}
+    if greeting.modern:
+        declared.pop("tasks", None)  # which are an extension since
+    return declared
+
+
+def with_lists_of(offer: Offer, old: Offer) -> Offer:
+    """The offer with another's lists, where it may have such lists at all.
+
+    Args:
+        offer: Says what there is.
+        old: Has the lists.
+    """
+    kept: dict[str, Any] = {
+        listed.field: getattr(old, listed.field) for listed in LISTS if listed.capability in offer.capabilities
+    }
+    pages = {
+        listed.kind: old.pages[listed.kind]
+        for listed in LISTS
+        if listed.kind in old.pages and listed.capability in offer.capabilities
+    }
+    return replace(offer, left_out=old.left_out, pages=pages, **kept)
+
+
+def permitted(offer: Offer, options: ServerOptions) -> Offer:
+    """The offer with those tools only that the configuration allows (`allowed_tools`, `disabled_tools`).
+
+    Args:
+        offer: Everything that the server offers.
+        options: The server's own options.
+    """
+    if options.allowed_tools is None and not options.disabled_tools:
+        return offer
+    return replace(offer, tools=tuple(tool for tool in offer.tools if is_permitted(tool["name"], options)))
+
+
+def is_permitted(tool: str, options: ServerOptions) -> bool:
+    """Whether the configuration allows a tool, named as the server names it."""
+    allowed = options.allowed_tools
+    return (allowed is None or tool in allowed) and tool not in options.disabled_tools
+
+
+def with_list(offer: Offer, listed: ListedKind, items: Sequence[object], own: str = "") -> Offer:
+    """The offer with one list replaced.
+
+    Args:
+        offer: The offer so far.
+        listed: Which list.
+        items: What the server listed, unchecked.
+        own: Our id: what came through ourselves is left out.
+    """
+    found: dict[str, JSON] = {}
+    left_out = [other for other in offer.left_out if other.kind != listed.kind]
+    for number, item in enumerate(items, 1):
+        if not is_object(item):
+            left_out.append(LeftOut(listed.kind, f"#{number}", "it is not an object"))
+            continue
+        definition = repaired(listed.kind, item)
+        key = str(item.get(listed.key, f"#{number}"))
+        ours = bool(own) and own in came_through(definition)
+        problem = "it came from this bridge itself" if ours else _problem(listed.kind, definition)
+        if problem is None and key in found:
+            problem = f"another {listed.kind} has the same {listed.key}"
+        if problem is None:
+            found[key] = _described_openly(definition)
+        else:
+            left_out.append(LeftOut(listed.kind, key, problem))
+    lists: Mapping[str, Any] = {listed.field: tuple(found.values())}
+    return replace(offer, left_out=tuple(left_out), **lists)
+
+
+def with_pages(offer: Offer, listed: ListedKind, pages: Sequence[ReadPage], own: str = "") -> Offer:
+    """The offer with one list replaced, and how it is cut into pages.
+
+    Args:
+        offer: The offer so far.
+        listed: Which list.
+        pages: What the server listed, unchecked.
+        own: Our id: what came through ourselves is left out.
+    """
+    offer = with_list(offer, listed, [item for page in pages for item in page.items], own)
+    told: set[str] = set()
+    cut: list[ListPage] = []
+    for page in pages:
+        keys = [key for item in page.items if is_object(item) and isinstance(key := item.get(listed.key), str)]
+        new = tuple(key for key in dict.fromkeys(keys) if key not in told)
+        cut.append(ListPage(page.cursor, new, _sound(page.more)))
+        told.update(new)
+    return replace(offer, pages={**offer.pages, listed.kind: tuple(cut)})
+
+
+def _sound(more: JSON) -> JSON:
+    """What a page says beside its items, without what no client could read."""
+    sound = {
+        name: value
+        for name, value in more.items()
+        if not (name in _SOUND and not _SOUND[name](value)) and name != "resultType"
+    }
+    meta = {key: value for key, value in sound.pop("_meta", {}).items() if key != SERVER_INFO_KEY}
+    return {**sound, "_meta": meta} if meta else sound
+
+
+_MAX_INTEGER: Final = 2**53 - 1
+"""The largest number that every reader of JSON takes for an integer (RFC 8259, section 6)."""
+
+_SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "nextCursor": lambda value: isinstance(value, str),
+    "ttlMs": lambda value: type(value) is int and 0 <= value <= _MAX_INTEGER,
+    "cacheScope": lambda value: value in ("public", "private"),
+    "_meta": is_object,
+}
+"""Whether a client could read a field of a list."""
+
+
+def _described_openly(value: Any) -> Any:
+    """A definition whose texts for models and people hide nothing (F-305). Names and URIs stay what they are."""
+    if is_array(value):
+        return [_described_openly(item) for item in value]
+    if not is_object(value):
+        return value
+    return {
+        key: without_hidden(item) if key in _TEXTS and isinstance(item, str) else _described_openly(item)
+        for key, item in value.items()
+    }
+
+
+def _problem(kind: str, definition: JSON) -> str | None:
+    """Why one definition is left out, or `None` (F-037). The shape comes first: it keeps the other checks cheap."""
+    problem = shape_problem(definition) or definition_problem(kind, definition)
+    if problem is None and (size := len(to_json(definition))) > _DEFINITION_BYTES:
+        problem = f"it has {size:,} bytes; at most {_DEFINITION_BYTES:,} are published"
+    if problem is None and kind == "tool":
+        schemas = ((field, definition.get(field)) for field in ("inputSchema", "outputSchema"))
+        found = ((field, reference_problem(schema)) for field, schema in schemas if schema is not None)
+        problem = next((f"{field}: {text}" for field, text in found if text is not None), None)
+    return problem
+
+
+def summary(offer: Offer) -> str:
+    """How much is offered, for people."""
+    counts = {listed.kind: len(getattr(offer, listed.field)) for listed in LISTS}
+    return (
+        ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count) or "no tools"
+    )
+
+
+def changes(old: Offer, new: Offer) -> tuple[Change, ...]:
+    """What listeners are told when one offer replaces another."""
+    kinds: dict[ChangeKind, None] = {}
+    for modern in (True, False):
+        kinds |= _changes(old.told(modern=modern), new.told(modern=modern))
+    return tuple(Change(kind) for kind in sorted(kinds, key=list(ChangeKind).index))
+
+
+def _changes(old: Offer, new: Offer) -> dict[ChangeKind, None]:
+    """What is new for clients of one era."""
+    kinds = {
+        listed.change: None
+        for listed in LISTS
+        if getattr(old, listed.field) != getattr(new, listed.field)
+        or (listed.capability in old.capabilities) != (listed.capability in new.capabilities)
+    }
+    return kinds if _introduction(old) == _introduction(new) else {**kinds, ChangeKind.INTRODUCTION: None}
+
+
+def _introduction(offer: Offer) -> object:
+    """Who it says it is, and what it says it can do."""
+    return offer.info, offer.implementation, offer.capabilities, offer.extras, offer.declared, offer.settled

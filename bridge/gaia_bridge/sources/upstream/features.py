@@ -1,0 +1,329 @@
+"""What one upstream server offers: as it was last time, as it is, and word of every change.
+
+Its lists are read when it is connected and when it says that they changed. Clients are told at a bounded rate, whatever
+the server does (F-035, F-071).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Final, Protocol
+
+import anyio
+
+from gaia_bridge.client import Greeting
+from gaia_bridge.client.lists import ReadPage
+from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.client.transport_factory import secrets_of
+from gaia_bridge.config import fingerprint
+from gaia_bridge.contract import ChangeListener
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.json_schema.output_schemas import OutputSchemas
+from gaia_bridge.model import Change, ChangeKind, Notification, Offer, ServerSpec
+from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.vocabulary import notification_problem
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.feature_cache import CatalogCache, Remembered
+from gaia_bridge.sources.upstream.feature_lists import (
+    LISTS,
+    changes,
+    empty_offer,
+    introduced,
+    with_lists_of,
+    with_pages,
+)
+from gaia_bridge.sources.upstream.freshness import outdated
+from gaia_bridge.sources.upstream.tool_transforms import tailored
+
+__all__ = ["HasLists", "Offering"]
+
+logger = logging.getLogger(__name__)
+
+_ANNOUNCED: Final = {
+    "notifications/tools/list_changed": ChangeKind.TOOLS,
+    "notifications/prompts/list_changed": ChangeKind.PROMPTS,
+    "notifications/resources/list_changed": ChangeKind.RESOURCES,
+}
+
+
+class HasLists(Protocol):
+    """What is needed of a connection."""
+
+    greeting: Greeting
+
+    async def list_pages(self, kind: str) -> list[ReadPage]:
+        """Read a list to its end."""
+        ...
+
+
+class Offering:
+    """The lists of one server, and those who want to know of changes.
+
+    Args:
+        spec: Its entry in the configuration.
+        limits: How often it is read and announced.
+        cache: Where it is remembered, if anywhere.
+        own: Our id: what came through ourselves is not offered.
+    """
+
+    def __init__(self, spec: ServerSpec, limits: UpstreamLimits, cache: CatalogCache | None, own: str = "") -> None:
+        self._spec = spec
+        self._limits = limits
+        self._cache = cache
+        self._own = own
+        self._fingerprint = fingerprint(spec)
+        self._everything = replace(empty_offer(spec.name), settled=False)  # whatever the configuration permits
+        self.outputs = OutputSchemas(f"upstream {spec.name!r}")
+        """What its tools promise of their results."""
+        self.published = tailored(self._everything, spec.options)
+        """What is offered right now, and how it is called."""
+        self._learnt = self._everything  # read last
+        self._in_era: dict[bool | None, Offer] = {}  # what was read last in each era, by whether it is the modern one
+        self._fetched: Offer | None = None  # read, but not published yet
+        self._announced_at = -math.inf
+        self._remembered: Remembered | None = None
+        self.both: bool | None = None
+        """Whether the server speaks both eras, as far as that was tried."""
+        self._stale: set[ChangeKind] = set()
+        self._told: set[ChangeKind] = set()  # those of them that the server announced itself
+        self._read_at: dict[ChangeKind, float] = {}
+        self._follows = False
+        self._caught_up = anyio.Event()
+        self._became_stale = anyio.Event()
+        self._listeners: dict[object, ChangeListener] = {}
+
+    @property
+    def offer(self) -> Offer:
+        """What is offered right now."""
+        return self.published.offer
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change; returns an idempotent function that stops it."""
+        token = object()
+        self._listeners[token] = listener
+
+        def stop() -> None:
+            self._listeners.pop(token, None)
+
+        return stop
+
+    def announce(self, change: Change) -> None:
+        """Tell those who listen."""
+        for listener in tuple(self._listeners.values()):
+            listener(change)
+
+    def tell_all(self, method: str, params: JSON) -> None:
+        """Tell all clients something of the server that belongs to no request."""
+        if (problem := notification_problem(method, params)) is None:
+            self.announce(Change(ChangeKind.NOTIFIED, notification=Notification(method, params)))
+        else:
+            logger.debug("upstream %r: %s is dropped: %s", self._spec.name, method, problem)
+
+    def adjust(self, spec: ServerSpec) -> None:
+        """Offer the same as another entry wants it, which says nothing else of what is reached."""
+        self._spec = spec
+        self._publish(self._everything)
+
+    async def recall(self) -> Remembered | None:
+        """Offer what was offered last time; returns what is remembered, if anything is."""
+        if self._cache is None:
+            return None
+        self._remembered = await self._cache.load(self._fingerprint, self._spec.name)
+        if self._remembered is None:
+            return None
+        self._learnt = self._remembered.offer
+        for told in filter(None, (self._learnt, self._learnt.other)):
+            self._in_era[told.modern] = replace(told, other=None)
+        self._publish(self._learnt)
+        return self._remembered
+
+    async def read(self, connection: HasLists) -> None:
+        """Read everything from a new connection, to be published once the server is ready.
+
+        Raises:
+            ConnectionLostError: The connection ended.
+        """
+        self._stale.clear()
+        self._told.clear()
+        known = with_lists_of(introduced(self._spec.name, connection.greeting), self._everything)
+        everything = frozenset(kind for kind in ChangeKind if kind.is_list)
+        self._fetched = await self._read_lists(connection, known, everything)
+        await self.remember(connection)
+
+    def connected(self) -> None:
+        """The server is ready: publish what was read, unless that would be too often."""
+        if self._fetched is not None and anyio.current_time() >= self._announced_at + self._limits.announce_interval:
+            self._publish_fetched()
+
+    async def follow(self, connection: HasLists) -> None:
+        """Publish what could not be published yet, and every change from then on; however many announcements of the
+        server come meanwhile, its lists are read once. Returns when the connection is lost.
+        """
+        if self._fetched is not None:
+            await anyio.sleep_until(self._announced_at + self._limits.announce_interval)
+            self._publish_fetched()
+        self._follows = True
+        try:
+            while True:
+                if not await self._caught_up_with(connection):
+                    return
+                await anyio.sleep(self._limits.refresh_interval)
+        finally:
+            self._follows = False
+
+    async def _caught_up_with(self, connection: HasLists) -> bool:
+        """Read what is stale as soon as something is; whether the connection still stands."""
+        await self._became_stale.wait()
+        self._became_stale = anyio.Event()
+        stale, self._stale = self._stale, set()
+        told, self._told = self._told, set()
+        try:
+            offer = await self._read_lists(connection, self._everything, stale)
+        except ConnectionLostError:
+            return False
+        self._publish(offer, announced=told)
+        self._caught_up.set()
+        self._caught_up = anyio.Event()
+        await self.remember(connection)
+        return True
+
+    async def renew(self, usual: float, patience: float) -> None:
+        """Have lists read again that are old and that the server announces no changes of.
+
+        Args:
+            usual: Seconds that they are trusted, if the server does not say; 0 where it is asked for what they lack.
+            patience: Seconds to wait for them; what comes later is announced.
+        """
+        if not self._follows:
+            return
+        now, at_least = anyio.current_time(), self._limits.refresh_interval
+        if found := outdated(self._learnt, self._read_at, now, usual, at_least=at_least):
+            caught_up = self._caught_up
+            self._stale |= found
+            self._became_stale.set()
+            with anyio.move_on_after(patience):
+                await caught_up.wait()
+
+    def notified(self, method: str) -> None:
+        """The server sent a notification that may be about its lists."""
+        if (kind := _ANNOUNCED.get(method)) is not None:
+            self.look_again(kind)
+
+    def look_again(self, kind: ChangeKind) -> None:
+        """A list is no longer what it was."""
+        self._stale.add(kind)
+        self._told.add(kind)
+        self._became_stale.set()
+
+    def hurry(self) -> None:
+        """What comes next is published at once: it is not because the server comes and goes."""
+        self._announced_at = -math.inf
+
+    def withdraw(self) -> None:
+        """Offer nothing."""
+        self._fetched = None
+        self._publish(empty_offer(self._spec.name))
+        self._announced_at = -math.inf  # if it ever works again, that is because somebody asked for it
+
+    def end(self) -> None:
+        """Offer nothing, and tell nobody: whoever ends it knows, and may be on the way out."""
+        self._everything = empty_offer(self._spec.name)
+        self.published = tailored(self._everything, self._spec.options)
+
+    async def _read_lists(self, connection: HasLists, offer: Offer, stale: Collection[ChangeKind]) -> Offer:
+        """The offer with the stale lists read again; a list that cannot be read stays as it was.
+
+        Raises:
+            ConnectionLostError: The connection ended.
+        """
+        for listed in LISTS:
+            if listed.change not in stale or listed.capability not in offer.capabilities:
+                continue
+            try:
+                offer = with_pages(offer, listed, await connection.list_pages(listed.kind), self._own)
+            except ConnectionLostError:
+                raise
+            except (ProtocolError, UpstreamError) as error:
+                # Many servers have resources but no list of templates.
+                expected = isinstance(error, ProtocolError) and error.code == METHOD_NOT_FOUND
+                level = logging.DEBUG if expected else logging.WARNING
+                logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
+        self._learnt = offer = self._beside(offer)
+        self._read_at |= dict.fromkeys(stale, anyio.current_time())
+        self.outputs.replace(offer.tools)  # which holds at once, however much later clients are told of new lists
+        return offer
+
+    def _beside(self, offer: Offer) -> Offer:
+        """What was read in one era, beside what is known of the other."""
+        offer = replace(offer, other=None)
+        before, other = self._in_era.get(offer.modern), self._in_era.get(not offer.modern)
+        self._in_era[offer.modern] = offer
+        if other is not None and before is not None and before != offer:
+            # That is older than what is known now: whoever it was may be another, and have other lists.
+            other = with_lists_of(other, offer) if other.info.version == offer.info.version else None
+            self._in_era.pop(not offer.modern)
+        if other is not None:
+            self._in_era[other.modern] = other
+        return replace(offer, other=other)
+
+    def overheard(self, change: Change, offer: Offer) -> None:
+        """Something is new on a connection of the other era.
+
+        Args:
+            change: What.
+            offer: What the server offers there.
+        """
+        if change.kind.is_offer:
+            self._heard(offer)
+        if change.kind.is_list:
+            self.look_again(change.kind)
+        else:
+            self.announce(change)
+
+    def _heard(self, offer: Offer) -> None:
+        self._in_era[offer.modern] = offer = replace(offer, other=None)
+        if self._learnt.modern is (not offer.modern):
+            self._learnt = replace(self._learnt, other=offer)
+        if self._fetched is not None:
+            self._fetched = replace(self._fetched, other=offer)
+        if self._everything.modern is (not offer.modern):
+            self._publish(replace(self._everything, other=offer))
+
+    @property
+    def everything(self) -> Offer:
+        """What is offered, whatever the configuration permits."""
+        return self._everything
+
+    async def remember(self, connection: HasLists) -> None:
+        """Store what was just learnt. Whoever it was learnt for may have gone, and the process end at any moment."""
+        remembered = Remembered(self._learnt, connection.greeting.next_era, self.both)
+        if self._cache is not None and remembered != self._remembered:
+            self._remembered = remembered
+            await self._cache.store(self._fingerprint, remembered, secrets_of(self._spec))
+
+    def _publish_fetched(self) -> None:
+        assert self._fetched is not None
+        offer, self._fetched = self._fetched, None
+        if self._publish(offer):
+            self._announced_at = anyio.current_time()
+
+    def _publish(self, everything: Offer, announced: Collection[ChangeKind] = ()) -> bool:
+        """Offer this from now on; whether that is a change. What the server announced is told in any case."""
+        old, self._everything = self.offer, everything
+        self.published = tailored(everything, self._spec.options)
+        for left_out in self.offer.left_out:
+            if left_out not in old.left_out:
+                text = printable(f"{left_out.kind} {left_out.name!r} is left out: {left_out.reason}")
+                logger.warning("upstream %r: %s", self._spec.name, text)
+        news = changes(old, self.offer)
+        for change in news:
+            self.announce(change)
+        for kind in announced:
+            if Change(kind) not in news:
+                self.announce(Change(kind, is_repeated=True))
+        return bool(news)

@@ -1,0 +1,51 @@
+"""For how long clients wait for one server to say what it is, so that one that hangs costs that once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from gaia_bridge.client import Era
+from gaia_bridge.settings import UpstreamLimits
+
+__all__ = ["FirstLook"]
+
+
+class FirstLook:
+    """What waiting for one server has cost, and may cost. Only on the event loop.
+
+    Args:
+        limits: Of the server.
+    """
+
+    def __init__(self, limits: UpstreamLimits) -> None:
+        self._limits = limits
+        self._until = 0.0
+        self._met: set[Era] = set()
+        self._began = self._took = 0.0
+
+    async def within(self, wait: Callable[[], Awaitable[None]]) -> None:
+        """Wait for something; all who ever do share `first_look` seconds."""
+        with anyio.CancelScope() as patience:
+            self._until = self._until or anyio.current_time() + self._limits.first_look
+            patience.deadline = self._until
+            await wait()
+
+    def begins(self) -> None:
+        """A connection is tried."""
+        self._began = anyio.current_time()
+
+    def succeeded(self) -> None:
+        """The connection is there."""
+        self._took = anyio.current_time() - self._began
+
+    def second(self) -> float:
+        """Seconds that clients wait for a connection of their era, by what the last one took."""
+        return round(self._took * self._limits.second_start + self._limits.first_look, 2)
+
+    def is_first_of(self, era: Era) -> bool:
+        """Whether nobody of an era was here before."""
+        first = era not in self._met
+        self._met.add(era)
+        return first

@@ -1,0 +1,585 @@
+"""What crosses between the clients' requests and one upstream, besides arguments and results.
+
+A server of the handshake era asks by requests of its own. Where the wire does not tell on behalf of which call, the
+client is known all the same as long as the calls in flight are one client's. When it is not, the question waits until
+it is, and from then on the calls of clients that can be asked take turns (design section 4, row 1).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, Final, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gaia_bridge.calls.parked_calls import Waiting
+from gaia_bridge.client import Deadline, Greeting, OnProgress
+from gaia_bridge.client.transport import UpstreamError
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import (
+    INVALID_PARAMS,
+    MISSING_CLIENT_CAPABILITY,
+    AnswerError,
+    ClientCapabilityError,
+    ProtocolError,
+)
+from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
+from gaia_bridge.protocol.json_types import JSON, is_object, is_too_deep
+from gaia_bridge.protocol.meta import (
+    CLIENT_CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    LOG_LEVEL_KEY,
+    PROTOCOL_VERSION_KEY,
+    SERVER_INFO_KEY,
+)
+from gaia_bridge.protocol.vocabulary import (
+    CAPABILITY_OF,
+    as_declared,
+    is_loud_enough,
+    missing_capability,
+    question_problem,
+)
+from gaia_bridge.results.conversion import is_input_required
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.sanitize.redaction import Redactor
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.notification_queue import Notes
+from gaia_bridge.sources.upstream.parked_call import StandingCall
+from gaia_bridge.sources.upstream.required_urls import asking_for, check_links, links_of
+from gaia_bridge.sources.upstream.tracing import hop
+
+__all__ = ["ASKABLE", "Asks", "Relay", "Relays", "Tells", "may_be_asked"]
+
+logger = logging.getLogger(__name__)
+
+_PROGRESS_TOKEN: Final = "progressToken"
+
+_OUR_HOP: Final = frozenset(
+    {
+        _PROGRESS_TOKEN,
+        CLIENT_CAPABILITIES_KEY,
+        CLIENT_INFO_KEY,
+        LOG_LEVEL_KEY,
+        PROTOCOL_VERSION_KEY,
+    }
+)
+"""Keys of a request's `_meta` that speak about the connection between the client and us, and end here. Save, where the
+server's era has them too, the log level and the capabilities: what the server is to send for this request, and what it
+may ask."""
+
+_KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
+"""Parameters that are not passed on as they came."""
+
+_ROOTS: Final = "roots/list"
+
+_WHOSE: Final = (
+    "Calls of several clients are in flight, and the question does not say which of them is meant. Call again: from "
+    'now on, calls of clients that can be asked take turns. With "isolation": "session" in the entry of the server, '
+    "each client has a connection of its own"
+)
+"""What a server is told that asks for nobody knows whom. Most tell it to their clients, who can do something."""
+
+_STATE: Final = "upstream:"
+"""What a `requestState` begins with that is the server's own (S-31); see `parked_calls` for the others."""
+
+ASKABLE: Final[Mapping[str, JSON]] = {
+    "elicitation": {"form": {}, "url": {}},
+    "roots": {},
+    "sampling": {"context": {}, "tools": {}},
+}
+"""What clients can be asked, as it is declared to servers."""
+
+_OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
+"""How loud our own log is about an upstream's message; everything more severe is a warning."""
+
+
+class Asks(Protocol):
+    """What is needed of a connection."""
+
+    greeting: Greeting
+
+    async def set_log_level(self, level: str) -> None:
+        """Ask for log messages of a level and above."""
+        ...
+
+    def new_id(self) -> int:
+        """An id for a request."""
+        ...
+
+    async def request(
+        self,
+        method: str,
+        params: JSON | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+        deadline: Deadline | None = None,
+        rounds: bool = True,
+        number: int | None = None,
+    ) -> JSON:
+        """Make one request."""
+        ...
+
+
+class Tells(Asks, Protocol):
+    """What is needed of a connection beside that."""
+
+    async def notify(self, method: str, params: JSON | None = None) -> None:
+        """Send a notification."""
+        ...
+
+
+class Relay:
+    """One request of one client, on its way through an upstream and back.
+
+    Args:
+        method: The JSON-RPC method.
+        params: Its parameters, without `_meta`.
+        request: The client's request.
+        tasks: Where messages to the client are sent from, if there are any.
+        limits: How often a client is told of progress, how many messages may wait for it, how long it may think.
+    """
+
+    def __init__(
+        self, method: str, params: JSON, request: ClientRequest, tasks: TaskGroup, limits: UpstreamLimits
+    ) -> None:
+        self.method = method
+        self.params = params
+        self.request = request
+        self.notes = Notes(tasks, limits)
+        self.notes.attach(request)
+        self.standing: StandingCall | None = None
+        """The call, where it may outlive the request."""
+        self.asked = 0
+        """How many questions its client has not answered yet."""
+        self.resting: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered while the server waits for its client, and so works on nothing."""
+        self._limits = limits
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Progress came."""
+
+        async def report(request: ClientRequest) -> None:
+            await request.report_progress(progress, total, message)
+
+        self.notes.progress(report)
+
+    def log(self, level: str, data: Any, name: str | None) -> None:
+        """A log message came."""
+
+        async def log(request: ClientRequest) -> None:
+            await request.log(level, data, name)
+
+        self.notes.add(log)
+
+    @property
+    def can_be_asked_something(self) -> bool:
+        """Whether its client can answer any question."""
+        return may_be_asked(self.request)
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether its next question could be anybody's: servers do one thing at a time for each call."""
+        return self.can_be_asked_something and not self.asked
+
+    def can_be_asked(self, method: str, params: JSON) -> bool:
+        """Whether its client can answer such a question now."""
+        return self.is_reachable and missing_capability(method, params, self.request.client_capabilities) is None
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether its client can be asked anything at all now."""
+        return self.standing is not None or not self.request.modern
+
+    async def ask(self, method: str, params: JSON) -> JSON:
+        """Put a question of the server to the client.
+
+        Raises:
+            ProtocolError: The client refused, or did not answer in time.
+        """
+        if self.standing is not None:
+            return await self.standing.ask(method, params)
+        await self.notes.flush()  # what was said before has to be heard before
+        seconds = self._limits.question_timeout
+        with anyio.move_on_after(seconds):
+            try:
+                return await self.request.push(method, params)
+            except AnswerError as error:
+                raise error.for_server() from None
+            except ClientCapabilityError as error:
+                raise ProtocolError(INVALID_REQUEST, error.message) from None
+        raise ProtocolError(INVALID_REQUEST, f"The client did not answer {method} within {seconds:g} s")
+
+
+def may_be_asked(request: ClientRequest) -> bool:
+    """Whether the client declared that it answers any kind of question."""
+    return any(request.client_capabilities.get(name) is not None for name in ASKABLE)
+
+
+class Relays:
+    """The requests of clients that one upstream works on.
+
+    Args:
+        upstream: Its name, for the log.
+        patience: Seconds that a call waits for those of other clients, where the server could not tell them apart.
+        shown: Makes text of the server fit for our log.
+        waiting: What waits for answers of clients; as much as usual of its own if `None`.
+        redactor: Knows the secrets that the server was given, which no error of it repeats to a client.
+    """
+
+    def __init__(
+        self,
+        upstream: str,
+        patience: float,
+        shown: Callable[[str], str] = printable,
+        waiting: Waiting | None = None,
+        redactor: Redactor | None = None,
+    ) -> None:
+        self._upstream = upstream
+        self._redactor = redactor or Redactor()
+        self._waiting = waiting or Waiting(UpstreamLimits().max_parked)
+        self._patience = patience
+        self._shown = shown
+        self._in_flight: dict[int, Relay] = {}
+        self._level: str | None = None
+        self._told: tuple[Asks, str] | None = None
+        self._news: anyio.Event | None = None  # while somebody waits for other calls
+        self._queue: deque[Relay] = deque()
+        self._unclear: list[object] = []  # for each question of which it is not clear whom it is for, oldest first
+        self._wants_roots = False
+        self._rooted: ClientRequest | None = None  # of the client that said last that its folders are others
+        self._says_when_it_logs = False
+        self.asks = False
+        """Whether the server has asked something without saying on behalf of which call."""
+
+    async def call(self, connection: Asks, relay: Relay, deadline: Deadline) -> JSON:
+        """Forward a request, and on the way back what belongs to it. Cancelling it cancels the server's work.
+
+        Args:
+            connection: Who is asked.
+            relay: The request.
+            deadline: How long it may take.
+
+        Returns:
+            The result as it came, with the `resultType` that the modern revision demands.
+
+        Raises:
+            ProtocolError: The upstream answered with a JSON-RPC error.
+            ToolError: The user does not want what the upstream needs.
+            UpstreamError: It did not answer as it should, or had no turn for the call.
+        """
+        modern = connection.greeting.modern
+        check_links(relay.request.input_responses)
+        await self.want_logs(connection, relay.request.log_level)
+        number = connection.new_id()
+        if self.asks and relay.can_be_asked_something and not modern:
+            await self._turn(relay)
+        self._in_flight[number] = relay
+        try:
+            with hop(self._upstream, relay.method, _params(relay, modern=modern)) as params:
+                result = await connection.request(
+                    relay.method,
+                    params,
+                    on_progress=relay.progress if _PROGRESS_TOKEN in relay.request.meta else None,
+                    deadline=deadline,
+                    rounds=False,
+                    number=number,
+                )
+        except ProtocolError as error:
+            if relay.request.modern and (links := links_of(error)):
+                return asking_for(links, relay.request.client_capabilities)
+            # What is nested too deep could be written to no client.
+            data = None if is_too_deep(error.data) else self._redactor.known_in(error.data)
+            raise _understood(ProtocolError(error.code, self._redactor.known(error.message), data)) from None
+        finally:
+            del self._in_flight[number]
+            self._changed()
+        await relay.notes.flush()
+        if result.get("isError") is True and not is_too_deep(result):  # which is refused
+            result = self._redactor.known_in(result)
+        return _crossing_back(result, relay.request.client_capabilities, modern=modern)
+
+    async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
+        """Let the client answer on whose behalf the server asks.
+
+        Args:
+            method: A key of `wire.CAPABILITY_OF`.
+            params: Its parameters, as they came.
+            during: The call that it belongs to, where the wire tells.
+
+        Raises:
+            ProtocolError: Nobody can be asked, or the client refused.
+        """
+        if problem := question_problem(method, params):
+            raise ProtocolError(INVALID_PARAMS, f"{method} cannot be asked like this: {problem}")
+        self._wants_roots = self._wants_roots or method == _ROOTS
+        was_for_a_call = bool(self._in_flight)
+        if during is not None and (known := self._in_flight.get(during)) is not None:
+            relay = known if known.can_be_asked(method, params) else None
+        else:
+            relay = await self._meant(method, params)
+        if relay is None and method == _ROOTS and self._rooted is not None and not was_for_a_call:
+            return await self._ask_again(self._rooted)
+        if relay is None:
+            raise self._refusal(method, params, during)
+        relay.asked += 1
+        self._changed()
+        try:
+            with relay.resting() if relay.asked == 1 else nullcontext():
+                return await self._put(relay, method, params)
+        finally:
+            relay.asked -= 1
+
+    async def _put(self, relay: Relay, method: str, params: JSON) -> JSON:
+        """Put a question to the client of a call; a standing call is ended itself when it has to give way."""
+        if relay.standing is not None:
+            return await relay.ask(method, params)
+        reasons: list[str] = []
+        with anyio.CancelScope() as scope:
+
+            def end(reason: str) -> None:
+                reasons.append(reason)
+                scope.cancel()
+
+            self._waiting.add(scope, end)
+            try:
+                return await relay.ask(method, params)
+            finally:
+                self._waiting.discard(scope)
+        raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
+
+    async def roots_changed(self, connection: Tells, request: ClientRequest) -> None:
+        """Tell a server that asked for the folders of its clients that those of one are others now.
+
+        Args:
+            connection: To the server.
+            request: The client's notification.
+        """
+        if not self._wants_roots or connection.greeting.modern or request.client_capabilities.get("roots") is None:
+            return
+        if self._rooted is None or self._rooted.client != request.client:
+            request.when_client_leaves(partial(self._forget_roots, request.client))
+        self._rooted = request
+        try:
+            await connection.notify("notifications/roots/list_changed")
+        except UpstreamError as error:
+            logger.debug("upstream %r: %s", self._upstream, error)
+
+    def _forget_roots(self, client: Hashable) -> None:
+        if self._rooted is not None and self._rooted.client == client:
+            self._rooted = None
+
+    async def _ask_again(self, request: ClientRequest) -> JSON:
+        """The folders of a client that said that they are others, while nothing is done for it."""
+        with anyio.move_on_after(self._patience):
+            try:
+                return await request.push(_ROOTS, {})
+            except AnswerError as error:
+                raise error.for_server() from None
+        raise ProtocolError(INVALID_REQUEST, f"The client did not answer {_ROOTS} within {self._patience:g} s")
+
+    def _refusal(self, method: str, params: JSON, during: int | None) -> ProtocolError:
+        """What a server is told whose question no client can be asked: what it would be told by the client itself."""
+        known = None if during is None else self._in_flight.get(during)
+        relays = list(self._in_flight.values()) if known is None else [known]
+        reachable = [relay for relay in relays if relay.is_reachable]
+        if not reachable:
+            return ProtocolError(INVALID_REQUEST, "No call is in flight whose client can be asked anything")
+        missing = [missing_capability(method, params, relay.request.client_capabilities) for relay in reachable]
+        capability = CAPABILITY_OF[method]
+        parts = {part for item in missing if item is not None for part in item[capability]}
+        if len(parts) == 1 and all(item is None or item[capability] for item in missing):
+            problem = (
+                f"The client does not support this kind of {capability}: it did not declare {capability}.{parts.pop()}"
+            )
+            return ProtocolError(INVALID_PARAMS, problem)
+        return ProtocolError(METHOD_NOT_FOUND, f"The client does not support {capability}")
+
+    async def _meant(self, method: str, params: JSON) -> Relay | None:
+        """The call that a question belongs to which does not say so: the one that stays when the others are done, or
+        wait for an answer themselves.
+
+        Raises:
+            ProtocolError: They are not done in time, or cannot be, because they wait for such answers as well.
+        """
+        if not self.asks:
+            self.asks = True
+            logger.info("upstream %r does not say for which call it asks: clients' calls take turns", self._upstream)
+        candidates = dict(self._in_flight)  # what begins from now on did not ask
+        question = object()
+        self._unclear.append(question)
+        try:
+            with anyio.move_on_after(self._patience):
+                while True:
+                    relays = [relay for number, relay in candidates.items() if self._in_flight.get(number) is relay]
+                    # Whether its client can be asked makes no difference yet: the server asks for any of them.
+                    relays = [relay for relay in relays if not relay.asked] or relays
+                    if _are_of_one_client(relays):
+                        return next((relay for relay in reversed(relays) if relay.can_be_asked(method, params)), None)
+                    # The newest gives way: the end of its call makes it clearer whom the others are for.
+                    if self._unclear[-1] is question and len(self._unclear) >= len(relays):
+                        break
+                    await self._next_change()
+        finally:
+            self._unclear.remove(question)
+            self._changed()
+        logger.warning("upstream %r: %s is refused: calls of several clients are in flight", self._upstream, method)
+        raise ProtocolError(INVALID_REQUEST, _WHOSE)
+
+    async def _turn(self, relay: Relay) -> None:
+        """Wait while a call would make it unclear whom a question is for; first come, first served.
+
+        Raises:
+            UpstreamError: That took too long.
+        """
+        self._queue.append(relay)
+        try:
+            with anyio.move_on_after(self._patience):
+                while not (self._queue[0] is relay and self._would_be_clear(relay)):
+                    await self._next_change()
+                return
+        finally:
+            self._queue.remove(relay)
+            self._changed()
+        raise UpstreamError("is working for another client, and can only ask one at a time; try again later")
+
+    def _would_be_clear(self, relay: Relay) -> bool:
+        return _are_of_one_client([relay, *(other for other in self._in_flight.values() if other.may_ask)])
+
+    def _changed(self) -> None:
+        """Let those look again who wait for other calls."""
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+    async def _next_change(self) -> None:
+        if self._news is None:
+            self._news = anyio.Event()
+        await self._news.wait()
+
+    async def want_logs(self, connection: Asks, level: str | None = None) -> None:
+        """See to it that a server of the handshake era sends what the most curious of all clients wants to hear.
+
+        Args:
+            connection: Who is told, unless it was told before.
+            level: What one more client wants; `None` if nothing.
+        """
+        if level is not None and (self._level is None or is_loud_enough(self._level, level)):
+            self._level = level
+        wanted = (connection, self._level)
+        if self._level is None or connection.greeting.modern or self._told == wanted:
+            return
+        self._told = connection, self._level  # before it was, so that calls at the same time do not tell it again
+        try:
+            await connection.set_log_level(self._level)
+        except (ProtocolError, UpstreamError) as error:
+            logger.debug("upstream %r: log level %s: %s", self._upstream, self._level, error)
+
+    def log(self, params: JSON, during: int | None = None) -> bool:
+        """Pass a log message on to whom it is for; whether nobody else is to hear of it.
+
+        Where the wire says which call it belongs to, that is clear. Where a server has shown that it says so, a message
+        without belongs to none. Of any other it may belong to each call in flight: then it is passed on only if these
+        are one client's.
+
+        Args:
+            params: Of `notifications/message`, unchecked.
+            during: The call that it belongs to, where the wire tells.
+        """
+        level, data, name = params.get("level"), params.get("data"), params.get("logger")
+        relays = list(self._in_flight.values())
+        if level not in LOG_LEVELS:
+            return False
+        if during is not None:
+            self._says_when_it_logs = True
+            relays = [relay for number, relay in self._in_flight.items() if number == during]
+        elif not relays or self._says_when_it_logs:
+            return False
+        if not _are_of_one_client(relays):
+            ours = _OUR_LEVELS.get(level, logging.WARNING)
+            logger.log(ours, "upstream %r: %s", self._upstream, self._shown(str(data)))
+        elif relays:
+            relays[-1].log(level, data, name if isinstance(name, str) else None)
+        return True
+
+
+def _are_of_one_client(relays: Sequence[Relay]) -> bool:
+    return len({relay.request.client for relay in relays}) < 2
+
+
+def _params(relay: Relay, *, modern: bool) -> JSON:
+    """What the server is sent."""
+    request = relay.request
+    meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP}
+    more: JSON = {}
+    if modern:
+        if request.log_level is not None:
+            meta[LOG_LEVEL_KEY] = request.log_level
+        meta[CLIENT_CAPABILITIES_KEY] = {
+            name: declared for name, declared in request.client_capabilities.items() if name in (*ASKABLE, "extensions")
+        }
+        if request.input_responses:
+            more["inputResponses"] = dict(request.input_responses)
+        if request.request_state is not None:
+            more["requestState"] = _own_state(request.request_state)
+    unknown = {key: value for key, value in request.params.items() if key not in _KNOWN and key not in relay.params}
+    return {**unknown, **relay.params, **more, **({"_meta": meta} if meta else {})}
+
+
+def _understood(error: ProtocolError) -> ProtocolError:
+    """An error of the server as one that can be told to a client of any era."""
+    needed = error.data.get("requiredCapabilities") if is_object(error.data) else None
+    if error.code == MISSING_CLIENT_CAPABILITY and is_object(needed):
+        return ClientCapabilityError(needed)
+    return error
+
+
+def _own_state(state: str) -> str:
+    if not state.startswith(_STATE):
+        raise ProtocolError(INVALID_PARAMS, "The server that asked has changed since; call again from the start")
+    return state.removeprefix(_STATE)
+
+
+def _crossing_back(result: JSON, declared: Mapping[str, Any], *, modern: bool) -> JSON:
+    """A result as it is meant for the client: without who the server is, which only concerns our own connection."""
+    meta = result.get("_meta")
+    if is_object(meta) and SERVER_INFO_KEY in meta:
+        others = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
+        result = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})
+    if not modern or "resultType" not in result:
+        return result | {"resultType": "complete"}
+    return _marked(result, declared) if is_input_required(result) else result
+
+
+def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
+    """A result that asks for input, with its state marked as the server's.
+
+    Raises:
+        UpstreamError: It asks for what the client did not declare.
+    """
+    questions = result.get("inputRequests")
+    if is_object(questions):
+        asked = {key: _asked(question, declared) for key, question in questions.items()}
+        result = result | {"inputRequests": asked}
+    state = result.get("requestState")
+    return result | {"requestState": _STATE + state} if isinstance(state, str) else result
+
+
+def _asked(question: Any, declared: Mapping[str, Any]) -> JSON:
+    """One question of a result, as the client can be asked it."""
+    method = question.get("method") if is_object(question) else None
+    params: JSON = question.get("params") or {}
+    if (
+        not isinstance(method, str)
+        or method not in CAPABILITY_OF
+        or not is_object(params)
+        or missing_capability(method, params, declared)
+    ):
+        raise UpstreamError(f"asks for {printable(str(method), 200)}, which the client did not declare")
+    allowed = as_declared(method, params, declared)
+    return question if allowed is params else {**question, "params": allowed}

@@ -1,0 +1,108 @@
+"""Which resources of one upstream server somebody wants to hear of, and which the server was asked to tell of."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+
+from gaia_bridge.client import Connection
+from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.sources.upstream.supervisor import Supervisor
+
+__all__ = ["Interests"]
+
+logger = logging.getLogger(__name__)
+
+
+class Interests:
+    """The resources of one server that are listened to. Only on the event loop.
+
+    Args:
+        upstream: Its name, for the log.
+        supervisor: Has its connections.
+        patience: Seconds to wait for one.
+    """
+
+    def __init__(self, upstream: str, supervisor: Supervisor[Connection], patience: float) -> None:
+        self._upstream = upstream
+        self._supervisor = supervisor
+        self._patience = patience
+        self._interested = Counter[str]()
+        self._subscribed: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._subscribed)
+
+    def __iter__(self) -> Iterator[str]:
+        """What the server was asked to tell of."""
+        return iter(tuple(self._subscribed))
+
+    async def add(self, uri: str) -> None:
+        """Ask the server to tell about updates of `uri`; nothing happens where it does not do that.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error.
+            UpstreamError: It did not answer.
+        """
+        self._interested[uri] += 1
+        try:
+            await self._subscribe(uri)
+        except BaseException:
+            self._lose(uri)
+            raise
+
+    async def discard(self, uri: str, connection: Connection | None) -> None:
+        """Tell the server when nobody listens any more. Never raises: nobody is left to care.
+
+        Args:
+            uri: Of the resource.
+            connection: To the server, if there is one.
+        """
+        if not self._lose(uri) or connection is None or not connection.may_subscribe:
+            return
+        try:
+            await connection.unsubscribe(uri)
+            if uri in self._interested:  # somebody came while the server was told that nobody listens
+                await self._subscribe(uri)
+        except (ProtocolError, UpstreamError) as error:
+            logger.debug("upstream %r: unsubscribing: %s", self._upstream, error)
+
+    async def renew(self, connection: Connection) -> None:
+        """Ask again on a new connection for what somebody listens to.
+
+        Raises:
+            ConnectionLostError: The connection ended.
+        """
+        for uri in tuple(self._interested) if connection.may_subscribe else ():
+            try:
+                await connection.subscribe(uri)
+                self._note(uri)
+            except ConnectionLostError:
+                raise
+            except (ProtocolError, UpstreamError) as error:
+                self._subscribed.discard(uri)
+                logger.warning("upstream %r: no updates of %s any more: %s", self._upstream, printable(uri), error)
+
+    async def _subscribe(self, uri: str) -> None:
+        with self._supervisor.using():
+            connection = await self._supervisor.connection(self._patience)
+            if connection.may_subscribe:
+                await connection.subscribe(uri)
+                self._note(uri)
+
+    def _note(self, uri: str) -> None:
+        if uri in self._interested:
+            self._subscribed.add(uri)
+
+    def _lose(self, uri: str) -> bool:
+        """One fewer listens to a resource; whether that was the last, and the server was asked to tell of it."""
+        self._interested[uri] -= 1
+        if self._interested[uri] > 0:
+            return False
+        del self._interested[uri]
+        asked = uri in self._subscribed
+        self._subscribed.discard(uri)
+        return asked

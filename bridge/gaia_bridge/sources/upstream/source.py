@@ -1,0 +1,591 @@
+"""One upstream server as a source, whatever carries its messages: supervised, started when it is needed, cached.
+
+One task, `Upstream.run`, owns the connections, one after the other. Everything else only borrows the one that is there.
+What the server offered last time is offered before it is started; its real lists replace it as soon as they are known.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from gaia_bridge.calls.cancellation import note_too_late
+from gaia_bridge.calls.parked_calls import Conversations, Waiting
+from gaia_bridge.client import Connection, Deadline, Era, EraRefusedError, Greeting, connect
+from gaia_bridge.client.transport import (
+    ConnectionLostError,
+    SessionExpiredError,
+    Transport,
+    UnreachableError,
+    UpstreamError,
+)
+from gaia_bridge.client.transport_factory import Pace, Watched, kind_of, limits_for, secrets_of, transport_for
+from gaia_bridge.client.transports.foreign import ForeignTransport
+from gaia_bridge.client.transports.process import withheld_hint
+from gaia_bridge.contract import ChangeListener, ClientRequest
+from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
+from gaia_bridge.model import (
+    AgentServerSpec,
+    Change,
+    ChangeKind,
+    Offer,
+    ServerSpec,
+    SourceKind,
+    SourceState,
+    SourceStatus,
+    StdioServerSpec,
+)
+from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
+from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
+from gaia_bridge.results.conversion import error_result
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.sanitize.redaction import Redactor
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.concurrency import Turns
+from gaia_bridge.sources.upstream.delegate import UpstreamRole
+from gaia_bridge.sources.upstream.eras import OPTION_OF, KnownEras, OtherEras, era_of
+from gaia_bridge.sources.upstream.error_lines import ErrorLines
+from gaia_bridge.sources.upstream.feature_cache import CatalogCache
+from gaia_bridge.sources.upstream.feature_lists import summary
+from gaia_bridge.sources.upstream.features import Offering
+from gaia_bridge.sources.upstream.first_look import FirstLook
+from gaia_bridge.sources.upstream.isolation import PrivateConnections
+from gaia_bridge.sources.upstream.missing import understood
+from gaia_bridge.sources.upstream.parked_call import StandingCall
+from gaia_bridge.sources.upstream.relay import Relay, Relays, may_be_asked
+from gaia_bridge.sources.upstream.resource_subscriptions import Interests
+from gaia_bridge.sources.upstream.restart_policy import Restarts
+from gaia_bridge.sources.upstream.result_checks import Judge
+from gaia_bridge.sources.upstream.supervisor import Supervisor
+
+__all__ = ["Upstream"]
+
+logger = logging.getLogger(__name__)
+
+_ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
+"""MCP 2025-11-25: the user is done with a link. A client ignores it where it does not know the link's id."""
+
+
+class Upstream:
+    """A `Source` whose capabilities come from a server: a child process, over HTTP, or whatever a transport reaches.
+
+    Args:
+        spec: Its entry in the configuration.
+        limits: Deadlines and bounds of all servers; the entry may say otherwise for its own.
+        transport: How to reach it, if not in the way that the entry says.
+        cache: What is remembered of servers from one run to the next. Without it, the server is started at once to see
+            what it offers.
+        on_error_line: Told every line of a child's error output, redacted.
+        launches: When a child may be launched; shared by all who share an event loop.
+        own: The id of the bridge that it is an upstream of.
+        refusal: Tells before each start why there must be none, if so; see `Watched`.
+        alone: The era that it is spoken to in first, if this is but one of several connections to the server: it has
+            no further ones then.
+    """
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        limits: UpstreamLimits,
+        *,
+        transport: Transport | None = None,
+        cache: CatalogCache | None = None,
+        on_error_line: Callable[[str], None] | None = None,
+        launches: Pace | None = None,
+        own: str = "",
+        refusal: Callable[[], str | None] | None = None,
+        alone: Era | None = None,
+    ) -> None:
+        self._spec = spec
+        self._limits = limits = limits_for(limits, spec.options)
+        self._errors = ErrorLines(on_error_line)
+        launches_child = transport is None and isinstance(spec, StdioServerSpec)
+        self._transport = Watched(
+            transport_for(spec, limits, self._errors.note) if transport is None else ForeignTransport(transport),
+            launches if launches is not None and launches_child else Pace(0),
+            self._errors.last.clear,
+            refusal,
+        )
+        self._redacted = Redactor(secrets_of(spec))
+        self._judge = Judge()
+        self._offering = Offering(spec, limits, cache, own)
+        self._role = UpstreamRole(self, own)
+        restarts = Restarts(limits, gives_up=isinstance(spec, StdioServerSpec))
+        one_of_both = alone is not None and spec.options.era != "auto"
+        called = f"{spec.name} ({spec.options.era})" if one_of_both else spec.name
+        self._supervisor: Supervisor[Connection] = Supervisor(called, self, limits, restarts, lazy=spec.options.lazy)
+        waiting = Waiting(limits.max_parked)
+        self._relays = Relays(spec.name, limits.call_timeout, self.shown, waiting, self._redacted)
+        self._calls = Conversations[StandingCall](waiting, limits.question_timeout)
+        self._turns = Turns(limits.max_concurrency, limits.call_timeout)
+        self._tasks: TaskGroup | None = None
+        self._connection: Connection | None = None
+        self._used = False
+        self._eras = KnownEras(spec.options, alone)
+        self._look = FirstLook(limits)
+        self._interests = Interests(spec.name, self._supervisor, limits.call_timeout)
+        self.refused = False
+        """Whether the server said that it does not speak the one era that it is to be spoken to in."""
+        shared = replace(spec.options, isolation="shared")
+        another = partial(Upstream, limits=limits, transport=transport, launches=launches, refusal=refusal)
+        further = partial(another, on_error_line=on_error_line, own=own)
+
+        def of_era(era: Era) -> Upstream:
+            return further(replace(spec, options=replace(shared, era=OPTION_OF[era], lazy=True)), alone=era)
+
+        def of_client(request: ClientRequest) -> Upstream:
+            private = further(replace(spec, options=shared), alone=era_of(request))
+            private._role.represent(request)
+            return private
+
+        has_others = alone is None and not isinstance(spec, AgentServerSpec)  # an agent does the same in both
+        give_way = self._give_way if isinstance(spec, StdioServerSpec) else None
+        self._others = OtherEras(
+            spec.name,
+            self._eras,
+            self._look.second,
+            of_era if has_others else None,
+            self._overheard,
+            self._note_eras,
+            give_way,
+        )
+        self._private: PrivateConnections[Upstream] | None = None
+        if spec.options.isolation == "session" and transport is None and alone is None:
+            self._private = PrivateConnections(of_client, limits.max_sessions)
+
+    @property
+    def name(self) -> str:
+        """The name of its entry in the configuration; not the one that it gives itself (S-27)."""
+        return self._spec.name
+
+    @property
+    def kind(self) -> SourceKind:
+        """An upstream server."""
+        return SourceKind.SERVER
+
+    @property
+    def offer(self) -> Offer:
+        """What it offers right now, or offered when it was last seen, unless it failed."""
+        return self._offering.offer
+
+    @property
+    def everything(self) -> Offer:
+        """What it offers, whatever the configuration permits."""
+        return self._offering.everything
+
+    @property
+    def status(self) -> SourceStatus:
+        """How it is."""
+        return self._supervisor.status
+
+    @property
+    def details(self) -> JSON:
+        """What else is known of it, for people: nothing that is secret."""
+        supervisor, greeting = self._supervisor, self._connection and self._connection.greeting
+        garbage, lines = self._transport.garbage
+        return {
+            "transport": kind_of(self._spec),
+            "protocolVersion": greeting.revision if greeting else None,
+            "starts": supervisor.starts,
+            "retryIn": round(supervisor.pause, 1),
+            "requests": supervisor.requests,
+            "subscriptions": len(self._interests),
+            "era": self._spec.options.era,
+            "otherEras": self._others.details,
+            **({} if self._private is None else {"sessions": len(self._private)}),
+            "errorLines": self._errors.count,
+            "lastErrorLines": list(self._errors.last),
+            "garbageLines": garbage,
+            "firstGarbage": [self._redacted(line) for line in lines],
+        }
+
+    async def wait_settled(self) -> SourceStatus:
+        """Wait until it is known whether it works, or that nobody needs to know yet. Bounded once `run` was started."""
+        await self._supervisor.settled.wait()
+        return self.status
+
+    async def wait_drained(self) -> None:
+        """Wait until none of its requests is in flight. Bounded by their own deadlines."""
+        await self._supervisor.drained.wait()
+        for _, other in self._others:
+            await other.wait_drained()
+
+    async def connected(self) -> Greeting:
+        """Wait until there is a connection, as a request does; what the server said about itself.
+
+        Raises:
+            UpstreamError: There is none; says why, and what to do.
+        """
+        if (ready := self._supervisor.ready) is not None:
+            return ready.greeting
+        with self._supervisor.using():
+            return (await self._supervisor.connection(self._limits.call_timeout)).greeting
+
+    @property
+    def awaited(self) -> bool:
+        """Whether it is starting, and a request waits for that."""
+        return self._supervisor.awaited or any(other.awaited for other in self._beside())
+
+    async def started(self) -> None:
+        """Wait until it has started, or failed to. Bounded by its own deadline for that."""
+        await self._supervisor.attempted()
+        for other in self._beside():
+            await other.started()
+
+    def _beside(self) -> Iterator[Upstream]:
+        """What serves clients over connections of their own."""
+        yield from (other for _, other in self._others)
+        yield from self._private or ()
+
+    def retry(self) -> None:
+        """Try again now what failed; nothing to do while it works."""
+        self._supervisor.retry()
+        for _, other in self._others:
+            other.retry()
+
+    def adjust(self, spec: ServerSpec) -> None:
+        """Publish its tools as another entry wants them, and try again now what failed.
+
+        Args:
+            spec: Its entry; only `allowed_tools`, `disabled_tools` and `tools` may be different.
+        """
+        self._spec = spec
+        self._offering.adjust(spec)
+        self._supervisor.retry()
+
+    def listen(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call `listener` after every change; returns an idempotent function that stops it."""
+        return self._offering.listen(listener)
+
+    async def settle(self) -> None:
+        """Wait until it is known what it offers, or that it fails, for `first_look` seconds over all who ever wait."""
+        if not self.offer.settled and not self._supervisor.settled.is_set():
+            await self._look.within(self.learn)
+
+    async def meet(self, request: ClientRequest) -> None:
+        """Have it say what it is in the era of a client, if it never did; waited for once.
+
+        The client's first call would need a connection of that era as well.
+        """
+        if self._tasks is None or self._connection is None or not self._look.is_first_of(era_of(request)):
+            return
+        if self.offer.told(modern=request.modern).modern is not request.modern:
+            with anyio.move_on_after(self._look.second()), suppress(UpstreamError):
+                await self._others.of(request, self.connected, self._tasks)
+
+    async def learn(self) -> None:
+        """Wait until it is known what it offers, or that it fails."""
+        if not self.offer.settled:
+            with self._supervisor.using():
+                await self._supervisor.settled.wait()
+
+    async def seek(self) -> None:
+        """Wait as `settle` does, and for lists that it announces no changes of to be read again."""
+        await self.settle()
+        await self._offering.renew(0, self._limits.first_look)
+
+    async def refresh(self) -> None:
+        """Wait as `settle` does, and a little for old lists to be read again that it announces no changes of."""
+        await self.settle()
+        await self._offering.renew(self._limits.list_max_age, self._limits.renewal)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Keep the server going until cancelled. Starts at once, whatever the server does.
+
+        Failures end up in `status` and, in one line each, in the log. Ends its cancellation when everything that the
+        transport holds is released.
+        """
+        if self._spec.options.disabled:
+            self._supervisor.close("its entry in the configuration disables it")
+            task_status.started()
+            await anyio.sleep_forever()
+        if (remembered := await self._offering.recall()) is not None:
+            self._eras.recall(remembered.era, remembered.both)
+        task_status.started()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                await self._supervisor.run(at_once=remembered is None or not self._spec.options.lazy)
+        finally:
+            self._calls.close("the server is no longer published")
+            self._offering.end()
+
+    # Requests
+
+    async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
+        """Run a tool of the server; whatever goes wrong on the way there or back is an `isError` result.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error, or the configuration does not permit the tool.
+        """
+        try:
+            own, arguments = self._offering.published.call(name, arguments)
+            result = await self._relay("tools/call", {"name": own, "arguments": arguments}, request)
+        except ToolError as error:
+            return error_result(str(error))
+        except UpstreamError as error:
+            return error_result(f"{self._described(error)} (tool {name!r})")
+        if problem := self._offering.outputs.problem(own, result):
+            promise = f"the output schema of its tool {name!r}"
+            return error_result(
+                f"upstream {self.name!r} answered with structured content against {promise}:\n{problem}"
+            )
+        return result
+
+    async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
+        """Fill in a prompt of the server.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error, or not at all.
+        """
+        return await self._ask("prompts/get", {"name": name, "arguments": arguments}, request)
+
+    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
+        """Read a resource of the server.
+
+        Raises:
+            ResourceNotFoundError: The server has nothing there.
+            ProtocolError: The server answered with another JSON-RPC error, or not at all.
+        """
+        return await self._ask("resources/read", {"uri": uri}, request)
+
+    async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
+        """Ask the server for suggestions. Raises as `get_prompt` does."""
+        params: JSON = {"ref": ref, "argument": argument}
+        if context:
+            params["context"] = {"arguments": context}
+        return await self._ask("completion/complete", params, request)
+
+    async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Pass on what only the server and its client know. Raises as `get_prompt` does."""
+        result = await self._ask(method, params, request)
+        if method == "tools/list" and is_array(tools := result.get("tools")):
+            return {**result, "tools": self._offering.published.listed(tools)}
+        return result
+
+    def roots_changed(self, request: ClientRequest) -> None:
+        """Tell the server, over the connection that it asked for root folders on."""
+        private = None if self._private is None else self._private.there(request)
+        for upstream in (self if private is None else private, *(other for _, other in self._others)):
+            if upstream._tasks is not None and upstream._connection is not None:
+                upstream._tasks.start_soon(upstream._relays.roots_changed, upstream._connection, request)
+
+    async def subscribe(self, uri: str) -> None:
+        """Ask the server to tell about updates of `uri`; nothing happens where it does not do that.
+
+        It is asked again with every new connection, and kept running meanwhile.
+
+        Raises:
+            ProtocolError: The server answered with a JSON-RPC error, or not at all.
+        """
+        try:
+            await self._interests.add(uri)
+        except UpstreamError as error:
+            raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Tell the server when nobody listens any more. Never raises: nobody is left to care."""
+        await self._interests.discard(uri, self._connection)
+
+    def _described(self, error: UpstreamError) -> str:
+        """How the client of a request is told of its failure; that its time was up, the log says too."""
+        if error.too_late:
+            note_too_late()
+        return self._redacted.known(f"upstream {self.name!r} {error}")
+
+    async def _ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        try:
+            return await self._relay(method, params, request)
+        except UpstreamError as error:
+            raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
+
+    async def _relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+        """Forward a request; the result may be a question to a client that cannot be asked in another way."""
+        if self._private is not None and self._tasks is not None:
+            async with self._private.serving(request, self._tasks) as private:
+                if private is not None:
+                    return await private._relay(method, params, request)
+        call = self._calls.resumed(request)
+        if call is None:
+            if self._tasks is None:
+                await self._supervisor.connection(0)  # which says why there is none
+                raise UpstreamError("is not running")
+            if (other := await self._others.of(request, self.connected, self._tasks)) is not None:
+                return await other._relay(method, params, request)
+            self._used = True
+            relay = Relay(method, params, request, self._tasks, self._limits)
+            relay.resting = self._turns.resting
+            if not self._may_be_parked(request):
+                try:
+                    return await self._perform(relay)
+                finally:
+                    relay.notes.end()
+            call = relay.standing = StandingCall(self._tasks, relay.notes, partial(self._perform, relay))
+        asked = await self._calls.carry_on(call, request, f"{method} at {self.name}", self._limits.call_cap)
+        return call.result if asked is None else asked
+
+    def _may_be_parked(self, request: ClientRequest) -> bool:
+        """Whether a call may ask its client something in a way that only works when the call outlives the request."""
+        speaks_modern = self._connection is not None and self._connection.greeting.modern
+        return request.modern and not speaks_modern and may_be_asked(request)
+
+    async def _perform(self, relay: Relay) -> JSON:
+        began = anyio.current_time()
+        with self._supervisor.using():
+            async with self._turns.taken():
+                connection = await self._supervisor.connection(self._limits.call_timeout)
+                try:
+                    return await self._send(connection, relay, began)
+                except SessionExpiredError:
+                    # The one case in which it is known that nothing was done (F-053).
+                    self._supervisor.expired(connection)
+                connection = await self._supervisor.connection(self._limits.call_timeout)
+                return await self._send(connection, relay, began)
+
+    async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
+        waited = anyio.current_time() - began
+        deadline = Deadline(self._limits.call_timeout, max(0.0, self._limits.call_cap - waited))
+        garbage, _ = self._transport.garbage
+        try:
+            result = await self._relays.call(connection, relay, deadline)
+        except ConnectionLostError:
+            raise
+        except UpstreamError as error:
+            self._supervisor.unanswered(connection, unreachable=isinstance(error, UnreachableError))
+            if self._transport.garbage[0] > garbage:  # the answer, perhaps, over several lines (F-010)
+                raise error.adding("wrote lines to its standard output that are no MCP messages") from None
+            raise
+        except ProtocolError as error:
+            self._supervisor.answered()
+            same_era = connection.greeting.modern is relay.request.modern
+            raise understood(error, relay.method, relay.params, same_era=same_era) from None
+        self._supervisor.answered()
+        if problem := await self._judge.problem(relay.method, result):
+            raise UpstreamError(f"answered {relay.method} with a result that {problem}")
+        return result
+
+    # What the supervisor wants: see `supervisor.Life`
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[Connection]:
+        """Open a connection."""
+        era, limits = self._eras.begin(), self._limits
+        self._look.begins()
+        if self._others.turning:
+            limits = replace(limits, connect_timeout=min(limits.connect_timeout, self._look.second()))
+        try:
+            async with connect(self._transport, self._role, limits, era=era, only=self._eras.only) as connection:
+                self._connection, self._used = connection, False
+                self._eras.found(connection.greeting, era)
+                try:
+                    yield connection
+                finally:
+                    self._connection = None
+        except EraRefusedError:
+            self.refused = True
+            raise
+
+    async def prepare(self, connection: Connection) -> None:
+        """Read its lists, and subscribe again to what somebody listens to."""
+        with anyio.move_on_after(self._limits.connect_timeout) as patience:
+            self._offering.both = self._eras.both
+            await self._offering.read(connection)
+            await self._relays.want_logs(connection)
+            await self._interests.renew(connection)
+        if patience.cancelled_caught:
+            raise UpstreamError(f"did not say within {self._limits.connect_timeout:g} s what it offers")
+
+    async def attend(self, connection: Connection) -> None:
+        """Follow what it offers."""
+        self._look.succeeded()
+        logger.info("%s is ready: %s", self.name, summary(self.offer))
+        await self._offering.follow(connection)
+
+    @property
+    def needed(self) -> bool:
+        """Whether somebody waits for updates of a resource."""
+        return len(self._interests) > 0
+
+    @property
+    def last_words(self) -> str:
+        """The last line of its error output, redacted, and what to do where it lacks a variable that we have."""
+        words = self._connection.last_words if self._connection is not None else ""
+        hint = withheld_hint(self._spec, self._errors.last, os.environ)
+        return "; ".join(filter(None, (words or next(reversed(self._errors.last), ""), hint)))
+
+    def shown(self, text: str) -> str:
+        """Text of the server, for a log or a status: without what it may have repeated of its environment (S-36)."""
+        return printable(self._redacted(text))
+
+    def changed(self, status: SourceStatus) -> None:
+        """Publish what goes with the state."""
+        if status.state is SourceState.FAILED:
+            self._offering.withdraw()
+        elif status.state is SourceState.READY:
+            self._offering.connected()
+            for uri in self._interests:
+                self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile
+
+    # What the server says
+
+    async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
+        """It asks something.
+
+        Raises:
+            ProtocolError: There is nobody to be asked, or the client refused.
+        """
+        if is_too_deep(params):
+            raise ProtocolError(INVALID_PARAMS, f"{method} is nested deeper than {MAX_NESTING} levels")
+        return await self._relays.answer(method, params, during)
+
+    def notified(self, method: str, params: JSON, during: int | None = None) -> None:
+        """A notification came."""
+        if is_too_deep(params):
+            logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
+        elif method == LOG_MESSAGE:
+            if not self._relays.log(params, during):
+                self._offering.tell_all(method, params)
+        elif method == _ELICITATION_COMPLETE:
+            self._offering.tell_all(method, params)
+        elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
+            self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
+        else:
+            self._offering.notified(method)
+
+    def _overheard(self, other: Upstream, change: Change) -> None:
+        """Something is new on a connection of the other era, and so perhaps on this one."""
+        self._offering.overheard(change, other.everything)
+        if change.kind.is_list and self._connection is None:
+            self._supervisor.retry()
+
+    def _give_way(self) -> bool:
+        """End the connection, if no request used it, for one of the other era; whether that was so."""
+        if self._used or self._supervisor.requests:
+            return False
+        self._offering.hurry()
+        with self._supervisor.using():  # it is wanted again at once: nothing is held against it
+            self._supervisor.lost("is spoken to in the era of its first client", blameless=True)
+        return True
+
+    def _note_eras(self) -> None:
+        """It turned out whether the server has both eras."""
+        self._offering.both = self._eras.both
+        if self._tasks is not None and self._connection is not None:
+            self._tasks.start_soon(self._offering.remember, self._connection)
+
+    def ended(self, reason: str) -> None:
+        """The connection is over."""
+        # A link has only words to say so.
+        self._supervisor.lost(reason, blameless=reason == str(SessionExpiredError()))
+
+    def doubted(self, why: str) -> None:
+        """It may be gone."""
+        self._supervisor.doubt(why)

@@ -1,0 +1,460 @@
+"""The life of one upstream server: one connection after the other, and what is between them.
+
+    starting ──> ready <──> degraded
+       ^  │        │            │
+       │  └────────┴─────┬──────┘
+       │                 v
+       ├──────────── backoff     it failed, and is tried again after a pause
+       ├──────────── stopped     nobody needs it; the next request starts it
+       └──── asked ─ failed      it failed too often, or in a way that trying again cannot mend
+
+What a server offers stays published in every state but `failed`: a server that comes and goes would else make all
+clients list again each time, and models would lose the tools they were about to use (F-071). A request that comes
+meanwhile waits for the next connection, or is told when to try again. A server that failed for good, or was taken out
+of the configuration, offers nothing: a tool that cannot work is worse than none.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Final, Generic, Protocol, TypeVar
+
+import anyio
+
+from gaia_bridge.client.transport import LaunchError, NotApprovedError, SessionExpiredError, UpstreamError
+from gaia_bridge.errors import ProtocolError
+from gaia_bridge.model import SourceState, SourceStatus
+from gaia_bridge.runtime.suspension import resumed
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.restart_policy import Restarts
+
+__all__ = ["HasPing", "Life", "Supervisor"]
+
+logger = logging.getLogger(__name__)
+
+
+_LEAST_IDLE: Final = 1.0
+"""Seconds that a server is kept at least, however impatient its entry is: the next request often follows at once."""
+
+_STARTING: Final = "it is still starting"
+
+
+class HasPing(Protocol):
+    """What a supervisor wants of a connection."""
+
+    async def ping(self) -> float:
+        """Ask whether the server is there; raises `UpstreamError` if not."""
+        ...
+
+
+C = TypeVar("C", bound=HasPing)
+
+
+class Life(Protocol[C]):
+    """What the owner of a supervisor does with a server."""
+
+    def connect(self) -> AbstractAsyncContextManager[C]:
+        """Open a connection; raises `UpstreamError`."""
+        ...
+
+    async def prepare(self, connection: C) -> None:
+        """Do what has to be done before requests; raises `UpstreamError`."""
+        ...
+
+    async def attend(self, connection: C) -> None:
+        """Do what is to be done for as long as the connection lasts; cancelled at its end."""
+        ...
+
+    @property
+    def needed(self) -> bool:
+        """Whether the server is needed although nobody asks it anything."""
+        ...
+
+    @property
+    def last_words(self) -> str:
+        """The last line of the server's error output, for the log; empty where there is none."""
+        ...
+
+    def shown(self, text: str) -> str:
+        """Text of the server, fit for a log and a status."""
+        ...
+
+    def changed(self, status: SourceStatus) -> None:
+        """The state is another now. Called before any request learns of it."""
+        ...
+
+
+class _Attempt:
+    """One attempt to connect, which requests may wait for, also before it has begun."""
+
+    def __init__(self) -> None:
+        self.settled = anyio.Event()
+        self.problem: UpstreamError | None = None
+
+
+class Supervisor(Generic[C]):
+    """Keeps one server going, in a task of its own; every task may ask it for the connection.
+
+    Args:
+        name: What the server is called, for the log.
+        life: What is done with it.
+        limits: Deadlines of this server.
+        restarts: When it is tried again.
+        lazy: Whether it runs only when it is needed.
+    """
+
+    def __init__(self, name: str, life: Life[C], limits: UpstreamLimits, restarts: Restarts, *, lazy: bool) -> None:
+        self._name = name
+        self._life = life
+        self._limits = limits
+        self._restarts = restarts
+        self._lazy = lazy
+        self.status = SourceStatus(SourceState.STARTING, _STARTING)
+        """How the server is, and why."""
+        self.settled = anyio.Event()
+        """Set when it is known, for the first time, whether it works; or that nobody needs to know."""
+        self.starts = 0
+        """How often a connection was tried."""
+        self.requests = 0
+        """How many requests wait or are worked on."""
+        self.drained = anyio.Event()
+        """Set when there is none."""
+        self.drained.set()
+        self._connection: C | None = None
+        self._attempt = _Attempt()
+        self._over = anyio.Event()
+        self._over.set()
+        self._wake = anyio.Event()
+        self._suspected = anyio.Event()
+        self._suspicion = ""
+        self._failure = ""
+        self._resume_at = 0.0
+        self._ready_at = -math.inf
+        self._used_at = -math.inf
+        self._unanswered = 0
+        self._closed = False
+
+    async def run(self, *, at_once: bool) -> None:
+        """Keep the server going until cancelled. Its failures end up in `status` and, in one line each, in the log.
+
+        Args:
+            at_once: Whether to connect now, or when it is first needed.
+        """
+        try:
+            if not at_once:
+                self._enter(SourceState.STOPPED, "it starts when it is first used")
+            while True:
+                await self._until_due()
+                await self._live()
+        finally:
+            self.close("it was stopped")
+
+    def close(self, reason: str) -> None:
+        """Nothing is to be had from now on."""
+        self._closed = True
+        self._connection = None
+        self.status = SourceStatus(SourceState.STOPPED, reason)
+        # Listeners are not told: whoever stops it knows, and may be on the way out.
+        self.settled.set()
+        self._settle(self._absence())
+
+    # Requests
+
+    @contextmanager
+    def using(self) -> Generator[None]:
+        """A request that needs the server, from its first wish to its end."""
+        if not self.requests:
+            self.drained = anyio.Event()
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
+            if not self.requests:
+                self.drained.set()
+            self._used_at = anyio.current_time()
+
+    @property
+    def ready(self) -> C | None:
+        """The connection, if there is one now."""
+        return self._connection
+
+    async def connection(self, patience: float) -> C:
+        """The connection; waits for it if it is on its way, or is only made when somebody wants it.
+
+        One attempt is waited for, not more: whoever asks shall learn why it failed.
+
+        Args:
+            patience: Seconds to wait at most.
+
+        Raises:
+            UpstreamError: There is none; says why, and what to do.
+        """
+        if self._connection is not None:
+            return self._connection
+        if self._closed or self.status.state is SourceState.FAILED or self.pause > self._limits.restart_patience:
+            raise self._absence()
+        if self.status.state is SourceState.STOPPED:
+            self._wake.set()
+        attempt = self._attempt
+        with anyio.move_on_after(patience) as waiting:
+            await attempt.settled.wait()
+        if (problem := attempt.problem) is not None:
+            raise UpstreamError(str(problem), problem.retry_after)  # one for each: exceptions keep who raised them
+        if self._connection is None:
+            absence = self._absence()
+            absence.too_late = waiting.cancelled_caught
+            raise absence
+        return self._connection
+
+    @property
+    def awaited(self) -> bool:
+        """Whether requests wait for a connection."""
+        return self.requests > 0 and self.status.state in (SourceState.STARTING, SourceState.BACKOFF)
+
+    async def attempted(self) -> None:
+        """Wait until the attempt to connect is over, if requests wait for that."""
+        if self.awaited:
+            await self._attempt.settled.wait()
+
+    def answered(self) -> None:
+        """The server answered a request."""
+        self._unanswered = 0
+        if self.status.state is SourceState.DEGRADED:
+            self._enter(SourceState.READY)
+
+    def unanswered(self, connection: C, *, unreachable: bool = False) -> None:
+        """The server did not answer a request. When that adds up, it has to answer a ping (F-007).
+
+        Args:
+            connection: Where it was asked.
+            unreachable: Whether it did not even take the request: once is enough then (F-050).
+        """
+        if self._connection is not connection:
+            return
+        if unreachable:
+            self.doubt("it could not be reached")
+            return
+        self._unanswered += 1
+        if self._unanswered >= self._limits.timeouts_before_restart and self.status.state is SourceState.READY:
+            self._enter(SourceState.DEGRADED, f"it left {self._unanswered} requests in a row unanswered")
+            self._suspect(f"it had left {self._unanswered} requests unanswered")
+
+    def doubt(self, why: str) -> None:
+        """The server may be gone: it has to answer a ping."""
+        if self._connection is not None and self.status.state is SourceState.READY:
+            self._enter(SourceState.DEGRADED, why)
+            self._suspect(why)
+
+    # Ends
+
+    def lost(self, reason: str, *, blameless: bool = False) -> None:
+        """The server closed the connection.
+
+        One that did so while nobody used it is started again when somebody does, and nothing is held against it:
+        servers may have an idle timeout of their own (F-034).
+
+        Args:
+            reason: Continues a sentence that begins with its name.
+            blameless: Whether that is no failure in any case.
+        """
+        if self._over.is_set():
+            return
+        stays = self._life.needed or not self._lazy
+        blameless = blameless or not (stays or self.requests)
+        # What nobody waits for and ends at once each time would be connected without a pause.
+        calm = anyio.current_time() >= self._ready_at + self._limits.backoff_cap
+        if self._connection is not None and blameless and (calm or self.requests or not stays):
+            logger.info("upstream %r %s", self._name, reason)
+            self._rest(f"it {reason}")
+            if stays:
+                self._wake.set()
+        else:
+            self._fail(UpstreamError(reason))
+
+    def expired(self, connection: C) -> None:
+        """The server forgot the session, and has to be greeted anew; that is no failure (F-053)."""
+        if self._connection is connection:
+            self.lost(str(SessionExpiredError()), blameless=True)
+
+    def retry(self) -> None:
+        """Forget all failures and connect now, unless that is done already."""
+        if not self._closed and self._connection is None and self.status.state is not SourceState.STARTING:
+            self._restarts.forget()
+            wake = self._wake
+            self._enter_starting()
+            wake.set()
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the server is tried again; 0 if that is not what it waits for."""
+        if self.status.state is not SourceState.BACKOFF:
+            return 0
+        return max(0.0, self._resume_at - anyio.current_time())
+
+    async def _until_due(self) -> None:
+        match self.status.state:
+            case SourceState.STARTING:
+                pass
+            case SourceState.BACKOFF:
+                with anyio.move_on_after(self.pause):
+                    await self._wake.wait()
+            case _:
+                await self._wake.wait()
+
+    async def _live(self) -> None:
+        """One connection, from its attempt to its end. Leaves the state that decides what is next."""
+        self._over = anyio.Event()
+        self.starts += 1
+        self._unanswered = 0
+        self._enter_starting()
+        try:
+            async with self._life.connect() as connection:
+                await self._life.prepare(connection)
+                if self._over.is_set():
+                    return
+                self._become_ready(connection)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._life.attend, connection)
+                    tasks.start_soon(self._examine, connection)
+                    tasks.start_soon(self._suspect_after_suspensions)
+                    if self._lazy:
+                        tasks.start_soon(self._stop_when_idle)
+                    await self._over.wait()
+                    tasks.cancel_scope.cancel()
+        except UpstreamError as error:
+            if not self._over.is_set():
+                self._fail(error)
+        except Exception:
+            # Nothing here is expected: the last line of defence for the tasks beside this one.
+            logger.debug("upstream %r", self._name, exc_info=True)
+            if self.status.state in (SourceState.BACKOFF, SourceState.FAILED, SourceState.STOPPED):
+                return  # it was over, and went wrong while it was put away
+            self._over.set()
+            reason = "an unexpected error, of which the debug log has the details"
+            logger.warning("upstream %r failed: %s", self._name, reason)
+            self._give_up(reason)
+
+    def _become_ready(self, connection: C) -> None:
+        self._connection = connection
+        self._ready_at = self._used_at = anyio.current_time()
+        self._suspected = anyio.Event()
+        self._restarts.ready(self._ready_at)
+        self._failure = ""
+        self._enter(SourceState.READY)
+        self._settle(None)
+
+    def _suspect(self, why: str) -> None:
+        self._suspicion = why
+        self._suspected.set()
+
+    async def _suspect_after_suspensions(self) -> None:
+        """A server may be gone without our having heard of it. Many are not asked at the same moment (F-123)."""
+        while True:
+            await resumed(self._limits.watch_interval)
+            await anyio.sleep(random.uniform(0, self._limits.resume_spread))
+            self._suspect("this process was suspended")
+
+    async def _examine(self, connection: C) -> None:
+        """Ping the server whenever there is reason to doubt it; one that does not answer that either is ended."""
+        while True:
+            await self._suspected.wait()
+            self._suspected = anyio.Event()
+            try:
+                await connection.ping()
+            except UpstreamError as error:
+                self._fail(UpstreamError(f"{error}, after {self._suspicion}"))
+                return
+            except ProtocolError:
+                pass  # an answer, too
+            self.answered()
+
+    async def _stop_when_idle(self) -> None:
+        patience = max(self._limits.idle_timeout, _LEAST_IDLE)
+        while True:
+            await anyio.sleep_until(self._used_at + patience)
+            if self.requests or self._life.needed:
+                self._used_at = anyio.current_time()
+            elif anyio.current_time() >= self._used_at + patience:
+                logger.info("upstream %r is stopped: nobody used it", self._name)
+                self._rest("nobody used it")
+                return
+
+    def _rest(self, reason: str) -> None:
+        """End the connection, and wait until somebody needs the server."""
+        self._over.set()
+        self._enter(SourceState.STOPPED, f"{reason}; it starts when it is used")
+
+    def _fail(self, error: UpstreamError) -> None:
+        """End the connection, or the attempt, because of a failure."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        now = anyio.current_time()
+        said = self._life.last_words
+        reason = self._failure = self._life.shown(f"it {error}")
+        if isinstance(error, NotApprovedError):
+            logger.warning("upstream %r: %s", self._name, reason)
+            self._settle(_absence(SourceState.STOPPED, reason))
+            self._enter(SourceState.STOPPED, reason)
+            return
+        pause = None if isinstance(error, LaunchError) else self._restarts.failed(now, error.retry_after or 0)
+        # What a child said last stays local: it may hold what clients must not see.
+        note = f"{reason}; its last line of error output: {said}" if said else reason
+        if pause is not None:
+            logger.warning("upstream %r failed: %s; it is tried again in %.1f s", self._name, note, pause)
+            self._resume_at = now + pause
+            self._settle(_absence(SourceState.BACKOFF, reason, pause))
+            self._enter(SourceState.BACKOFF, reason)
+            return
+        logger.warning("upstream %r failed: %s", self._name, note)
+        if not isinstance(error, LaunchError):
+            limits = self._limits
+            reason += f"; that was failure {limits.crashes} within {limits.crash_window:g} s"
+        self._give_up(reason)
+
+    def _give_up(self, reason: str) -> None:
+        self._settle(_absence(SourceState.FAILED, reason))
+        self._enter(SourceState.FAILED, reason)
+
+    def _settle(self, problem: UpstreamError | None) -> None:
+        """The attempt is over: whoever waits for it learns so, and whoever comes waits for the next."""
+        attempt, self._attempt = self._attempt, _Attempt()
+        attempt.problem = problem
+        attempt.settled.set()
+
+    def _absence(self) -> UpstreamError:
+        return _absence(self.status.state, self.status.reason, self.pause)
+
+    def _enter_starting(self) -> None:
+        """Why it failed last time stays known while it is tried again."""
+        last_time = f"; last time {self._failure}" if self._failure else ""
+        self._enter(SourceState.STARTING, _STARTING + last_time)
+
+    def _enter(self, state: SourceState, reason: str = "") -> None:
+        if state not in (SourceState.READY, SourceState.DEGRADED):
+            self._connection = None
+            self._wake = anyio.Event()
+        self.status = SourceStatus(state, reason)
+        self._life.changed(self.status)
+        if state is not SourceState.STARTING:
+            self.settled.set()
+
+
+def _absence(state: SourceState, reason: str, pause: float = 0) -> UpstreamError:
+    """Why there is no connection, and what to do."""
+    text = f"is not running: {reason}"
+    match state:
+        case SourceState.BACKOFF:
+            seconds = math.ceil(pause) or 1
+            return UpstreamError(f"{text}; it is being restarted, try again in {seconds} s", seconds)
+        case SourceState.STARTING:
+            return UpstreamError(f"{text}; try again in a moment")
+        case SourceState.FAILED:
+            return UpstreamError(f"{text}; it is not tried again until somebody asks for it")
+        case _:
+            return UpstreamError(text)

@@ -1,0 +1,291 @@
+"""The tools of a server as the configuration wants them published, and calls of them as the server wants them. Pure.
+
+What does not fit the server's tools is left out with its reason: published as it is, a tool might show what was meant
+to be hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ToolError
+from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator, references
+from gaia_bridge.model import ArgumentTailoring, LeftOut, Offer, ServerOptions, ToolTailoring
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.sources.upstream.feature_lists import is_permitted, permitted
+
+__all__ = ["Tailored", "tailored"]
+
+_SPEAKS_OF_NAMES: Final = (
+    "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
+    "allOf",
+    "anyOf",
+    "const",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "else",
+    "enum",
+    "if",
+    "maxProperties",
+    "minProperties",
+    "not",
+    "oneOf",
+    "patternProperties",
+    "propertyNames",
+    "then",
+    "unevaluatedProperties",
+)
+"""Keywords of an input schema that may depend on which arguments there are, in ways that are not followed here."""
+
+_EXAMPLES: Final = ("default", "example", "examples")
+"""Keywords that hold whole sets of arguments, for people."""
+
+_DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
+"""Where references may lead; elsewhere are the arguments."""
+
+
+class _Misfit(Exception):
+    """Why a tool cannot be tailored as it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """How to call one tailored tool."""
+
+    name: str
+    """What the server calls it."""
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the server calls those of its arguments that clients know by another name."""
+    gone: frozenset[str] = frozenset()
+    """Names of the server's arguments by which clients do not reach them."""
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    """What is sent where the client gives nothing, by the server's names."""
+
+    def arguments(self, name: str, given: Mapping[str, Any]) -> JSON:
+        for argument in given:
+            if argument in self.gone:
+                raise ToolError(f"tool {name!r} has no argument {argument!r}")
+        own = {self.renamed.get(argument, argument): value for argument, value in given.items()}
+        return own | {argument: value for argument, value in self.defaults.items() if argument not in own}
+
+
+@dataclass(frozen=True, slots=True)
+class Tailored:
+    """What is published of a server."""
+
+    offer: Offer
+    _options: ServerOptions = field(repr=False)
+    _calls: Mapping[str, _Call] = field(repr=False)
+
+    def call(self, name: str, arguments: JSON) -> tuple[str, JSON]:
+        """A call as the server wants it: its own name of the tool, and the arguments under its own names.
+
+        Args:
+            name: What the tool is published as.
+            arguments: What the client gave.
+
+        Raises:
+            ProtocolError: The configuration does not permit such a tool.
+            ToolError: The tool is published without one of the arguments.
+        """
+        if (call := self._calls.get(name)) is not None:
+            return call.name, call.arguments(name, arguments)
+        if name in self._options.tools or not is_permitted(name, self._options):
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
+        return name, arguments
+
+    def beside(self, other: Tailored) -> Tailored:
+        """The same, and what is published of the same server in the other era."""
+        return Tailored(replace(self.offer, other=other.offer), self._options, {**other._calls, **self._calls})
+
+    def listed(self, tools: Iterable[Any]) -> list[JSON]:
+        """What may be shown of tools that the server lists and that are not in the offer.
+
+        Args:
+            tools: As they came, of a page that was not read before.
+        """
+        return [
+            tool
+            for tool in tools
+            if is_object(tool)
+            and isinstance(name := tool.get("name"), str)
+            and name not in self._options.tools
+            and is_permitted(name, self._options)
+        ]
+
+
+def tailored(offer: Offer, options: ServerOptions) -> Tailored:
+    """What the configuration makes of an offer: with those tools only that it allows, as it wants them.
+
+    Args:
+        offer: Everything that the server offers.
+        options: The server's own options.
+    """
+    ours = _tailored(offer, options)
+    return ours if offer.other is None else ours.beside(_tailored(offer.other, options))
+
+
+def _tailored(offer: Offer, options: ServerOptions) -> Tailored:
+    """What it makes of what is offered in one era."""
+    allowed = permitted(offer, options)
+    if not options.tools:
+        return Tailored(allowed, options, {})
+    left_out: list[LeftOut] = []
+    if offer.tools:  # else its list is not known yet
+        unknown = options.tools.keys() - {tool["name"] for tool in offer.tools}
+        left_out += [_left_out(name, "the server has no such tool") for name in options.tools if name in unknown]
+    fitting = list(_fitting(allowed.tools, options.tools, left_out))
+    taken = {tool["name"] for tool, call in fitting if call is None or tool["name"] == call.name}
+    tools: list[Mapping[str, Any]] = []
+    calls: dict[str, _Call] = {}
+    for tool, call in fitting:
+        name: str = tool["name"]
+        if call is not None:
+            if name != call.name and name in taken:
+                left_out.append(_left_out(call.name, f"another tool is called {name!r} already"))
+                continue
+            taken.add(name)
+            calls[name] = call
+        tools.append(tool)
+    renamed = {call.name: name for name, call in calls.items()}
+    pages = [
+        replace(page, keys=tuple(renamed.get(key, key) for key in page.keys)) for page in offer.pages.get("tool", ())
+    ]
+    return Tailored(
+        replace(
+            allowed,
+            tools=tuple(tools),
+            left_out=(*offer.left_out, *left_out),
+            pages={**offer.pages, "tool": tuple(pages)} if pages else offer.pages,
+        ),
+        options,
+        calls,
+    )
+
+
+def _left_out(name: str, reason: str) -> LeftOut:
+    return LeftOut("tool", name, f"it cannot be as the configuration wants it: {reason}")
+
+
+def _fitting(
+    tools: Iterable[Mapping[str, Any]], tailorings: Mapping[str, ToolTailoring], left_out: list[LeftOut]
+) -> Iterator[tuple[Mapping[str, Any], _Call | None]]:
+    """The tools that can be published, each with how to call it if it was tailored."""
+    for tool in tools:
+        tailoring = tailorings.get(tool["name"])
+        if tailoring is None:
+            yield tool, None
+        elif not tailoring.hidden:
+            try:
+                yield _tool(tool, tailoring)
+            except _Misfit as misfit:
+                left_out.append(_left_out(tool["name"], str(misfit)))
+
+
+def _tool(tool: Mapping[str, Any], tailoring: ToolTailoring) -> tuple[JSON, _Call]:
+    told = {"name": tailoring.name, "title": tailoring.title, "description": tailoring.description}
+    definition = {**tool, **{key: text for key, text in told.items() if text is not None}}
+    if not tailoring.arguments:
+        return definition, _Call(tool["name"])
+    schema: JSON = tool["inputSchema"]
+    definition["inputSchema"] = _schema(schema, tailoring.arguments)
+    names = {own: about.name or own for own, about in tailoring.arguments.items() if not about.hidden}
+    shown: JSON = definition["inputSchema"]["properties"]
+    return definition, _Call(
+        name=tool["name"],
+        renamed={name: own for own, name in names.items() if name != own},
+        gone=frozenset(tailoring.arguments.keys() - shown.keys()),
+        defaults={own: about.default for own, about in tailoring.arguments.items() if about.default is not None},
+    )
+
+
+def _name(own: str, arguments: Mapping[str, ArgumentTailoring]) -> str | None:
+    """What clients call an argument of the server; `None` if they do not see it."""
+    about = arguments.get(own)
+    if about is None:
+        return own
+    return None if about.hidden else about.name or own
+
+
+def _schema(schema: JSON, arguments: Mapping[str, ArgumentTailoring]) -> JSON:
+    """The schema of what clients give. It accepts exactly what, mapped back, the server's own schema accepts.
+
+    Raises:
+        _Misfit: There is no such schema, or none that could be told here.
+    """
+    found = schema.get("properties")
+    properties: JSON = found if is_object(found) else {}
+    for own in arguments:
+        if own not in properties:
+            raise _Misfit(f"it has no argument {own!r}")
+    listed = schema.get("required")
+    required = [own for own in listed if isinstance(own, str)] if is_array(listed) else []
+    if any(_name(own, arguments) != own or about.default is not None for own, about in arguments.items()):
+        schema = _without_examples(schema)
+        _check_names(schema, required, arguments)
+        _check_defaults(schema, properties, arguments)
+    shown: JSON = {}
+    for own, about in properties.items():
+        name = _name(own, arguments)
+        if name is not None:
+            if name in shown or (name not in properties and name in required):
+                raise _Misfit(f"two of its arguments would be called {name!r}")
+            shown[name] = _argument(about, arguments.get(own))
+    tailored_schema = {**schema, "properties": shown}
+    if required:
+        tailored_schema["required"] = [
+            name
+            for own in required
+            if (name := _name(own, arguments)) is not None and (own not in arguments or arguments[own].default is None)
+        ]
+    return tailored_schema
+
+
+def _argument(schema: Any, tailoring: ArgumentTailoring | None) -> Any:
+    """The schema of one argument; what it accepts stays as it is."""
+    if tailoring is None or (tailoring.description is None and tailoring.default is None):
+        return schema
+    about: JSON = dict(schema) if is_object(schema) else {} if schema else {"not": {}}
+    if tailoring.description is not None:
+        about["description"] = tailoring.description
+    if tailoring.default is not None:
+        about.pop("default", None)  # which is not what is sent
+        if not tailoring.secret:
+            about["default"] = tailoring.default
+    return about
+
+
+def _without_examples(schema: JSON) -> JSON:
+    return {key: value for key, value in schema.items() if key not in _EXAMPLES}
+
+
+def _check_names(schema: JSON, required: list[str], arguments: Mapping[str, ArgumentTailoring]) -> None:
+    """Refuse what depends on the arguments' names beside `properties` and `required`, and what would be missing."""
+    for keyword in _SPEAKS_OF_NAMES:
+        if keyword in schema:
+            raise _Misfit(f"its input schema has {keyword!r}, which may depend on the names of its arguments")
+    for reference in references(schema):
+        if not reference.startswith(_DEFINITIONS):
+            raise _Misfit(f"its input schema refers to {reference!r}, which may depend on the names of its arguments")
+    for own, about in arguments.items():
+        if about.hidden and about.default is None and own in required:
+            raise _Misfit(f"it requires its argument {own!r}, which is hidden without a default")
+
+
+def _check_defaults(schema: JSON, properties: JSON, arguments: Mapping[str, ArgumentTailoring]) -> None:
+    """Refuse defaults that the server would refuse. They may be secrets, so what is wrong with them is not told."""
+    kept = {key: value for key, value in schema.items() if key not in ("properties", "required")}
+    for own, about in arguments.items():
+        if about.default is None:
+            continue
+        try:
+            problem = SchemaValidator({**kept, "properties": {own: properties[own]}}).errors({own: about.default})
+        except SchemaError:  # then nobody can say what fits
+            continue
+        if problem is not None:
+            raise _Misfit(f"the default of its argument {own!r} does not fit the schema of that argument")

@@ -1,0 +1,80 @@
+"""A server of the official SDK over Streamable HTTP, as its author would serve it, in both eras."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
+
+from gaia_bridge.client import ClientRole, Connection, Deadline, Era, RequestTimeoutError, connect
+from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
+from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.http.listener import HttpServer, bind
+from gaia_bridge.settings import UpstreamLimits
+
+pytestmark = pytest.mark.anyio
+
+Context = ServerRequestContext[Any, Any]
+
+REGION: JSON = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+PAGES = {None: ("place", "two"), "two": ("hang", None)}
+
+
+async def list_tools(ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+    name, following = PAGES[params.cursor if params else None]
+    return ListToolsResult(tools=[Tool(name=name, input_schema=REGION)], next_cursor=following)
+
+
+async def call_tool(ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+    if params.name == "hang":
+        await anyio.sleep_forever()
+    for step in (1, 2, 3):
+        await ctx.session.report_progress(step, 3, f"step {step}")
+    assert ctx.request is not None
+    return CallToolResult(content=[TextContent(text=ctx.request.headers.get("mcp-param-region", "none"))])
+
+
+@asynccontextmanager
+async def connected(era: Era) -> AsyncGenerator[Connection]:
+    server = Server[Any]("sdk", version="1.2.3", on_list_tools=list_tools, on_call_tool=call_tool)
+    sockets = bind("127.0.0.1", 0)
+    port: int = sockets[0].getsockname()[1]
+    http = HttpServer(server.streamable_http_app(), sockets=sockets)
+    limits = UpstreamLimits()
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(http.run)
+            transport = StreamableHttpTransport(HttpServerSpec("sdk", f"http://127.0.0.1:{port}/mcp"), limits)
+            known = era if era is Era.LEGACY else None
+            async with connect(transport, ClientRole(), limits, era=known) as connection:
+                assert connection.greeting.era is era
+                yield connection
+            http.stop()
+
+
+@pytest.mark.requirement("P-4", "P-6", "S-6")
+@pytest.mark.parametrize("era", Era)
+async def test_lists_calls_progress_and_headers_work_with_the_official_server(era: Era) -> None:
+    reports: list[Any] = []
+
+    async def report(*progress: Any) -> None:
+        reports.append(progress)
+
+    async with connected(era) as connection:
+        assert (connection.greeting.info["name"], connection.greeting.info["version"]) == ("sdk", "1.2.3")
+        assert [tool["name"] for tool in await connection.list_all("tool")] == ["place", "hang"]
+        call: JSON = {"name": "place", "arguments": {"region": "Köln\r\nX-Evil: 1"}}
+        result = await connection.request("tools/call", call, on_progress=report)
+        mirrored = result["content"][0]["text"]
+        assert mirrored.startswith("=?base64?") if era is Era.MODERN else mirrored == "none"
+        assert reports == [(step, 3, f"step {step}") for step in (1, 2, 3)]
+        with pytest.raises(RequestTimeoutError):
+            await connection.request("tools/call", {"name": "hang"}, deadline=Deadline(0.1, 0.1))
+        assert 0 <= await connection.ping() < 10

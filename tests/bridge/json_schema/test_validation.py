@@ -1,0 +1,206 @@
+"""Compiled schemas: error texts that a model can act on, and nothing that a schema or a value can break."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gaia_bridge.json_schema.cost import SchemaCost
+from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator, preview
+from gaia_bridge.protocol.json_types import json_pointer
+
+any_text = st.text(st.characters(exclude_categories=()))
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | any_text,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4),
+)
+keywords = st.sampled_from(
+    ["type", "properties", "items", "required", "enum", "const", "pattern", "$ref", "$defs", "allOf", "not", "minimum"]
+)
+odd_schemas = st.dictionaries(keywords | any_text, json_values | st.sampled_from(["object", "string", "#", "^(a+)+$"]))
+
+BOOK = SchemaValidator(
+    {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "minLength": 1},
+            "year": {"type": "integer", "minimum": 1450},
+            "kind": {"enum": ["novel", "poem"]},
+            "a/b~c": {"type": "boolean"},
+            "authors": {"type": "array", "items": {"$ref": "#/$defs/author"}},
+        },
+        "required": ["title"],
+        "additionalProperties": False,
+        "$defs": {"author": {"type": "object", "properties": {"name": {"type": ["string", "null"]}}}},
+    }
+)
+
+
+def test_a_fitting_value_has_no_errors() -> None:
+    assert BOOK.errors({"title": "Emma", "year": 1815, "authors": [{"name": None}]}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "came", "expected"),
+    [
+        ({"title": "x", "year": "1815"}, "/year", "'1815'", "integer"),
+        ({"title": "x", "year": 3}, "/year", "3", "1450"),
+        ({"title": "x", "kind": "essay"}, "/kind", "'essay'", '"novel"'),
+        ({"title": "x", "authors": [{}, {"name": 5}]}, "/authors/1/name", "5", '"string"'),
+        ({"title": "x", "a/b~c": 1}, "/a~1b~0c", "1", "boolean"),
+        ({}, "(root)", "{}", '"title"'),
+        ({"title": "x", "pages": 3}, "(root)", "'pages': 3", "pages"),
+        ([], "(root)", "[]", "object"),
+    ],
+)
+@pytest.mark.requirement("S1-12", "F-083")
+def test_an_error_names_the_place_what_came_and_what_was_expected(
+    value: Any, place: str, came: str, expected: str
+) -> None:
+    problems = BOOK.errors(value)
+    assert problems is not None
+    assert problems.startswith(f"- at {place}: got ")
+    got, _, wanted = problems.partition("; ")
+    assert came in got
+    assert expected in wanted
+
+
+def test_more_errors_than_a_reader_wants_are_cut_off() -> None:
+    problems = SchemaValidator({"items": {"type": "integer"}}).errors(["x"] * 50)
+    assert problems is not None
+    assert problems.splitlines()[5:] == ["- and more"]
+
+
+def test_all_errors_are_shown_when_they_are_few() -> None:
+    problems = SchemaValidator({"items": {"type": "integer"}}).errors(["x"] * 5)
+    assert problems is not None
+    assert [line[:7] for line in problems.splitlines()] == ["- at /0", "- at /1", "- at /2", "- at /3", "- at /4"]
+
+
+def test_a_long_value_is_shown_short() -> None:
+    problems = SchemaValidator({"type": "integer"}).errors("x" * 100_000)
+    assert problems is not None
+    assert len(problems) < 200
+
+
+@given(odd_schemas)
+@pytest.mark.requirement("S-30")
+def test_a_schema_compiles_or_is_refused_with_a_reason(schema: dict[str, Any]) -> None:
+    try:
+        SchemaValidator(schema)
+    except SchemaError as error:
+        assert str(error)
+        assert "\n" not in str(error)
+
+
+@given(json_values)
+@pytest.mark.requirement("S1-12", "F-105")
+def test_whatever_the_value_there_is_a_verdict_in_valid_text(value: Any) -> None:
+    for schema in ({"type": "integer"}, {"additionalProperties": {"maxLength": 0}}, {"items": {"enum": [1]}}):
+        problems = SchemaValidator(schema).errors(value)
+        assert problems is None or problems.encode()
+
+
+@pytest.mark.requirement("F-105")
+@pytest.mark.parametrize("value", [{"x": "\ud800"}, {"\ud800": "x"}])
+def test_text_that_is_no_unicode_is_an_error_and_not_an_exception(value: Any) -> None:
+    problems = SchemaValidator({"additionalProperties": {"maxLength": 0}}).errors(value)
+    assert problems is not None
+    assert "\\ud800" in problems
+
+
+def test_a_value_that_is_no_json_is_an_error_and_not_an_exception() -> None:
+    problems = SchemaValidator({"type": "object"}).errors({1: 2})
+    assert problems is not None
+    assert "(root)" in problems
+
+
+def test_a_number_that_json_does_not_have_is_no_number() -> None:
+    assert SchemaValidator({"type": "number"}).errors(math.nan) is not None
+
+
+def test_deep_nesting_is_judged() -> None:
+    value: dict[str, Any] = {}
+    for _ in range(250):
+        value = {"child": value}
+    schema = SchemaValidator({"type": "object", "properties": {"child": {"$ref": "#"}}})
+    assert schema.errors(value) is None
+
+
+@pytest.mark.requirement("S-30")
+@pytest.mark.parametrize(
+    "reference",
+    ["http://127.0.0.1:1/s.json", "https://example.com/s.json", "file:///etc/passwd", "//example.com/s", "s.json"],
+)
+def test_no_reference_is_fetched(reference: str) -> None:
+    with pytest.raises(SchemaError):
+        SchemaValidator({"properties": {"x": {"$ref": reference}}})
+
+
+@pytest.mark.requirement("S-30")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/absent"},
+        {"type": "widget"},
+        {"pattern": "("},
+        {"required": "name"},
+        {"$schema": "https://example.com/unknown-dialect", "type": "object"},
+        {"properties": {"\ud800": {}}},
+    ],
+)
+def test_what_is_no_schema_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError):
+        SchemaValidator(schema)
+
+
+@pytest.mark.requirement("S-30")
+def test_a_pattern_that_would_take_for_ever_elsewhere_has_a_verdict() -> None:
+    problems = SchemaValidator({"pattern": "^(a+)+$"}).errors("a" * 50_000 + "!")
+    assert problems is not None
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    assert SchemaValidator({"$ref": "#"}).errors({}) is None
+
+
+@given(st.lists(st.text() | st.integers(min_value=0)))
+def test_a_pointer_can_be_taken_apart_again(path: list[str | int]) -> None:
+    shown = json_pointer(path)
+    parts = [] if shown == "(root)" else shown.split("/")[1:]
+    assert [part.replace("~1", "/").replace("~0", "~") for part in parts] == [str(part) for part in path]
+
+
+@given(json_values)
+def test_a_preview_is_short_valid_text(value: Any) -> None:
+    assert len(preview(value).encode()) <= 4 * 80
+
+
+@pytest.mark.requirement("S-30", "F-083")
+def test_the_errors_of_a_value_that_is_large_for_its_schema_are_not_told_one_by_one() -> None:
+    """Each takes the engine some microseconds, and it finds all of them before it tells the first."""
+    validator = SchemaValidator({"anyOf": [{"items": {"type": "string"}}, {"items": {"type": "integer"}}]})
+    assert validator.errors([None] * 3_000) == (
+        "- at (root): it does not fit the schema, and is too large or too nested to say where"
+    )
+    assert validator.errors([5] * 50_000) is None
+    few = validator.errors([None] * 100)
+    assert few is not None
+    assert few.startswith("- at (root): got [None, ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "reach"),
+    [
+        ({}, 1),
+        ({"properties": {"a": {}, "b": {}}}, 3),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"items": {}}}}, 5),
+        ({"$ref": "#"}, 2),
+    ],
+)
+def test_a_schema_reaches_as_far_as_its_references(schema: dict[str, Any], reach: int) -> None:
+    assert SchemaCost(schema).reach == reach
