@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 from collections.abc import Generator
@@ -12,6 +13,11 @@ from hypothesis import HealthCheck, settings
 
 from gaia_bridge.cli.collection import imported_for_good
 from tests.requirements import REQUIREMENTS
+
+MORE_WORKERS = 2
+"""More than there are cores: much of the time is waiting for processes."""
+MOST_WORKERS = 4
+"""Each of them collects all the tests."""
 
 CLEARED = ("GAIA_", "LEMONADE_", "LLAMA_", "MCP_", "OLLAMA_", "OPENAI_", "PROVIDER", "VLLM_", "XDG_")
 
@@ -49,9 +55,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: much of the time is waiting for processes."""
-    return (os.cpu_count() or 1) + 2
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Whole folders are run by several workers, where pytest-xdist is there and nobody says how many; files by one."""
+    alone = config.option.usepdb or all(".py" in argument for argument in config.args)
+    if config.pluginmanager.hasplugin("xdist") and not hasattr(config, "workerinput") and not alone:
+        if config.option.numprocesses is None:
+            config.option.numprocesses = min((os.cpu_count() or 1) + MORE_WORKERS, MOST_WORKERS)
+        if config.option.dist == "no":
+            config.option.dist = "worksteal"
 
 
 @pytest.fixture(scope="session")
@@ -85,6 +97,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if leads_there or _is_core(collection_path) else True
 
 
+@functools.cache
 def _is_core(path: Path) -> bool:
     return path.parent in CORE_PARENTS or any(path == folder or folder in path.parents for folder in CORE)
 
@@ -102,11 +115,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         pytest.UsageError: Some test names an unknown row.
     """
     unknown = sorted(
-        {f"{item.nodeid} names {row!r}" for item in items for row in _marked_rows(item) if row not in REQUIREMENTS}
+        f"{item.nodeid} names {row!r}"
+        for item in items
+        for mark in item.own_markers
+        if mark.name == "requirement"
+        for row in mark.args
+        if row not in REQUIREMENTS
     )
     if unknown:
         raise pytest.UsageError("rows that tests/requirements.py does not have:\n  " + "\n  ".join(unknown))
-
-
-def _marked_rows(item: pytest.Item) -> list[object]:
-    return [row for mark in item.iter_markers("requirement") for row in mark.args]
