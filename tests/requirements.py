@@ -416,7 +416,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "F-081": covered("A request before initialization is an error, not a hang."),
     "F-082": covered("An unknown tool is an invalid parameter."),
     "F-083": covered("Arguments against the schema are named by pointer and not echoed."),
-    "F-084": planned(HARDENING, "A second request with an id in flight is refused and the first goes on."),
+    "F-084": covered("A second request with an id in flight is refused and the first goes on."),
     "F-085": covered("Ids can be used again, and be of any legal form."),
     "F-086": covered("A cancelled request gets no answer, whenever it is cancelled and by whom."),
     "F-087": covered("A client that goes away frees what it held."),

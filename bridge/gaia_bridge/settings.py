@@ -124,6 +124,9 @@ class BacklogLimits:
     """Of answers that wait for one client; with more, its next calls wait. Some of the largest results."""
     total_bytes: int = 256 * MIB
     """Of those for all clients together. With more, the stream is ended on which most is waiting."""
+    requests: int = 4096
+    """Requests of one client on a stream that are not answered, or whose answers it has not read; one more is refused.
+    Several times as many as one that floods for a reason has."""
     large: int = 256 * KIB
     """From how many bytes on an answer is large. What answered less the last time is called at once."""
     at_once: int = 32

@@ -6,7 +6,7 @@ Only what the specification gives a type is looked at; whatever else came goes o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from gaia_bridge.json_schema.parts import preview
 from gaia_bridge.protocol.json_types import is_array, is_object
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def is_identifier(value: object) -> bool:
+def is_identifier(value: object) -> TypeGuard[int | str]:
     """Whether something can be the id of a request: a string, or a whole number that is written as one."""
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 

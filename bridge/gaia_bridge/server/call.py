@@ -52,6 +52,7 @@ class Call:
         "channel",
         "client",
         "connection",
+        "has_free_id",
         "id",
         "input_responses",
         "is_cancelled",
@@ -92,6 +93,8 @@ class Call:
         self.is_cancelled = False
         """Whether the client said that it does not want the answer any more."""
         self._task: asyncio.Task[Any] | None = None
+        self.has_free_id = True
+        """Whether no other request of its id was in flight when it came."""
 
     def _same_program(self, host: str) -> Hashable:
         """Who asks, where nothing ties requests together: a program of one name and version at one address."""
@@ -107,7 +110,7 @@ class Call:
     def runs_in(self, task: asyncio.Task[Any]) -> None:
         """Remember what to cancel."""
         self._task = task
-        self.connection.began(self.id, self)
+        self.has_free_id = self.connection.began(self.id, self)
 
     def cancel(self, reason: str | None) -> None:
         """The client does not want the answer any more."""

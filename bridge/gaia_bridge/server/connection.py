@@ -95,7 +95,7 @@ class Connection:
         self.told: JSON | None = None
         """The capabilities that it was told."""
         self.log_level = DEFAULT_LOG_LEVEL
-        self._in_flight: dict[str, Cancellable] = {}
+        self._in_flight: dict[int | str, Cancellable] = {}
         self._questions: dict[str, _Question] = {}
         self._asked = 0
         self._when_closed: list[Callable[[], None]] = []
@@ -117,20 +117,29 @@ class Connection:
         """Whether no request is in flight."""
         return not self._in_flight
 
-    # Requests of the client. An id that comes back as text of the same digits is the same: some clients write it so.
+    # Requests of the client.
 
-    def began(self, request_id: int | str, request: Cancellable) -> None:
-        """A request is being worked on."""
-        self._in_flight[str(request_id)] = request
+    def began(self, request_id: int | str, request: Cancellable) -> bool:
+        """A request is being worked on.
+
+        Returns:
+            Whether it may be: its id must not be that of another one in flight (basic, "Requests").
+        """
+        return self._in_flight.setdefault(request_id, request) is request
 
     def ended(self, request_id: int | str, request: Cancellable) -> None:
-        """It no longer is; another of the same id may be."""
-        if self._in_flight.get(str(request_id)) is request:
-            del self._in_flight[str(request_id)]
+        """It no longer is; another of the same id, which was refused, leaves it in flight."""
+        if self._in_flight.get(request_id) is request:
+            del self._in_flight[request_id]
 
     def cancel(self, request_id: object, reason: object) -> None:
         """The client does not want the answer to one of its requests any more."""
-        if is_identifier(request_id) and (request := self._in_flight.get(str(request_id))) is not None:
+        if not is_identifier(request_id):
+            return
+        request = self._in_flight.get(request_id)
+        if request is None:  # some clients write the digits of a number as text here
+            request = next((known for key, known in self._in_flight.items() if str(key) == str(request_id)), None)
+        if request is not None:
             request.cancel(reason if isinstance(reason, str) else None)
 
     # Requests to the client.

@@ -57,7 +57,13 @@ _CACHEABLE: Final = frozenset(
 )
 """The requests whose results say how long they may be kept (2026-07-28, server/utilities/caching)."""
 
+_SMALL: Final = frozenset(
+    ("initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
+)
+"""The requests whose answers are short, or of which nobody knows when they end: they wait for no turn."""
+
 _BY_STATE: Final = {"resultType": "complete"}
+_ID_IN_USE: Final = "This id belongs to a request that is not answered yet; expected one of its own for each request"
 _KEPT_BY_NOBODY: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
@@ -161,8 +167,10 @@ class Dispatcher:
         began = self._log.began(call)
         outcome, answer = "failed", Answer(b"")
         try:
-            if call.method in NAMED:
-                target = call.method, str(call.params.get(NAMED[call.method]))
+            if not call.has_free_id:
+                raise ProtocolError(codes.INVALID_REQUEST, _ID_IN_USE)
+            if call.method not in _SMALL:
+                target = call.method, str(call.params.get(NAMED.get(call.method, "cursor")))
                 call.takes_turn(await self._backlog.begin(call.client, target, call.connection.cut))
             result = await (self._traced_result(call) if self._traced else self._result(call))
             if call.is_cancelled:

@@ -189,13 +189,15 @@ async def test_a_cancellation_reaches_the_request_of_its_id_with_its_reason_if_t
     assert not connection.is_idle
 
 
-async def test_of_two_requests_of_one_id_the_end_of_the_first_leaves_the_second() -> None:
+async def test_the_second_of_two_requests_of_one_id_may_not_begin_and_leaves_the_first_in_flight() -> None:
     connection, first, second = Connection(Nowhere()), InFlight(), InFlight()
-    connection.began(1, first)
-    connection.began(1, second)
-    connection.ended(1, first)
+    assert connection.began(1, first)
+    assert not connection.began(1, second)
+    assert connection.began("1", second)
+    connection.ended(1, second)
     connection.cancel(1, None)
-    assert (first.cancelled, second.cancelled) == ([], [None])
+    connection.close()
+    assert (first.cancelled, second.cancelled) == ([None, None], [None])
 
 
 async def test_whoever_waits_for_the_end_hears_of_it_once_and_one_that_fails_keeps_it_from_nobody(

@@ -157,7 +157,9 @@ class HandshakeHttp:
                 if exchange.accepts[0]:
                     await reply.first(self._limits.quick_answer)
                 if reply.answer is not None:
-                    await exchange.json(reply.answer.body, 200, _named(session))
+                    # A handshake that failed has opened no session.
+                    named = _named(session) if session.connection.is_greeted else None
+                    await exchange.json(reply.answer.body, 200, named)
                 else:
                     stream.open()
                     await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))

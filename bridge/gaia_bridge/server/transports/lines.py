@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
-from gaia_bridge.protocol.codes import INVALID_REQUEST
 from gaia_bridge.protocol.framing import OversizedLine
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array
 from gaia_bridge.protocol.messages import (
     Refusal,
     batch_problem,
@@ -52,7 +52,8 @@ class _Batch:
 
     def __init__(self) -> None:
         self.answers: list[bytes] = []
-        self.waiting: set[int | str] = set()
+        self.waiting = 0
+        """Requests that are not answered yet."""
         self.is_read = False
         """Whether all of its messages were passed on; the first may be answered while others are."""
 
@@ -69,8 +70,8 @@ class LineClient:
     def __init__(self, dispatcher: Dispatcher, write: Write, batch: int) -> None:
         self._write = write
         self._most = batch
-        self._client = DuplexClient(dispatcher, _Lines(write), self._answered)
-        self._in_flight: dict[int | str, _Batch | None] = {}
+        self._client = DuplexClient(dispatcher, _Lines(write))
+        self._waiting = 0
         self._none_left: asyncio.Future[None] | None = None
 
     async def take(self, line: bytes | OversizedLine) -> None:
@@ -93,11 +94,11 @@ class LineClient:
     @property
     def is_waiting(self) -> bool:
         """Whether a request is not answered yet."""
-        return bool(self._in_flight)
+        return self._waiting > 0
 
     async def none_left(self) -> None:
         """Wait until every request is answered."""
-        if self._in_flight:
+        if self._waiting:
             self._none_left = asyncio.get_running_loop().create_future()
             await self._none_left
 
@@ -108,39 +109,34 @@ class LineClient:
         logger.info("a batch of %d messages came", len(messages))
         batch = _Batch()
         for message in messages:
-            if refusal := self._batched_problem(message):
+            if refusal := batched_problem(message):
                 batch.answers.append(error_bytes(refusal))
             else:
                 await self._pass_on(message, batch, 0)
         batch.is_read = True
         await self._write_if_over(batch)
 
-    def _batched_problem(self, message: Any) -> Refusal | None:
-        if problem := batched_problem(message):
-            return problem
-        if is_object(message) and is_request(message) and message["id"] in self._in_flight:
-            return Refusal(INVALID_REQUEST, "This id belongs to a request that is not answered yet", message["id"])
-        return None
-
     async def _pass_on(self, message: JSON, batch: _Batch | None, size: int) -> None:
-        if is_request(message) and message["method"] != "subscriptions/listen":  # which is open until someone ends it
-            self._in_flight[message["id"]] = batch
-            if batch is not None:
-                batch.waiting.add(message["id"])
-        await self._client.take(message, size)
+        if not is_request(message) or message["method"] == "subscriptions/listen":  # open until someone ends it
+            await self._client.take(message, size)
+            return
+        self._waiting += 1
+        if batch is not None:
+            batch.waiting += 1
+        await self._client.take(message, size, partial(self._answered, batch))
 
-    async def _answered(self, request_id: int | str, answer: bytes) -> None:
+    async def _answered(self, batch: _Batch | None, answer: bytes) -> None:
         """A request is over: answered, or cancelled, which is not answered."""
-        batch = self._in_flight.pop(request_id, None)
+        self._waiting -= 1
         if batch is None:
             if answer:
                 await self._write(answer)
         else:
             if answer:
                 batch.answers.append(answer)
-            batch.waiting.discard(request_id)
+            batch.waiting -= 1
             await self._write_if_over(batch)
-        if not self._in_flight and self._none_left is not None and not self._none_left.done():
+        if not self._waiting and self._none_left is not None and not self._none_left.done():
             self._none_left.set_result(None)
 
     async def _write_if_over(self, batch: _Batch) -> None:

@@ -153,6 +153,8 @@ class Sessions:
             yield session
         finally:
             self._opening -= 1
+            if session.id not in self._known:
+                session.close()
 
     def add(self, session: Session) -> None:
         """The handshake of a session was answered. Those that nobody uses give way to it."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
-from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
+from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from gaia_bridge.protocol.headers import envelope_problem
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.messages import Refusal, error_bytes, is_request, says_revision
@@ -24,7 +25,8 @@ __all__ = ["DuplexClient"]
 
 logger = logging.getLogger(__name__)
 
-Answered = Callable[[int | str, bytes], Awaitable[None]]
+Answered = Callable[[bytes], Awaitable[None]]
+"""Takes the answer to a request; it is empty if the client has cancelled it, and so is told nothing."""
 
 
 class DuplexClient:
@@ -33,7 +35,6 @@ class DuplexClient:
     Args:
         dispatcher: Answers its requests.
         channel: Carries everything that it is sent.
-        answered: Sends the answer to the request of an id; on the channel like everything else, if `None`.
         cut: Ends the channel.
     """
 
@@ -41,16 +42,16 @@ class DuplexClient:
         self,
         dispatcher: Dispatcher,
         channel: Channel,
-        answered: Answered | None = None,
         cut: Callable[[], None] | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._channel = channel
-        self._answered = answered
         self._handshake = Connection(channel)
         self._modern = Connection(_NoQuestions(channel), LATEST_MODERN)
         self._handshake.cut = self._modern.cut = cut
         self._era: Connection | None = None
+        self._most = dispatcher.settings.backlog.requests
+        self._owed = 0
 
     @property
     def agreed(self) -> str | None:
@@ -62,39 +63,43 @@ class DuplexClient:
         for connection in (self._handshake, self._modern):
             connection.close()
 
-    async def take(self, message: JSON, size: int = 0) -> None:
-        """A message came, which is one of JSON-RPC. Waits for nothing but the answer to a handshake.
+    async def take(self, message: JSON, size: int = 0, answered: Answered | None = None) -> None:
+        """A message came, which is one of JSON-RPC. Waits for the answer to a handshake, and for a refusal to be read.
 
         Args:
             message: The message.
             size: Bytes that it has.
+            answered: Takes the answer to it; it goes on the channel like everything else, if `None`.
         """
+        answered = answered or self._say
         connection = self._era or self._handshake
         if "method" not in message:
             connection.answered(message)
         elif not is_request(message):
             self._dispatcher.notified(connection, message)
         elif (refusal := self._refusal(message)) is not None:
-            await self._say(message["id"], error_bytes(refusal))
+            await answered(error_bytes(refusal))
         else:
-            await self._serve(message, size)
+            await self._serve(message, size, answered)
 
-    async def _serve(self, message: JSON, size: int) -> None:
+    async def _serve(self, message: JSON, size: int, answered: Answered) -> None:
         connection = self._connection_for(message)
         call = Call(connection, connection.standing, message, size)
-        task = self._dispatcher.begin(call, lambda answer: self._take(call, answer))
+        self._owed += 1
+        task = self._dispatcher.begin(call, partial(self._take, call, answered))
         if call.method == "initialize":
             # A client that does not wait for the answer finds its handshake complete all the same.
             await asyncio.wait([task])
 
-    async def _take(self, call: Call, answer: Answer) -> None:
-        await self._say(call.id, answer.body)
-        call.sent()
+    async def _take(self, call: Call, answered: Answered, answer: Answer) -> None:
+        try:
+            await answered(answer.body)
+        finally:
+            self._owed -= 1
+            call.sent()
 
-    async def _say(self, request_id: int | str, body: bytes) -> None:
-        if self._answered is not None:
-            await self._answered(request_id, body)
-        elif body:
+    async def _say(self, body: bytes) -> None:
+        if body:
             await self._channel.send(body)
 
     def _connection_for(self, message: JSON) -> Connection:
@@ -108,8 +113,11 @@ class DuplexClient:
         return connection
 
     def _refusal(self, message: JSON) -> Refusal | None:
-        """Why a request is not of the era of this connection, or of none that is served."""
+        """Why a request is not served: there are too many, or it is not of the era of this connection, or of none."""
         modern, method = says_revision(message), message["method"]
+        if self._owed >= self._most:
+            problem = f"{self._owed:,} requests are not answered yet, or their answers were not read"
+            return Refusal(INTERNAL_ERROR, f"{problem}; expected fewer. Read the answers, and ask again", message["id"])
         if method == "initialize":
             return self._late_handshake(message) if self._era is self._modern else None
         if self._era is self._handshake:

@@ -8,12 +8,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import anyio.to_thread
 import pytest
 
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.transports.lines import LineClient
+from gaia_bridge.settings import BacklogLimits, Settings
 from tests.support.bridges import PATIENCE, one_tool, running_bridge
 
 pytestmark = pytest.mark.anyio
@@ -33,8 +35,11 @@ class Lines:
         self.client: LineClient
         self.said: list[Any] = []
         self.working = threading.Event()
+        self.reading = anyio.Event()
+        self.reading.set()
 
     async def write(self, line: bytes) -> None:
+        await self.reading.wait()
         self.said.append(json.loads(line))
 
     async def take(self, *messages: Any) -> None:
@@ -50,9 +55,9 @@ class Lines:
 
 
 @asynccontextmanager
-async def connected() -> AsyncGenerator[Lines]:
+async def connected(settings: Settings | None = None) -> AsyncGenerator[Lines]:
     lines = Lines()
-    async with running_bridge(one_tool(lines.work)) as running:
+    async with running_bridge(one_tool(lines.work), settings=settings) as running:
         lines.client = LineClient(running.endpoint(), lines.write, 10)
         await lines.take(request(0, "initialize", **HELLO))
         lines.said.clear()
@@ -89,3 +94,41 @@ async def test_a_cancellation_of_nothing_in_particular_cancels_nothing() -> None
             await lines.take({**request(7, "tools/list"), "id": str(named)}, {**CANCEL, "params": {"requestId": named}})
         await lines.client.none_left()
         assert {answer["id"] for answer in lines.said} == {"None", "True", "1.5", "{}"}
+
+
+@pytest.mark.requirement("F-090")
+@pytest.mark.parametrize("method", ["ping", "tools/list"])
+async def test_a_client_that_asks_on_without_reading_is_read_no_further(method: str) -> None:
+    async with connected(Settings(backlog=BacklogLimits(requests=5))) as lines:
+        lines.reading = anyio.Event()
+        taken = list[int]()
+
+        async def ask() -> None:
+            for number in range(20):
+                await lines.take(request(number, method))
+                taken.append(number)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            assert taken == [*range(5)]
+            lines.reading.set()
+        await lines.client.none_left()
+        await lines.take(request(20, method))
+        await lines.client.none_left()
+    answers = {answer["id"]: answer for answer in lines.said}
+    assert answers.keys() == {*range(21)}
+    assert "their answers were not read" in answers[5]["error"]["message"]
+    assert "result" in answers[20]
+
+
+async def test_answers_that_a_client_does_not_read_are_counted_whatever_it_asked_for() -> None:
+    """Lists are larger than most results of tools."""
+    limits = BacklogLimits(client_bytes=1, at_once=1)
+    async with connected(Settings(backlog=limits)) as lines:
+        lines.reading = anyio.Event()
+        await lines.take(*(request(number, "tools/list") for number in range(5)), request(5, "ping"))
+        await anyio.wait_all_tasks_blocked()
+        lines.reading.set()
+        await lines.client.none_left()
+    assert [answer["id"] for answer in lines.said] == [0, 5, 1, 2, 3, 4]

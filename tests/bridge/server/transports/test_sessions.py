@@ -13,8 +13,11 @@ import httpx2
 import pytest
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits, Settings
@@ -136,9 +139,9 @@ async def test_a_handshake_that_fails_takes_no_room() -> None:
             refused = await entered.hello(clientInfo=5)
             assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32602)
             assert (await entered.hello(protocolVersion=5)).status_code == 400
-            assert (
-                await entered.hello(_meta={HOPS_META_KEY: [f"b{number}" for number in range(50)]})
-            ).status_code == 200
+            refused = await entered.hello(_meta=PASSED)
+            assert (refused.status_code, "error" in refused.json()) == (200, True)
+            assert "mcp-session-id" not in refused.headers
         assert [await entered.ping(session) for session in kept] == [200, 200]
 
 
@@ -153,3 +156,21 @@ async def test_a_handshake_of_megabytes_is_refused_in_words_and_keeps_nothing() 
             assert f"expected at most {HttpLimits().handshake_bytes:,}" in refused.json()["error"]["message"]
             assert "mcp-session-id" not in refused.headers
         assert await entered.ping(kept) == 200
+
+
+@pytest.mark.parametrize("accepted", ["application/json, text/event-stream", "text/event-stream"])
+async def test_what_waits_for_the_end_of_a_session_hears_of_it_where_its_handshake_fails(
+    accepted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = anyio.Event()
+
+    async def meet(_catalog: Catalog, request: ClientRequest) -> None:
+        request.when_client_leaves(closed.set)
+        raise ProtocolError(-32603, "on purpose")
+
+    monkeypatch.setattr(Catalog, "meet", meet)
+    async with door() as entered:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+        refused = await entered.http.post("/mcp", json=message, headers={"accept": accepted})
+        assert "on purpose" in refused.text
+        await closed.wait()
