@@ -495,7 +495,7 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 
 ENDLESS = {
     "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
-    "gaia_bridge.sources.public_names:fitting_names": "a hash of a hash: each round costs one of the names that are taken",
+    "gaia_bridge.sources.public_names:fitting_names": "a hash of a hash: each round costs one name that is taken",
     "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",
     "gaia.agents.chat.turn_stream:next": "takes what is in a buffer of bounded size, and stops where it would wait",
 }

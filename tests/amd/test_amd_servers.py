@@ -10,7 +10,8 @@ import pytest
 from gaia.mcp import MCPClient
 from gaia_bridge.model import HttpServerSpec, SourceState
 from tests.amd.amd_bridge import TOOL, amd_bridge
-from tests.support.bridges import both_eras, one_tool, running_bridge, text_of
+from tests.support.agents import one_tool
+from tests.support.bridges import both_eras, running_bridge, text_of
 from tests.support.upstreams import until_ready
 
 

@@ -24,19 +24,9 @@ from gaia_bridge.model import NamingPolicy
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.sources.agent.source import AgentSource
-from tests.support.bridges import (
-    PATIENCE,
-    RunningBridge,
-    ScriptedAgent,
-    both_eras,
-    comes_true,
-    one_tool,
-    ping,
-    running_bridge,
-    text_of,
-    tool,
-    wait_in_thread,
-)
+from tests.support.agents import ScriptedAgent, one_tool, tool
+from tests.support.bridges import RunningBridge, both_eras, ping, running_bridge, text_of
+from tests.support.waiting import PATIENCE, comes_true, wait_in_thread
 
 
 def saying(word: str, name: str = "work", **hooks: Any) -> ScriptedAgent:

@@ -23,8 +23,10 @@ from gaia_bridge.sources.upstream.source import Upstream
 from tests.bridge.sources.upstream.servant import Servant
 from tests.interaction.connecting import serving
 from tests.servers.raw_server import BOUNDLESS
-from tests.support.bridges import RunningBridge, both_eras, one_tool, running_bridge, subscribe, text_of, unsubscribe
-from tests.support.upstreams import FakeRequest, raw_server, until
+from tests.support.agents import one_tool
+from tests.support.bridges import RunningBridge, both_eras, running_bridge, subscribe, text_of, unsubscribe
+from tests.support.upstreams import FakeRequest, raw_server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -19,8 +19,10 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.interaction.connecting import DEADLINE, client_of, serving
-from tests.support.bridges import both_eras, one_tool, running_bridge, text_of
-from tests.support.upstreams import until, until_ready
+from tests.support.agents import one_tool
+from tests.support.bridges import both_eras, running_bridge, text_of
+from tests.support.upstreams import until_ready
+from tests.support.waiting import until
 from tests.translation.legacy_only import forget_discovery
 
 pytestmark = pytest.mark.anyio

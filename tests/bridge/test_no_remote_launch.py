@@ -36,8 +36,9 @@ from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.upstream.feature_cache import CatalogCache
 from tests.interaction.connecting import serving
+from tests.support.agents import one_tool
 from tests.support.audit_hooks import deeds
-from tests.support.bridges import one_tool, running_bridge
+from tests.support.bridges import running_bridge
 from tests.support.upstreams import FakeRequest, raw_server, running, text_of
 
 ROOT = Path(__file__).parents[2]

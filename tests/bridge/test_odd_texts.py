@@ -33,7 +33,7 @@ from gaia_bridge.server.transports.stdio import ClaimedStdio
 from tests.conformance.raw_clients import RawClient, connect_http, connect_sse
 from tests.servers.evil_http import Exchange, evil_http
 from tests.servers.odd_texts import LEGACY, MODERN, Odd
-from tests.support.bridges import one_tool
+from tests.support.agents import one_tool
 from tests.support.upstreams import TESTS, FakeRequest, running, until_ready
 
 pytestmark = pytest.mark.anyio

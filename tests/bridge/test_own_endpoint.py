@@ -21,7 +21,8 @@ from tests.bridge.sources.upstream.servant import Servant, tools_named
 from tests.conformance.raw_clients import DEADLINE, RawClient, connect_http
 from tests.interaction.connecting import ERAS, serving
 from tests.support.bridges import running_bridge
-from tests.support.upstreams import until, until_ready
+from tests.support.upstreams import until_ready
+from tests.support.waiting import until
 from tests.translation.test_beyond_the_core import modern_request
 
 pytestmark = pytest.mark.anyio

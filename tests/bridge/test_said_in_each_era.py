@@ -24,8 +24,9 @@ from gaia_bridge.sources.upstream.features import Offering
 from tests.bridge.client.scripted import ScriptedTransport, Wire, legacy
 from tests.conformance.raw_clients import connect_http
 from tests.interaction.connecting import DEADLINE, serving
-from tests.support.bridges import one_tool
-from tests.support.upstreams import PATIENT, FakeRequest, running, until, until_ready
+from tests.support.agents import one_tool
+from tests.support.upstreams import PATIENT, FakeRequest, running, until_ready
+from tests.support.waiting import until
 from tests.translation.test_beyond_the_core import modern_request
 
 pytestmark = pytest.mark.anyio

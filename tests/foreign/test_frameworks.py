@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from tests.interaction.connecting import serving
-from tests.support.bridges import ScriptedAgent
+from tests.support.agents import ScriptedAgent
 from tests.support.installed_programs import python_with, required
 from tests.support.upstreams import raw_server, until_ready
 from tests.translation.neighbours import add_neighbours, neighbour_servers

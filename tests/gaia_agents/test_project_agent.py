@@ -14,7 +14,7 @@ from gaia_agents import ProjectAgent, project_agent, watching
 from gaia_agents.dashboard import fingerprint
 from gaia_agents.git import GitError
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
-from tests.support.bridges import threads_named
+from tests.support.processes import threads_named
 from tests.support.workspaces import DEMO, call, git, repository, write_files
 
 DASHBOARD = "project://dashboard"

@@ -12,7 +12,7 @@ from gaia_agents import watching
 from gaia_agents.dashboard import fingerprint
 from gaia_agents.watching import Watcher
 from gaia_agents.workspace import open_workspace
-from tests.support.bridges import threads_named
+from tests.support.processes import threads_named
 from tests.support.workspaces import git, repository, write_files
 
 SECONDS = 5.0

@@ -21,7 +21,7 @@ from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.interaction.results import call, text_of, wire
 from tests.servers.http_upstream import served
 from tests.servers.pushing_server import SERVER
-from tests.support.bridges import one_tool
+from tests.support.agents import one_tool
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]

@@ -23,8 +23,8 @@ from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import Settings
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
-from tests.support.bridges import PATIENCE
 from tests.support.upstreams import until_ready
+from tests.support.waiting import PATIENCE
 
 __all__ = [
     "HANDSHAKE",
@@ -397,7 +397,7 @@ async def endpoint(kind: str, revision: str, transport: str) -> AsyncGenerator[E
         transport: `http` or `stdio`.
     """
     async with AsyncExitStack() as stack:
-        stack.enter_context(anyio.fail_after(PATIENCE * 6))
+        stack.enter_context(anyio.fail_after(PATIENCE * 3))
         bridge = await stack.enter_async_context(Bridge(names=NamingPolicy.BARE))
         # Over HTTP, every source has a path; over stdio, what is alone is the endpoint.
         for name in KINDS["three"] if transport == "http" else KINDS[kind]:

@@ -20,7 +20,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from tests.conformance.runner import free_port
-from tests.support.bridges import one_tool
+from tests.support.agents import one_tool
 from tests.support.upstreams import until_ready
 
 pytestmark = pytest.mark.anyio

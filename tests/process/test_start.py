@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 SLOW = {
     "cryptography",

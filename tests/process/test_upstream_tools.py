@@ -19,6 +19,7 @@ from tests.interaction.connecting import DEADLINE, ERAS, client_of
 from tests.interaction.results import call, text_of, wire
 from tests.process.driving import AGENTS, url_of
 from tests.servers.stdio_upstream import MIX, TOOLS
+from tests.support.processes import command_of
 
 pytestmark = pytest.mark.anyio
 
@@ -64,11 +65,7 @@ async def test_its_tools_appear_beside_the_agents_work_in_both_eras_and_outlive_
 
 def upstream_processes(bridge: int) -> set[psutil.Process]:
     """The upstream among the processes of a bridge."""
-    return {
-        child
-        for child in psutil.Process(bridge).children()
-        if child.status() != psutil.STATUS_ZOMBIE and str(UPSTREAM) in child.cmdline()
-    }
+    return {child for child in psutil.Process(bridge).children() if str(UPSTREAM) in command_of(child)}
 
 
 async def until_stopped(url: str) -> None:

@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from tests.servers.stdio_upstream import SERVER
-from tests.support.gaia_clients import PATIENCE
+from tests.support.waiting import PATIENCE
 
 __all__ = ["served"]
 

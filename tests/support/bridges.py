@@ -1,15 +1,12 @@
-"""Agents made of functions, and bridges that run for the length of one test."""
+"""Bridges that run for the length of one test, and what their clients say."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import pytest
 from mcp import Client
 from mcp_types import (
@@ -28,66 +25,24 @@ from mcp_types import (
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import NamingPolicy
-from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
 from tests.support.memory_transport import in_memory
+from tests.support.waiting import PATIENCE
 
 __all__ = [
-    "PATIENCE",
     "RunningBridge",
-    "ScriptedAgent",
     "both_eras",
-    "comes_true",
-    "one_tool",
     "ping",
     "running_bridge",
     "set_level",
     "subscribe",
     "text_of",
-    "threads_named",
-    "tool",
     "unsubscribe",
-    "wait_in_thread",
 ]
-
-PATIENCE = 10.0
-"""Seconds after which a test gives up waiting. Nothing waits that long unless it is broken."""
 
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 """Run a test with a 2026-07-28 client and with one of the handshake revisions."""
-
-
-def tool(name: str, **properties: Any) -> JSON:
-    """A tool definition whose arguments are all required; with none, it takes any object."""
-    schema: JSON = {"type": "object", "properties": properties}
-    if properties:
-        schema["required"] = list(properties)
-    return {"name": name, "inputSchema": schema}
-
-
-class ScriptedAgent:
-    """An agent that does what a test says.
-
-    Args:
-        execute: What `execute_mcp_tool` does; may be a coroutine function.
-        tools: Tool definitions; a name alone stands for a tool that takes any object.
-        hooks: Further methods of the agent, by their names.
-    """
-
-    def __init__(self, execute: Callable[[str, JSON], Any], *tools: JSON | str, **hooks: Any) -> None:
-        self.execute_mcp_tool: Any = execute
-        self.tools: list[Any] = [tool(item) if isinstance(item, str) else item for item in tools]
-        for name, hook in hooks.items():
-            setattr(self, name, hook)
-
-    def get_mcp_tool_definitions(self) -> list[Any]:
-        return self.tools
-
-
-def one_tool(run: Callable[[JSON], Any], name: str = "work", **hooks: Any) -> ScriptedAgent:
-    """An agent with a single tool, which takes any object and calls `run` with it."""
-    return ScriptedAgent(lambda _, arguments: run(arguments), name, **hooks)
 
 
 class RunningBridge:
@@ -130,7 +85,7 @@ async def running_bridge(
             await bridge.add_agent(agent, f"a{number}")
         for name, agent in (named or {}).items():
             await bridge.add_agent(agent, name)
-        with anyio.fail_after(PATIENCE * 3):
+        with anyio.fail_after(PATIENCE * 2):
             yield RunningBridge(bridge)
 
 
@@ -159,28 +114,3 @@ def text_of(result: CallToolResult) -> str:
     [block] = result.content
     assert isinstance(block, TextContent)
     return block.text
-
-
-def threads_named(start: str, besides: Collection[threading.Thread] = ()) -> list[threading.Thread]:
-    """Threads whose names begin like this, besides those that earlier tests may have left to end by themselves."""
-    return [thread for thread in threading.enumerate() if thread.name.startswith(start) and thread not in besides]
-
-
-def comes_true(holds: Callable[[], bool]) -> Callable[[float], bool]:
-    """For `wait_in_thread`: something that agent threads bring about and that has no event."""
-
-    def wait(seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        pause = threading.Event()
-        while not holds():
-            if time.monotonic() > deadline:
-                return False
-            pause.wait(0.001)
-        return True
-
-    return wait
-
-
-async def wait_in_thread(wait: Callable[[float], bool]) -> None:
-    """Wait for something that happens in agent threads, such as `threading.Event.wait`, without stopping the loop."""
-    assert await anyio.to_thread.run_sync(wait, PATIENCE, abandon_on_cancel=True), "it did not happen in time"

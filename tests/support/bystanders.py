@@ -27,6 +27,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.upstream.source import Upstream
+from tests.support.processes import command_of
 from tests.support.upstreams import FakeRequest, raw_server, running, shared_endpoints, text_of
 
 __all__ = ["Holdings", "answering", "pid_of", "shared_endpoint", "working_server"]
@@ -64,8 +65,7 @@ class Holdings:
         """What it holds at this moment. Descriptors are told apart by what they are, and children by their commands."""
         things = Counter(f"descriptor of {name}" for name in _descriptors())
         for child in psutil.Process().children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                things[f"process {_command(child)}"] += 1
+            things[f"process {command_of(child) or 'that has ended'}"] += 1
         things.update(f"thread {thread.name}" for thread in threading.enumerate() if not thread.name.startswith(_POOLS))
         return cls(things, frozenset(task for task in asyncio.all_tasks() if not _is_of_the_runner(task)))
 
@@ -245,7 +245,3 @@ def _descriptors() -> list[str]:
 def _is_of_the_runner(task: asyncio.Task[Any]) -> bool:
     """Whether it lives as long as the event loop: `sse_starlette` has one task in each that served an event stream."""
     return getattr(task.get_coro(), "__qualname__", "").startswith(("TestRunner.", "_shutdown_watcher"))
-
-
-def _command(process: psutil.Process) -> str:
-    return "that has ended" if process.status() == psutil.STATUS_ZOMBIE else " ".join(process.cmdline())

@@ -17,7 +17,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import Settings
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 __all__ = ["QUESTION", "ChatAgent", "Chatting", "QueryAgent", "Script", "chatting", "events_of", "saying"]
 
@@ -148,7 +148,7 @@ async def chatting(
             await bridge.add_agent(agent, name)
         app = bridge.asgi(AccessPolicy.for_address("127.0.0.1", port, token=token))
         server = HttpServer(app, sockets=sockets, on_shutdown=[bridge.close_streams])
-        with anyio.fail_after(PATIENCE * 3):
+        with anyio.fail_after(PATIENCE * 2):
             async with (
                 anyio.create_task_group() as tasks,
                 httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client,

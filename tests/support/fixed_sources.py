@@ -8,7 +8,7 @@ from typing import Any
 from gaia_bridge.contract import ChangeListener, ClientRequest, Source
 from gaia_bridge.model import Change, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.protocol.json_types import JSON
-from tests.support.bridges import tool
+from tests.support.agents import tool
 
 __all__ = ["FixedSource"]
 

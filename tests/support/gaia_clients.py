@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gaia.agents.base import Agent
 from gaia.mcp import MCPClient, MCPClientMixin
 from gaia.mcp.client import MCPTransport
+from tests.support.waiting import PATIENCE
 
 __all__ = [
-    "PATIENCE",
     "CountingAgent",
     "EchoAgent",
     "FakeTransport",
     "GreetedInSteps",
-    "after_collection",
     "all_tools",
-    "background_threads",
-    "eventually",
     "fake_client",
     "raw_server",
     "sdk_server",
 ]
-
-PATIENCE = 10.0
-"""Seconds after which a test gives up waiting; not from `tests.support.bridges`, which loads the whole bridge."""
 
 TESTS = Path(__file__).parents[1]
 
@@ -149,26 +140,3 @@ def raw_server(mode: str = "", **env: str) -> dict[str, Any]:
 def sdk_server() -> dict[str, Any]:
     """The entry of the server in `tests/servers/stdio_upstream.py`."""
     return {"command": sys.executable, "args": [str(TESTS / "servers" / "stdio_upstream.py")]}
-
-
-def background_threads() -> list[threading.Thread]:
-    """The threads of the background loop; there is one, or none."""
-    return [thread for thread in threading.enumerate() if thread.name == "gaia-bridge background loop"]
-
-
-def after_collection(holds: Callable[[], bool]) -> Callable[[], bool]:
-    """For `eventually`: what holds once garbage was collected. A thread may hold a last reference a moment longer."""
-
-    def collected() -> bool:
-        gc.collect()
-        return holds()
-
-    return collected
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for something that another thread brings about and that has no event."""
-    deadline, pause = time.monotonic() + PATIENCE, threading.Event()
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        pause.wait(0.001)

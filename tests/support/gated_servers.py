@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from tests.support.gaia_clients import PATIENCE
+from tests.support.waiting import PATIENCE
 
 __all__ = ["Gate", "gate"]
 

@@ -17,8 +17,7 @@ from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
-from tests.support.bridges import PATIENCE
-from tests.support.waiting import Changing
+from tests.support.waiting import PATIENCE, Changing
 
 __all__ = ["Liveness", "Received", "child", "do", "launched", "liveness"]
 

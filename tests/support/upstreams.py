@@ -32,7 +32,6 @@ __all__ = [
     "sdk_server",
     "shared_endpoints",
     "text_of",
-    "until",
     "until_ready",
 ]
 
@@ -90,13 +89,6 @@ def _on_shared_endpoints(upstream: Upstream) -> Generator[None]:
     finally:
         for catalog in catalogs:
             catalog.remove(upstream.name)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that has no event; asks on the event loop, again and again."""
-    with anyio.fail_after(10):
-        while not holds():  # noqa: ASYNC110
-            await anyio.sleep(0.002)
 
 
 async def until_ready(*sources: Source) -> None:

@@ -28,7 +28,8 @@ from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.interaction.connecting import ERAS, serving
 from tests.interaction.everything_agent import EverythingAgent
-from tests.support.upstreams import until, until_ready
+from tests.support.upstreams import until_ready
+from tests.support.waiting import until
 from tests.translation.legacy_only import forget_discovery
 from tests.translation.recording import LOG, Recording, record
 from tests.translation.steps import AGENT_STEPS, everything_steps

@@ -20,8 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerSpec
 from tests.bridge.server.test_cancellations import WaitingAgent
 from tests.interaction.connecting import ERAS, client_of, serving
-from tests.support.bridges import wait_in_thread
 from tests.support.upstreams import until_ready
+from tests.support.waiting import wait_in_thread
 from tests.translation.comparison import differences
 from tests.translation.legacy_only import forget_discovery
 from tests.translation.neighbours import add_neighbours, neighbour_servers

@@ -21,7 +21,8 @@ from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.interaction.connecting import ERAS, client_of, serving
 from tests.interaction.results import call, older, text_of
 from tests.support.bystanders import Holdings
-from tests.support.upstreams import raw_server, until, until_ready
+from tests.support.upstreams import raw_server, until_ready
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 

@@ -15,8 +15,8 @@ from typing import Final
 from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from tests.conformance import runner
-from tests.support.bridges import comes_true
 from tests.support.installed_programs import MCP1, MCP2, node_modules, python_with, required, source_of
+from tests.support.waiting import comes_true
 
 __all__ = [
     "EVERYTHING",

@@ -14,7 +14,8 @@ from mcp_types import ElicitResult
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.settings import Settings
 from tests.interaction.connecting import ERAS, client_of, serving
-from tests.support.bridges import one_tool, text_of
+from tests.support.agents import one_tool
+from tests.support.bridges import text_of
 from tests.support.installed_programs import required
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 from tests.upstreams.servers import node, script

@@ -9,7 +9,7 @@ import pytest
 
 from gaia.agents.base import ApiAgent, MCPAgent
 from gaia_bridge.protocol.json_types import JSON
-from tests.support.bridges import one_tool
+from tests.support.agents import one_tool
 from tests.support.chat_endpoint import chatting
 from tests.support.scripted_model import ModelHandle, call, calls, fault, rule, say, scripted_model
 

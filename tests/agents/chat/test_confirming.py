@@ -16,10 +16,10 @@ from gaia.agents.base.console import Console, SilentConsole
 from gaia.agents.base.tools import tool
 from gaia.agents.chat.limits import ChatLimits
 from gaia_bridge.chat_types import Reply
-from tests.support.bridges import both_eras, running_bridge, text_of, wait_in_thread
+from tests.support.bridges import both_eras, running_bridge, text_of
 from tests.support.fake_model import Answer, FakeModel, call, calls, say
 from tests.support.fake_model import Asked as AskedModel
-from tests.support.gaia_clients import PATIENCE
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 
 class Asked(SilentConsole):

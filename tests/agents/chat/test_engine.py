@@ -26,9 +26,9 @@ from gaia_bridge.chat_types import Reply
 from gaia_bridge.errors import ModelError, ModelUnreachableError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.background_loop import BACKGROUND
-from tests.support.bridges import threads_named, wait_in_thread
 from tests.support.fake_model import Asked, FakeModel, call, calls, made, replied, say
-from tests.support.gaia_clients import PATIENCE, after_collection, eventually
+from tests.support.processes import threads_named
+from tests.support.waiting import PATIENCE, after_collection, eventually, wait_in_thread
 
 HERE = Path(__file__).parents[3]
 

@@ -20,7 +20,7 @@ from gaia_bridge.chat_types import ToolCall
 from gaia_bridge.errors import ToolError
 from gaia_bridge.protocol.json_types import JSON
 from tests.support.fake_model import call, calls, made, say
-from tests.support.gaia_clients import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 def result_of(function: Any, arguments: Any = None, limits: ChatLimits | None = None) -> Any:

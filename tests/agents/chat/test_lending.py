@@ -12,9 +12,8 @@ import pytest
 from gaia.agents.chat.limits import ChatLimits
 from gaia_bridge.chat_types import ChatRequest, LentTool, Reply
 from gaia_bridge.protocol.json_types import JSON
-from tests.support.bridges import wait_in_thread
 from tests.support.fake_model import Asked, call, calls, made, replied, say
-from tests.support.gaia_clients import PATIENCE
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 
 def lent(name: str, run: Any, **definition: Any) -> LentTool:

@@ -15,7 +15,8 @@ from gaia.mcp import MCPClient, MCPClientMixin
 from gaia.mcp.client import mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer
 from tests.support.fake_model import Asked, FakeModel, call, calls, made, say
-from tests.support.gaia_clients import FakeTransport, all_tools, eventually, sdk_server
+from tests.support.gaia_clients import FakeTransport, all_tools, sdk_server
+from tests.support.waiting import eventually
 
 READ = {"name": "read_file", "description": "Read it", "inputSchema": {"type": "object"}}
 PICK = {**READ, "name": "pick", "_meta": {"ui": {"visibility": ["app"]}}}

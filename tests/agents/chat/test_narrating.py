@@ -13,9 +13,9 @@ import pytest
 from gaia.agents.base import Agent
 from gaia.agents.base.console import Console
 from gaia.agents.chat.limits import ChatLimits
-from tests.support.bridges import threads_named
 from tests.support.fake_model import Answer, FakeModel, call, calls, say
-from tests.support.gaia_clients import PATIENCE, eventually
+from tests.support.processes import threads_named
+from tests.support.waiting import PATIENCE, eventually
 
 
 class Noting:

@@ -15,8 +15,8 @@ import pytest
 from gaia.agents.base import Agent
 from gaia_bridge.errors import ModelError, ModelUnreachableError
 from gaia_bridge.runtime.background_loop import BACKGROUND
-from tests.support.gaia_clients import PATIENCE, after_collection, eventually
 from tests.support.scripted_model import ModelHandle, call, calls, fault, rule, say, script, scripted_model
+from tests.support.waiting import PATIENCE, after_collection, eventually
 
 HERE = Path(__file__).parents[3]
 FILES = Path("/proc/self/fd")

@@ -19,9 +19,8 @@ from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.errors import ModelError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.background_loop import BACKGROUND
-from tests.support.bridges import wait_in_thread
 from tests.support.fake_model import FakeModel, made, say
-from tests.support.gaia_clients import PATIENCE
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 
 class Endless(FakeModel):

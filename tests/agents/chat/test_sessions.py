@@ -21,7 +21,7 @@ from gaia.agents.chat.sessions import Sessions
 from gaia.agents.chat.store import SessionStore
 from gaia_bridge.errors import ContextOverflowError, ModelError, SessionLimitError
 from tests.support.fake_model import Asked, FakeModel, call, made, say
-from tests.support.gaia_clients import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 class Clock:
@@ -426,7 +426,7 @@ def test_fifty_conversations_at_once_do_not_mix() -> None:
     with ThreadPoolExecutor(50) as pool:
         for turn in range(3):
             answers = [pool.submit(agent.run, f"{number}", session_id=f"s{number}") for number in range(50)]
-            assert [answer.result(PATIENCE * 3) for answer in answers] == [
+            assert [answer.result(PATIENCE * 2) for answer in answers] == [
                 " ".join([str(number)] * (turn + 1)) for number in range(50)
             ]
 

@@ -11,8 +11,8 @@ import pytest
 
 from gaia.llm import ModelError, ModelLimits, OpenAIModel, Reply
 from gaia_bridge.protocol.json_types import JSON
-from tests.support.bridges import PATIENCE
 from tests.support.scripted_model import ModelHandle
+from tests.support.waiting import PATIENCE
 
 __all__ = ["ADD", "QUICK", "collected", "error_of", "model_at", "reply_of", "user"]
 

@@ -18,8 +18,8 @@ from gaia_bridge.protocol.json_types import JSON
 from tests.agents.llm.talking import ADD, QUICK, collected, error_of, model_at, reply_of, user
 from tests.servers.model_dialects import DIALECTS
 from tests.servers.model_script import prompt_tokens
-from tests.support.bridges import PATIENCE
 from tests.support.scripted_model import ModelHandle, call, calls, fault, rule, say, script, scripted_model
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.gaia_clients import after_collection, background_threads, eventually
+from tests.support.processes import background_threads
+from tests.support.waiting import after_collection, eventually
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,10 @@ import pytest
 from gaia.agents.base import MCPAgent
 from gaia.mcp import MCPClientMixin
 from gaia_bridge.model import AgentServerSpec, SourceState
-from tests.support.bridges import one_tool, running_bridge, text_of
-from tests.support.upstreams import until, until_ready
+from tests.support.agents import one_tool
+from tests.support.bridges import running_bridge, text_of
+from tests.support.upstreams import until_ready
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

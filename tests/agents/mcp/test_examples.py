@@ -15,7 +15,7 @@ from gaia.agents.base.tools import ToolRegistry
 from gaia.mcp import MCPClientMixin
 from gaia.mcp.client import MCPClient, MCPClientManager
 from gaia.mcp.client.config import MCPConfig
-from tests.support.gaia_clients import background_threads
+from tests.support.processes import background_threads
 
 FAKE_NPX = Path(__file__).parents[2] / "servers" / "npx.py"
 

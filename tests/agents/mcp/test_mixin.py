@@ -22,7 +22,8 @@ from gaia.mcp import MCPClient, MCPClientManager, MCPClientMixin
 from gaia.mcp.client import mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer
 from tests.support.fake_model import FakeModel, calls, say
-from tests.support.gaia_clients import PATIENCE, CountingAgent, EchoAgent, FakeTransport, all_tools, eventually
+from tests.support.gaia_clients import CountingAgent, EchoAgent, FakeTransport, all_tools
+from tests.support.waiting import PATIENCE, eventually
 
 READ = {"name": "read_file", "description": "Read it", "inputSchema": {"type": "object"}}
 WRITE = {"name": "write-file", "description": "Write it", "inputSchema": {"type": "object"}}

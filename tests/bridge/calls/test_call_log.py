@@ -18,9 +18,10 @@ from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, ChatEndpointLimits, Settings
 from tests.probes.reaching import hello
-from tests.support.bridges import PATIENCE, running_bridge, wait_in_thread
+from tests.support.bridges import running_bridge
 from tests.support.chat_endpoint import ChatAgent, Script, chatting
-from tests.support.upstreams import PATIENT, raw_server, until, until_ready
+from tests.support.upstreams import PATIENT, raw_server, until_ready
+from tests.support.waiting import PATIENCE, until, wait_in_thread
 
 LOGGER = "gaia_bridge.calls.call_log"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.gaia_clients import eventually
+from tests.support.waiting import eventually
 
 __all__ = ["CTRL_C", "CTRL_D", "Terminal", "terminal"]
 

@@ -19,8 +19,9 @@ from gaia_bridge.model import SourceState
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.servers import raw_server
-from tests.support.bridges import PATIENCE, RunningBridge, both_eras, one_tool, running_bridge, text_of
-from tests.support.upstreams import until
+from tests.support.agents import one_tool
+from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from gaia_bridge.cli import json_log
 from gaia_bridge.cli.json_log import log_to_json
 from gaia_bridge.constants import JSON_LOG_FILES
 from gaia_bridge.errors import ConfigError
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 logger = logging.getLogger("gaia_bridge.example")
 

@@ -11,7 +11,8 @@ from mcp import Client
 from mcp.client.sse import sse_client
 
 from gaia_bridge.cli.logs import LineFormatter, hide_in_log, log_to_stderr
-from tests.support.bridges import one_tool, text_of
+from tests.support.agents import one_tool
+from tests.support.bridges import text_of
 from tests.support.chat_endpoint import ChatAgent, chatting, saying
 
 logger = logging.getLogger("gaia_bridge.example")

@@ -21,7 +21,7 @@ from gaia_bridge.config.writing import edit_json
 from gaia_bridge.errors import ConfigError
 from tests.bridge.config import editing
 from tests.bridge.config.editing import at_step, leftovers
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 OLD = '{"mcpServers": {"old": {"command": "true"}}}'
 ENTRY = {"command": "true"}

@@ -19,7 +19,7 @@ from gaia_bridge.json_schema.output_schemas import OutputSchemas
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.sources.agent.source import AgentSource
 from tests.bridge.server.sources import published
-from tests.support.bridges import ScriptedAgent
+from tests.support.agents import ScriptedAgent
 from tests.support.upstreams import FakeRequest, text_of
 
 DEPTH = 24

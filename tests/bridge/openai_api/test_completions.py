@@ -33,8 +33,8 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.settings import AgentLimits, ChatEndpointLimits, Settings
 from gaia_bridge.sources.agent.source import AgentSource
-from tests.support.bridges import PATIENCE, comes_true, wait_in_thread
 from tests.support.chat_endpoint import QUESTION, ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
+from tests.support.waiting import PATIENCE, comes_true, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 

@@ -24,10 +24,11 @@ from gaia_bridge.openai_api.turn_log import TurnLine
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import ChatEndpointLimits, Settings
-from tests.support.bridges import PATIENCE, ScriptedAgent, one_tool, tool, wait_in_thread
+from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, chatting, saying
 from tests.support.fixed_sources import FixedSource
 from tests.support.upstreams import raw_server
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 

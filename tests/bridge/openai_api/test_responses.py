@@ -19,7 +19,7 @@ from gaia_bridge.openai_api.responses.response_request import read_response_requ
 from gaia_bridge.openai_api.responses.stored import StoredResponses
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import ChatEndpointLimits, Settings
-from tests.support.bridges import ScriptedAgent, tool
+from tests.support.agents import ScriptedAgent, tool
 from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
 
 pytestmark = pytest.mark.anyio

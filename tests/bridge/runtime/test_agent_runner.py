@@ -20,7 +20,8 @@ import pytest
 
 from gaia_bridge.errors import BusyError
 from gaia_bridge.runtime.agent_runner import AgentRunner, Job, LoopHandle, Outcome, resting
-from tests.support.bridges import PATIENCE, comes_true, threads_named, wait_in_thread
+from tests.support.processes import threads_named
+from tests.support.waiting import PATIENCE, comes_true, wait_in_thread
 
 Call = Callable[[], Any]
 

@@ -21,8 +21,7 @@ from gaia_bridge.runtime.background_loop import (
     Lease,
     _result,  # pyright: ignore[reportPrivateUsage]  # a moment that no test of the whole can hit
 )
-from tests.support.bridges import wait_in_thread
-from tests.support.gaia_clients import PATIENCE
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 
 def run_program(source: str, *arguments: str) -> subprocess.CompletedProcess[str]:

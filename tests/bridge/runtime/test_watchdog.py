@@ -25,7 +25,9 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime import agent_runner as runtime
 from gaia_bridge.runtime import background_loop as background
 from gaia_bridge.runtime.watchdog import _Watchdog, watching  # pyright: ignore[reportPrivateUsage]
-from tests.support.bridges import comes_true, one_tool, running_bridge, text_of, wait_in_thread
+from tests.support.agents import one_tool
+from tests.support.bridges import running_bridge, text_of
+from tests.support.waiting import comes_true, wait_in_thread
 
 PATIENCE = 0.1
 

@@ -11,8 +11,8 @@ import anyio
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.source import AgentSource
-from tests.support.bridges import PATIENCE
 from tests.support.upstreams import FakeRequest
+from tests.support.waiting import PATIENCE
 
 __all__ = ["call", "nothing", "of_method", "published", "returning"]
 

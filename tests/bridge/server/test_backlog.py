@@ -22,7 +22,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import BacklogLimits, Settings
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -222,7 +222,7 @@ async def test_of_calls_that_may_be_large_only_so_many_are_made_at_once_over_man
     async with serving(agent) as (_, port):
         base = f"http://127.0.0.1:{port}"
         limits = httpx2.Limits(max_connections=100)
-        async with httpx2.AsyncClient(base_url=base, headers=headers, limits=limits, timeout=PATIENCE * 3) as client:
+        async with httpx2.AsyncClient(base_url=base, headers=headers, limits=limits, timeout=PATIENCE * 2) as client:
             if modern:
                 client.headers |= {"mcp-method": "tools/call", "mcp-name": "give"}
             else:

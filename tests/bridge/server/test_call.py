@@ -31,15 +31,9 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import EVERYTHING, FORM, filled_in, never, shown, thought_of
-from tests.support.bridges import (
-    PATIENCE,
-    both_eras,
-    one_tool,
-    running_bridge,
-    set_level,
-    text_of,
-    wait_in_thread,
-)
+from tests.support.agents import one_tool
+from tests.support.bridges import both_eras, running_bridge, set_level, text_of
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
 

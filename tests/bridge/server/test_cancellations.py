@@ -18,8 +18,9 @@ from gaia_bridge.model import NamingPolicy, ServerOptions, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.probes.reaching import MODERN, hello, meta, serving_http, stream
-from tests.support.bridges import PATIENCE, ScriptedAgent, wait_in_thread
-from tests.support.upstreams import until, until_ready
+from tests.support.agents import ScriptedAgent
+from tests.support.upstreams import until_ready
+from tests.support.waiting import PATIENCE, until, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +78,7 @@ async def until_received(transport: ScriptedTransport, method: str) -> None:
 async def test_a_reason_for_cancelling_reaches_the_agent_or_the_server_as_it_was_given(way: str) -> None:
     agent = WaitingAgent()
     servers = {name: ScriptedTransport(era(waiting(name), {"tools": {}})) for name, era in ERAS.items()}
-    with anyio.fail_after(PATIENCE * 3):
+    with anyio.fail_after(PATIENCE * 2):
         async with Bridge(names=NamingPolicy.BARE) as bridge, anyio.create_task_group() as tasks:
             await bridge.add_agent(agent, "agent")
             for name, transport in servers.items():
@@ -133,7 +134,7 @@ async def test_a_cancellation_says_nothing_of_the_request_of_another_client_that
     for name, agent in agents.items():
         agent.tools = [{"name": name, "inputSchema": {"type": "object"}}]
     cancelled = {"jsonrpc": "2.0", "method": CANCELLED, "params": {"requestId": 7, "reason": REASON}}
-    with anyio.fail_after(PATIENCE * 3):
+    with anyio.fail_after(PATIENCE * 2):
         async with Bridge() as bridge, anyio.create_task_group() as tasks:
             for name, agent in agents.items():
                 await bridge.add_agent(agent, name)

@@ -19,8 +19,9 @@ from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, Sour
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.sources.public_names import SourceName, assign_names
-from tests.support.bridges import PATIENCE, tool
+from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource
+from tests.support.waiting import PATIENCE
 
 INFO = ServerInfo("bridge", "9", "Bridge", "Everything")
 TOOLS, PROMPTS, RESOURCES = ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES

@@ -13,7 +13,7 @@ import pytest
 from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.connection import Connection, Nowhere
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

@@ -21,8 +21,10 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection, Nowhere
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
-from tests.support.bridges import PATIENCE, one_tool, running_bridge
+from tests.support.agents import one_tool
+from tests.support.bridges import running_bridge
 from tests.support.fixed_sources import FixedSource
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,9 @@ from gaia_bridge.model import SourceState
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import HttpLimits, Settings
 from tests.interaction.connecting import serving
-from tests.support.bridges import ScriptedAgent
-from tests.support.upstreams import raw_server, until
+from tests.support.agents import ScriptedAgent
+from tests.support.upstreams import raw_server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,8 @@ from anyio.abc import TaskGroup
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.protocol.json_types import JSON, is_array
 from tests.probes.reaching import MODERN, hello, meta, serving_http, stream
-from tests.support.bridges import PATIENCE, ScriptedAgent, wait_in_thread
+from tests.support.agents import ScriptedAgent
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -124,7 +125,7 @@ class Client:
 @asynccontextmanager
 async def connected(way: str, revision: str = "2025-11-25") -> AsyncGenerator[tuple[Client, Agent]]:
     agent = Agent()
-    with anyio.fail_after(PATIENCE * 3):
+    with anyio.fail_after(PATIENCE * 2):
         async with Bridge() as bridge, anyio.create_task_group() as tasks:
             await bridge.add_agent(agent, "agent")
             async with serving_http(bridge, tasks) as http, anyio.create_task_group() as listening:
@@ -211,7 +212,7 @@ async def test_the_second_request_of_an_id_on_a_stream_of_the_latest_revision_is
 @pytest.mark.requirement("F-084")
 async def test_over_http_of_the_latest_revision_each_request_stands_alone_whatever_its_id() -> None:
     agent, answers = Agent(), list[JSON]()
-    with anyio.fail_after(PATIENCE * 3):
+    with anyio.fail_after(PATIENCE * 2):
         async with Bridge() as bridge, anyio.create_task_group() as tasks:
             await bridge.add_agent(agent, "agent")
             async with serving_http(bridge, tasks) as http, anyio.create_task_group() as calls:

@@ -27,19 +27,9 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import shown
-from tests.support.bridges import (
-    PATIENCE,
-    RunningBridge,
-    ScriptedAgent,
-    both_eras,
-    one_tool,
-    ping,
-    running_bridge,
-    subscribe,
-    text_of,
-    tool,
-    wait_in_thread,
-)
+from tests.support.agents import ScriptedAgent, one_tool, tool
+from tests.support.bridges import RunningBridge, both_eras, ping, running_bridge, subscribe, text_of
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 LOGGER = "gaia_bridge.sources.agent.invoker"
 

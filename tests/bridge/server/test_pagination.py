@@ -11,7 +11,8 @@ from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.pagination import Pager
 from gaia_bridge.settings import PageLimits
-from tests.support.bridges import ScriptedAgent, both_eras, running_bridge
+from tests.support.agents import ScriptedAgent
+from tests.support.bridges import both_eras, running_bridge
 
 
 @given(st.lists(st.integers(0, 60), max_size=40), st.integers(1, 7), st.integers(1, 200))

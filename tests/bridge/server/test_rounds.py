@@ -22,13 +22,8 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import EVERYTHING, FORM, filled_in, never, shown
-from tests.support.bridges import (
-    ScriptedAgent,
-    both_eras,
-    one_tool,
-    running_bridge,
-    text_of,
-)
+from tests.support.agents import ScriptedAgent, one_tool
+from tests.support.bridges import both_eras, running_bridge, text_of
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
 

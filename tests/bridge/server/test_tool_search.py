@@ -17,7 +17,9 @@ from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, PageLimits, Settings
-from tests.support.bridges import PATIENCE, RunningBridge, ScriptedAgent, both_eras, ping, running_bridge, text_of, tool
+from tests.support.agents import ScriptedAgent, tool
+from tests.support.bridges import RunningBridge, both_eras, ping, running_bridge, text_of
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

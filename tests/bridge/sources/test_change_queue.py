@@ -7,7 +7,7 @@ import pytest
 
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.sources.change_queue import ChangeQueue
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

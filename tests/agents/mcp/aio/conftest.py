@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.gaia_clients import background_threads, eventually
 from tests.support.gated_servers import Gate, gate
+from tests.support.processes import background_threads
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.gaia_clients import PATIENCE
 from tests.support.gated_servers import Gate
+from tests.support.waiting import PATIENCE
 
 PROGRAM = """
 import asyncio, json, os, sys

@@ -11,7 +11,7 @@ import pytest
 
 from gaia.mcp.aio.handles import ServerTask, StopEvent
 from gaia_bridge.runtime.background_loop import BackgroundLoop, Lease
-from tests.support.gaia_clients import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
 

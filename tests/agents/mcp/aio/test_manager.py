@@ -22,8 +22,10 @@ from gaia_bridge.errors import ToolError
 from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.settings import UpstreamLimits
 from tests.support.bridges import running_bridge
-from tests.support.gaia_clients import EchoAgent, after_collection, background_threads, eventually
+from tests.support.gaia_clients import EchoAgent
 from tests.support.gated_servers import Gate
+from tests.support.processes import background_threads
+from tests.support.waiting import after_collection, eventually
 
 pytestmark = pytest.mark.anyio
 

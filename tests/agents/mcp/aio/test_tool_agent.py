@@ -18,8 +18,8 @@ from gaia.agents.base.tools import get_tool_display_name
 from gaia.mcp.aio import ManagerLimits, MCPAgent, ToolAgent
 from gaia_bridge.settings import UpstreamLimits
 from tests.support.fake_model import FakeModel, call, calls, say
-from tests.support.gaia_clients import after_collection, eventually
 from tests.support.gated_servers import Gate
+from tests.support.waiting import after_collection, eventually
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from gaia.mcp.client.changes import ChangeWatcher
-from tests.support.gaia_clients import PATIENCE, eventually
+from tests.support.waiting import PATIENCE, eventually
 
 NAME = "tools of test"
 

@@ -19,7 +19,9 @@ from gaia.mcp.client.transports import connection
 from gaia.mcp.toolset.client_manager import MCPClientManager
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.hostile_child import FAULTS
-from tests.support.gaia_clients import PATIENCE, background_threads, eventually, fake_client
+from tests.support.gaia_clients import fake_client
+from tests.support.processes import background_threads
+from tests.support.waiting import PATIENCE, eventually
 
 PROGRAM = Path(__file__).parents[3] / "servers" / "hostile_child.py"
 DONE = {"content": [{"type": "text", "text": "done"}]}

@@ -18,7 +18,8 @@ from mcp_types.version import (
 )
 
 from gaia.mcp.client import MCPClient, MCPTool, MCPTransport, StdioTransport
-from tests.support.gaia_clients import PATIENCE, FakeTransport, GreetedInSteps, fake_client
+from tests.support.gaia_clients import FakeTransport, GreetedInSteps, fake_client
+from tests.support.waiting import PATIENCE
 
 READ_FILE: dict[str, Any] = {
     "name": "read_file",

@@ -15,7 +15,8 @@ from gaia.mcp import MCPClientManager
 from gaia.mcp.client import MCPClient, MCPConfig, mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer, check_server_config
 from gaia_bridge.errors import ConfigError
-from tests.support.gaia_clients import PATIENCE, EchoAgent, FakeTransport, GreetedInSteps, all_tools
+from tests.support.gaia_clients import EchoAgent, FakeTransport, GreetedInSteps, all_tools
+from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)

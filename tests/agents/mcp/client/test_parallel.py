@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from gaia.mcp.client.parallel import side_by_side
-from tests.support.gaia_clients import PATIENCE
+from tests.support.waiting import PATIENCE
 
 
 def test_all_items_are_worked_on_at_once_and_results_keep_their_order() -> None:

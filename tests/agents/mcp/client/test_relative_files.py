@@ -12,7 +12,7 @@ import pytest
 
 from gaia.mcp import MCPClientManager
 from gaia.mcp.client import MCPClient, MCPConfig
-from tests.support.gaia_clients import background_threads
+from tests.support.processes import background_threads
 
 SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
 ENTRY = {"command": "${file:secrets/program}", "args": ["-S", str(SERVER)]}

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from gaia.mcp.toolset import ALL_SERVERS, MCPClientManager, MCPServerConfig
-from tests.support.gaia_clients import background_threads, eventually, sdk_server
+from tests.support.gaia_clients import sdk_server
+from tests.support.processes import background_threads
+from tests.support.waiting import eventually
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,8 @@ import pytest
 from gaia.mcp.client import MCPTransport
 from gaia.mcp.toolset import MCPClientManager, MCPSchemaConverter
 from tests.servers.http_upstream import served
-from tests.support.gaia_clients import FakeTransport, eventually, raw_server, sdk_server
+from tests.support.gaia_clients import FakeTransport, raw_server, sdk_server
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[4]
 

@@ -18,7 +18,7 @@ import pytest
 from gaia_bridge.cli import main
 from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.cli.running import running, write_agent
-from tests.support.gaia_clients import eventually
+from tests.support.waiting import eventually
 
 SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
 COMMAND = f"{sys.executable} -S {SERVER}"

@@ -14,7 +14,7 @@ from gaia_bridge.cli.servers.probing import UnknownToolError, call, probe
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

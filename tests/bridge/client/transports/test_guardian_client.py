@@ -8,14 +8,15 @@ import psutil
 import pytest
 
 from gaia_bridge.client.transports.guardian_client import Guardian
-from tests.support.bridges import PATIENCE, comes_true, wait_in_thread
 from tests.support.obedient_children import child, do, launched
+from tests.support.processes import command_of
+from tests.support.waiting import PATIENCE, comes_true, wait_in_thread
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 
 def guardians() -> list[psutil.Process]:
-    return [process for process in psutil.Process().children() if "guardian.py" in " ".join(process.cmdline())]
+    return [process for process in psutil.Process().children() if "guardian.py" in command_of(process)]
 
 
 @pytest.mark.requirement("F-047")

@@ -25,9 +25,9 @@ from gaia_bridge.client.transports.process import (
     withheld_hint,
 )
 from gaia_bridge.model import HttpServerSpec, StdioServerSpec
-from tests.support.bridges import PATIENCE
 from tests.support.obedient_children import child, do, launched, liveness
 from tests.support.upstreams import no_more_files
+from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -17,8 +17,9 @@ from gaia_bridge.client.transport import Link
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
-from tests.support.bridges import ScriptedAgent, comes_true, wait_in_thread
+from tests.support.agents import ScriptedAgent
 from tests.support.http_links import INITIALIZED, LEGACY, MODERN, Heard, initialize, linked, modern, request
+from tests.support.waiting import comes_true, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 

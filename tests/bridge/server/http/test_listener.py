@@ -29,7 +29,7 @@ from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.http.request_heads import head_problem
 from gaia_bridge.settings import HttpLimits
-from tests.support.upstreams import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

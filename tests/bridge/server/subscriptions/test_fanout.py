@@ -28,7 +28,9 @@ from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.settings import Settings, SubscriptionLimits
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
-from tests.support.bridges import PATIENCE, ScriptedAgent, ping, running_bridge, subscribe, tool, unsubscribe
+from tests.support.agents import ScriptedAgent, tool
+from tests.support.bridges import ping, running_bridge, subscribe, unsubscribe
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

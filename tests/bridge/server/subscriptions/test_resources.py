@@ -12,8 +12,8 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.subscriptions.resources import ResourceInterest
-from tests.support.bridges import PATIENCE
 from tests.support.fixed_sources import FixedSource
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

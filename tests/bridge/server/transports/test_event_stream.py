@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.server.transports.event_stream import EventStream, ReplayBuffer, framed
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

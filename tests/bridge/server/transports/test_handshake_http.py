@@ -18,7 +18,8 @@ from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.settings import BacklogLimits, HttpLimits, Settings
-from tests.support.bridges import PATIENCE, ScriptedAgent, wait_in_thread
+from tests.support.agents import ScriptedAgent
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 

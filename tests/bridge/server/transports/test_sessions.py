@@ -21,7 +21,8 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import HttpLimits, Settings
-from tests.support.bridges import PATIENCE, ScriptedAgent, wait_in_thread
+from tests.support.agents import ScriptedAgent
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +81,7 @@ async def door(sessions: int = 2) -> AsyncGenerator[Door]:
     async with Bridge(Settings(http=limits)) as bridge, anyio.create_task_group() as tasks:
         await bridge.add_agent(ScriptedAgent(execute, "wait"), "a")
         server = HttpServer(bridge.asgi(AccessPolicy.for_address("127.0.0.1", port, limits=limits)), sockets=sockets)
-        with anyio.fail_after(PATIENCE * 3):
+        with anyio.fail_after(PATIENCE * 2):
             await tasks.start(server.run)
             async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as http:
                 yield Door(http, started)

@@ -19,7 +19,9 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, LATEST_MODERN
 from gaia_bridge.server.transports.streams import DuplexClient
-from tests.support.bridges import PATIENCE, one_tool, running_bridge
+from tests.support.agents import one_tool
+from tests.support.bridges import running_bridge
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 

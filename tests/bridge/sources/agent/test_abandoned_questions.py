@@ -17,8 +17,10 @@ from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.server.sources import returning
-from tests.support.bridges import ScriptedAgent, comes_true, threads_named, wait_in_thread
+from tests.support.agents import ScriptedAgent
 from tests.support.chat_endpoint import Chatting, chatting, events_of
+from tests.support.processes import threads_named
+from tests.support.waiting import comes_true, wait_in_thread
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,9 @@ from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
 from gaia_bridge.sources.agent.source import AgentSource
 from tests.bridge.server.sources import call, nothing, published
-from tests.support.bridges import PATIENCE, ScriptedAgent, one_tool, tool, wait_in_thread
+from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.upstreams import text_of
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 ALWAYS = AgentLimits(definitions_max_age=0)
 """Read the definitions again whenever they are asked for."""

@@ -20,7 +20,7 @@ from gaia_bridge.protocol.vocabulary import definition_problem, for_legacy
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.definitions import Definitions, read_definitions
-from tests.support.bridges import PATIENCE
+from tests.support.waiting import PATIENCE
 
 LIMITS = AgentLimits()
 

@@ -21,8 +21,9 @@ from gaia_bridge.errors import (
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.server.sources import call, of_method, published
-from tests.support.bridges import PATIENCE, one_tool
+from tests.support.agents import one_tool
 from tests.support.upstreams import text_of
+from tests.support.waiting import PATIENCE
 
 
 class CustomError(BaseException):

@@ -25,8 +25,10 @@ from gaia_bridge.sources.agent.invocation import AgentCall
 from gaia_bridge.sources.agent.invoker import Performer
 from gaia_bridge.sources.agent.source import AgentSource
 from tests.bridge.server.sources import call, published
-from tests.support.bridges import PATIENCE, one_tool, threads_named, wait_in_thread
+from tests.support.agents import one_tool
+from tests.support.processes import threads_named
 from tests.support.upstreams import FakeRequest, text_of
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 
 @pytest.mark.anyio

@@ -30,14 +30,9 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import EVERYTHING, FORM
-from tests.support.bridges import (
-    PATIENCE,
-    ScriptedAgent,
-    one_tool,
-    running_bridge,
-    text_of,
-    wait_in_thread,
-)
+from tests.support.agents import ScriptedAgent, one_tool
+from tests.support.bridges import running_bridge, text_of
+from tests.support.waiting import PATIENCE, wait_in_thread
 
 pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
 

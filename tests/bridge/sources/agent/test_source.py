@@ -18,7 +18,7 @@ from gaia_bridge.errors import (
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.agent.source import AgentSource
 from tests.bridge.server.sources import call, nothing, of_method, published, returning
-from tests.support.bridges import ScriptedAgent, one_tool, tool
+from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.upstreams import FakeRequest, text_of
 
 _source: type[Source] = AgentSource

@@ -21,7 +21,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.support import bystanders
 from tests.support.bystanders import Holdings, answering
-from tests.support.upstreams import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -24,9 +24,11 @@ from gaia_bridge.sources.upstream.source import Upstream
 from tests.bridge.sources.agent.people import opened, thought_of
 from tests.servers.http_upstream import served
 from tests.servers.pushing_server import SERVER
-from tests.support.bridges import RunningBridge, both_eras, one_tool, running_bridge, text_of
-from tests.support.upstreams import PATIENT, FakeRequest, Heard, raw_server, running, until, until_ready
+from tests.support.agents import one_tool
+from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
+from tests.support.upstreams import PATIENT, FakeRequest, Heard, raw_server, running, until_ready
 from tests.support.upstreams import text_of as said
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 

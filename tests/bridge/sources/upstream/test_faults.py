@@ -25,7 +25,8 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.requirements import REQUIREMENTS
-from tests.support.upstreams import FakeRequest, Heard, no_more_files, raw_server, running, text_of, until
+from tests.support.upstreams import FakeRequest, Heard, no_more_files, raw_server, running, text_of
+from tests.support.waiting import PATIENCE, until
 from tests.test_requirements import marked_rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
@@ -153,12 +154,14 @@ async def test_many_servers_that_cannot_be_started_keep_nobody_waiting() -> None
     specs = [StdioServerSpec(f"missing{number}", "no-such-program") for number in range(25)]
     specs += [replace(raw_server("dies", KEY=SECRET), name=f"dying{number}") for number in range(5)]
     upstreams = [Upstream(spec, replace(LIMITS, crashes=1)) for spec in specs]
+    silent = Upstream(replace(raw_server("silent"), name="silent"), replace(LIMITS, connect_timeout=3600))
     async with anyio.create_task_group() as tasks:
-        with anyio.fail_after(1):
-            for upstream in upstreams:
+        with anyio.fail_after(PATIENCE):
+            for upstream in (silent, *upstreams):
                 await tasks.start(upstream.run)
-        for upstream in upstreams:
-            await in_state(upstream, SourceState.FAILED)
+            for upstream in upstreams:
+                await in_state(upstream, SourceState.FAILED)
+        assert silent.status.state is SourceState.STARTING
         tasks.cancel_scope.cancel()
 
 

@@ -20,7 +20,8 @@ from tests.servers.evil_http import EvilServer, Exchange, evil_http
 from tests.servers.odd_texts import Odd
 from tests.support.http_links import LIMITS, Heard, SessionServer, in_session, linked, request
 from tests.support.obedient_children import Received, child, do, launched
-from tests.support.upstreams import FakeRequest, running, until
+from tests.support.upstreams import FakeRequest, running
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -15,7 +15,8 @@ from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.support.bridges import running_bridge
 from tests.support.bridges import text_of as said
-from tests.support.upstreams import FakeRequest, raw_server, running, text_of, until, until_ready
+from tests.support.upstreams import FakeRequest, raw_server, running, text_of, until_ready
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,8 @@ from mcp_types import ElicitResult
 
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
-from tests.support.bridges import RunningBridge, both_eras, one_tool, running_bridge, text_of
+from tests.support.agents import one_tool
+from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = pytest.mark.anyio

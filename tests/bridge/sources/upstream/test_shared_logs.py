@@ -12,7 +12,7 @@ import pytest
 from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.client.scripted import Script, Wire, legacy
 from tests.conformance.raw_clients import RawClient, connect_sse
-from tests.support.bridges import one_tool
+from tests.support.agents import one_tool
 from tests.translation.test_beyond_the_core import publishing
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,8 @@ from mcp_types import ElicitResult
 from gaia_bridge.model import ServerOptions
 from gaia_bridge.settings import Settings
 from tests.bridge.sources.upstream.test_eras import reachable
-from tests.support.bridges import one_tool, running_bridge, text_of
+from tests.support.agents import one_tool
+from tests.support.bridges import running_bridge, text_of
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]

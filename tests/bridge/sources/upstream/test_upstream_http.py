@@ -15,7 +15,8 @@ from gaia_bridge.model import HttpServerSpec, ServerOptions, SourceState
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.servers.evil_http import Exchange, evil_http
-from tests.support.upstreams import FakeRequest, running, text_of, until
+from tests.support.upstreams import FakeRequest, running, text_of
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 

@@ -11,8 +11,9 @@ import pytest
 from gaia.mcp.client import MCPClient
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
-from tests.support.gaia_clients import PATIENCE, FakeTransport
+from tests.support.gaia_clients import FakeTransport
 from tests.support.upstreams import FakeRequest
+from tests.support.waiting import PATIENCE
 
 Dict = dict
 

@@ -17,7 +17,9 @@ from gaia.mcp.client import AgentTransport, MCPClient
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, serving
-from tests.support.gaia_clients import PATIENCE, EchoAgent, after_collection, background_threads, eventually
+from tests.support.gaia_clients import EchoAgent
+from tests.support.processes import background_threads
+from tests.support.waiting import PATIENCE, after_collection, eventually
 
 
 class TalkingAgent(EchoAgent):

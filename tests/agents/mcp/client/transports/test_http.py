@@ -13,7 +13,7 @@ import pytest
 from gaia.mcp.client import HTTPTransport, MCPClient
 from tests.servers.auth_server import auth_server
 from tests.servers.http_upstream import served
-from tests.support.gaia_clients import background_threads
+from tests.support.processes import background_threads
 
 seen_authorizations: list[str] = []
 """The `Authorization` headers of all requests to `/mcp/`."""

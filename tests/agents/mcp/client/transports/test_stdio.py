@@ -24,7 +24,9 @@ from gaia.mcp.client.mcp_client_manager import MCPClientManager
 from gaia.mcp.client.transports import connection
 from gaia.mcp.client.transports.stdio import ChildProcess
 from gaia_bridge.settings import UpstreamLimits
-from tests.support.gaia_clients import PATIENCE, CountingAgent, background_threads, eventually, raw_server, sdk_server
+from tests.support.gaia_clients import CountingAgent, raw_server, sdk_server
+from tests.support.processes import background_threads, command_of
+from tests.support.waiting import PATIENCE, eventually
 
 RECORDER = """
 import json, sys
@@ -41,7 +43,8 @@ def nothing_is_left() -> Iterator[None]:
     yield
     eventually(lambda: not background_threads())
     left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
-    assert [child for child in left if "guardian" not in " ".join(child.cmdline())] == []
+    commands = [command for child in left if (command := command_of(child))]
+    assert [command for command in commands if "guardian" not in command] == []
 
 
 @pytest.fixture
