@@ -31,7 +31,7 @@ from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 
 CALLS: Final = 300
 WARM: Final = 50
@@ -114,7 +114,7 @@ async def connected(way: str, bridge: Bridge, era: str, tool: str) -> AsyncGener
 async def cost_of(way: str, called: str, era: str) -> Cost:
     """What one call costs."""
     with tempfile.TemporaryDirectory() as folder:
-        async with Bridge(cache=CatalogCache(Path(folder))) as bridge:
+        async with Bridge(cache=FeatureCache(Path(folder))) as bridge:
             tool = "echo"
             if called == "agent":
                 await bridge.add_agent(EchoAgent(), "near")

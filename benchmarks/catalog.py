@@ -48,7 +48,7 @@ def tool(number: int) -> JSON:
 def source(number: int, tools: int) -> FixedSource:
     """A server with tools, ten resources and three templates."""
     found = FixedSource(f"server{number}", kind=SourceKind.SERVER)
-    found.offer = found.offering(
+    found.features = found.offering(
         *map(tool, range(tools)),
         resources=tuple(f"res://{number}/{n}" for n in range(10)),
         templates=tuple(f"server{number}://t{n}/{{x}}" for n in range(3)),
@@ -73,8 +73,8 @@ def measure(sources: int, tools: int) -> dict[str, float]:
             catalog.add(server)
 
     def change() -> None:
-        offer = servers[0].offer
-        servers[0].change(Change(ChangeKind.TOOLS), replace(offer, tools=offer.tools[:-1]))
+        features = servers[0].features
+        servers[0].change(Change(ChangeKind.TOOLS), replace(features, tools=features.tools[:-1]))
         catalog.definitions("tool", modern=True)
 
     def add_and_list() -> None:

@@ -1,4 +1,4 @@
-"""Work on hostile input in a helper process, which may hang, crash or swell without hurting this one (F-102, F-107).
+"""Work on hostile input in a helper process, which may hang, crash or swell without hurting this one.
 
 A regular expression can take for ever, and Python's `re` keeps the interpreter lock all the while; a source file can
 be nested so deeply that parsing it overflows the stack. Neither may happen in the process that serves editors, and no

@@ -17,7 +17,7 @@ _SHOWN = 10
 """Of the most complex functions."""
 _SECONDS = 60.0
 _FILES_PER_REPORT = 25
-"""How often progress is reported: a message for each file would be a flood (S-14)."""
+"""How often progress is reported: a message for each file would be a flood."""
 
 
 @dataclass(slots=True)

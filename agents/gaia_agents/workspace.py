@@ -1,4 +1,4 @@
-"""One folder and nothing outside of it: which files it has, reading them, creating them (S-35).
+"""One folder and nothing outside of it: which files it has, reading them, creating them.
 
 A path is first resolved with all its links and must then lie under the root; after that the file is opened folder by
 folder without following links, so that nothing can be exchanged between the look and the leap.

@@ -28,7 +28,7 @@ from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.loop_guard.bridge_hops import new_id
 from gaia_bridge.model import AgentServerSpec, LeftOut, NamingPolicy, ServerInfo, ServerSpec, SourceKind
 from gaia_bridge.openai_api.models import Models
-from gaia_bridge.runtime.event_loops import say_asyncio
+from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
@@ -37,7 +37,7 @@ from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.sources.agent.source import AgentSource
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache, default_cache_folder
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache, default_cache_folder
 from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.version import __version__
 
@@ -90,7 +90,7 @@ class Bridge:
         settings: Settings | None = None,
         names: NamingPolicy = NamingPolicy.DEFAULT,
         *,
-        cache: CatalogCache | None = None,
+        cache: FeatureCache | None = None,
         on_error_line: Callable[[str, str], None] | None = None,
     ) -> None:
         self.settings = settings or Settings()
@@ -99,7 +99,7 @@ class Bridge:
         self.refusal: Callable[[ServerSpec], str | None] = lambda spec: None
         self._id = new_id()
         self._names = names
-        self._cache = cache or CatalogCache(default_cache_folder(), self.settings.upstream)
+        self._cache = cache or FeatureCache(default_cache_folder(), self.settings.upstream)
         self._on_error_line = on_error_line
         self._backlog = Backlog(self.settings.backlog)
         self._launches = Pace(self.settings.upstream.launch_interval)
@@ -112,7 +112,7 @@ class Bridge:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            stack.callback(say_asyncio())
+            stack.callback(mark_thread_as_asyncio())
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(self._tasks.cancel_scope.cancel)
             self._everything = Catalog(_INFO, self._names)
@@ -376,7 +376,7 @@ class Bridge:
         await endpoint.run(task_status=task_status)
 
     def _readiness(self) -> JSON:
-        """The bridge itself is ready when it answers at all, whatever its servers do (F-006)."""
+        """The bridge itself is ready when it answers at all, whatever its servers do."""
         return {"status": "ready", "sources": {source.name: source.status.state.value for source in self.sources}}
 
     def _status(self) -> JSON:
@@ -393,12 +393,12 @@ class Bridge:
                     "state": source.status.state.value,
                     "reason": source.status.reason,
                     "path": f"/{_GROUPS[source.kind]}/{source.name}/mcp",
-                    "server": {"name": source.offer.info.name, "version": source.offer.info.version},
-                    "tools": len(source.offer.tools),
-                    "prompts": len(source.offer.prompts),
-                    "resources": len(source.offer.resources),
-                    "resourceTemplates": len(source.offer.templates),
-                    "leftOut": _as_json(source.offer.left_out),
+                    "server": {"name": source.features.info.name, "version": source.features.info.version},
+                    "tools": len(source.features.tools),
+                    "prompts": len(source.features.prompts),
+                    "resources": len(source.features.resources),
+                    "resourceTemplates": len(source.features.templates),
+                    "leftOut": _as_json(source.features.left_out),
                     **({"connection": source.details} if isinstance(source, Upstream) else {}),
                 }
                 for source in self.sources

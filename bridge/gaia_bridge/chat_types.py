@@ -80,7 +80,7 @@ class ChatRequest:
 
 @runtime_checkable
 class OfferedAsModel(Protocol):
-    """An agent that chat clients can choose as a model (document 001, "Multiple Inheritance Pattern")."""
+    """An agent that chat clients can choose as a model ("Multiple Inheritance Pattern")."""
 
     def get_model_id(self) -> str:
         """The model's name."""

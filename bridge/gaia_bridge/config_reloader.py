@@ -1,7 +1,7 @@
 """Keeps the upstream servers of a running bridge as its configuration files have them.
 
 A server whose entry did not change keeps its process, and so does one where only that changed which of its tools are
-published, and how. What cannot be read changes nothing (F-099i): an editor that is
+published, and how. What cannot be read changes nothing: an editor that is
 half-way through saving a file must not stop anybody's servers.
 """
 

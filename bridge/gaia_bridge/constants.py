@@ -25,7 +25,7 @@ __all__ = [
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
-"""Where `gaia-bridge serve` listens when nothing else is said (design section 6)."""
+"""Where `gaia-bridge serve` listens when nothing else is said."""
 
 KIB = 1024
 MIB = 1024 * KIB

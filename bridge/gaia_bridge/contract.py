@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from gaia_bridge.chat_types import OfferedAsModel
-from gaia_bridge.model import Change, Offer, SourceKind, SourceStatus
+from gaia_bridge.model import Change, ServerFeatures, SourceKind, SourceStatus
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = [
@@ -39,7 +39,7 @@ ChangeListener = Callable[[Change], None]
 
 @runtime_checkable
 class AgentLike(Protocol):
-    """What an agent must have to be published (document 001, "API Specification").
+    """What an agent must have to be published ("API Specification").
 
     `get_mcp_prompts`, `get_mcp_resources` and `get_mcp_server_info` are used when present. `execute_mcp_tool` may be
     a coroutine function.
@@ -284,7 +284,7 @@ class Source(Protocol):
         ...
 
     @property
-    def offer(self) -> Offer:
+    def features(self) -> ServerFeatures:
         """What it offers right now. A new object after every change; never blocks."""
         ...
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 __all__ = [
     "LOG_LEVELS",
     "AgentServerSpec",
-    "ArgumentTailoring",
+    "ArgumentTransform",
     "Change",
     "ChangeKind",
     "HttpServerSpec",
@@ -20,7 +20,7 @@ __all__ = [
     "NamingPolicy",
     "Notification",
     "OAuthOptions",
-    "Offer",
+    "ServerFeatures",
     "ServerInfo",
     "ServerOptions",
     "ServerSpec",
@@ -29,7 +29,7 @@ __all__ = [
     "SourceStatus",
     "StdioServerSpec",
     "ToolSearchPolicy",
-    "ToolTailoring",
+    "ToolTransform",
 ]
 
 
@@ -71,7 +71,7 @@ class SourceStatus:
 
 
 class NamingPolicy(Enum):
-    """How tools and prompts are named where several sources share one endpoint (design section 5, C3)."""
+    """How tools and prompts are named where several sources share one endpoint."""
 
     DEFAULT = "default"
     """Agents keep their own names; upstream servers' are `<server>__<tool>`."""
@@ -170,7 +170,7 @@ class ListPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ServerFeatures:
     """Everything one source offers at one moment, each definition a wire-shaped JSON object.
 
     `capabilities` names what the source can do, even while a list is empty: `tools`, `prompts`, `resources`,
@@ -196,10 +196,10 @@ class Offer:
     """Whether this is what it offers. If not, that is not known yet: it is starting for the first time."""
     modern: bool | None = None
     """Whether a server said this in 2026-07-28 or later, or in the handshake era; `None` where both are the same."""
-    other: Offer | None = None
+    other: ServerFeatures | None = None
     """What it said in the other era, where it was asked in both."""
 
-    def told(self, *, modern: bool) -> Offer:
+    def told(self, *, modern: bool) -> ServerFeatures:
         """What it offers to clients of one era, as far as that is known.
 
         Args:
@@ -227,7 +227,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class ArgumentTailoring:
+class ArgumentTransform:
     """What the configuration makes of one argument of a tool; `None` where it leaves it as it is."""
 
     name: str | None = None
@@ -241,7 +241,7 @@ class ArgumentTailoring:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolTailoring:
+class ToolTransform:
     """What the configuration makes of one tool; `None` where it leaves it as it is."""
 
     name: str | None = None
@@ -249,7 +249,7 @@ class ToolTailoring:
     description: str | None = None
     hidden: bool = False
     """Whether it is not published."""
-    arguments: Mapping[str, ArgumentTailoring] = field(default_factory=dict[str, ArgumentTailoring])
+    arguments: Mapping[str, ArgumentTransform] = field(default_factory=dict[str, ArgumentTransform])
     """By their names at the server."""
 
 
@@ -273,7 +273,7 @@ class ServerOptions:
     allowed_tools: tuple[str, ...] | None = None
     """The only tools that are published; all if `None`."""
     disabled_tools: tuple[str, ...] = ()
-    tools: Mapping[str, ToolTailoring] = field(default_factory=dict[str, ToolTailoring])
+    tools: Mapping[str, ToolTransform] = field(default_factory=dict[str, ToolTransform])
     """How its tools are published, by their names at the server."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     """What the references in `tools` led to, for redaction."""
@@ -373,7 +373,7 @@ class StdioServerSpec:
     options: ServerOptions = ServerOptions()
 
     def __repr__(self) -> str:
-        """Name the program, without arguments and values of the environment, which may be secrets (S-36)."""
+        """Name the program, without arguments and values of the environment, which may be secrets."""
         return f"StdioServerSpec({self.name!r}, {self.command!r}, {len(self.args)} args, env={sorted(self.env)!r})"
 
 
@@ -392,7 +392,7 @@ class HttpServerSpec:
     """How to log in if it asks for that; not at all if `None`."""
 
     def __repr__(self) -> str:
-        """Name the place, without what may be secret: user, query and header values (S-36)."""
+        """Name the place, without what may be secret: user, query and header values."""
         parts = urlsplit(self.url)
         place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         return f"HttpServerSpec({self.name!r}, {place!r}, headers={sorted(self.headers)!r}, sse={self.sse})"

@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """What one agent may use of the process (F-100 to F-109)."""
+    """What one agent may use of the process."""
 
     threads: int = 8
     """Blocking calls at once. A pool of its own, so that a stuck agent cannot stall another or the protocol."""
@@ -38,12 +38,12 @@ class AgentLimits:
     definitions_max_age: float = 1.0
     """Seconds a list is trusted before it is read again, for agents that change without saying so."""
     result_bytes: int = 16 * MIB
-    """One result, serialised. More would stall every client of the process while it is encoded (F-106)."""
+    """One result, serialised. More would stall every client of the process while it is encoded."""
     large_result_bytes: int = 256 * KIB
     """A result that takes the interpreter for more than a millisecond to write. Such are made, and go out to clients,
     one after the other, so that others get on in between."""
     schema_bytes: int = 256 * KIB
-    """One tool schema (S-30)."""
+    """One tool schema."""
     question_timeout: float = 300.0
     """Seconds a question to the user may stay open; afterwards the call that asked is cancelled."""
     max_parked: int = 64
@@ -58,7 +58,7 @@ class AgentLimits:
     log_bytes: int = 64 * KIB
     """One log message; more belongs in a resource."""
     notes: int = 1_000
-    """Progress and log messages that wait for a slow client; beyond it the oldest is dropped (S-14)."""
+    """Progress and log messages that wait for a slow client; beyond it the oldest is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class HttpLimits:
     header_bytes: int = 32 * KIB
     """All header lines of one request."""
     header_timeout: float = 10.0
-    """Seconds to send the header lines (F-091: uvicorn itself waits for ever)."""
+    """Seconds to send the header lines (uvicorn itself waits for ever)."""
     body_timeout: float = 30.0
     """Seconds to send a body, for the same reason."""
     keep_alive: float = 75.0
@@ -83,7 +83,7 @@ class HttpLimits:
     stream_messages: int = 64
     """Messages that wait in one event stream for a client that reads slowly; then whoever sends the next one waits."""
     sessions: int = 256
-    """Legacy sessions per endpoint (F-089). For one more, one that nobody uses gives way; if all are in use, the next
+    """Legacy sessions per endpoint. For one more, one that nobody uses gives way; if all are in use, the next
     one is answered 503."""
     retry_after: int = 5
     """Seconds after which a client that was answered 503 should come back: calls end and streams break all the time."""
@@ -152,7 +152,7 @@ class SubscriptionLimits:
     notify_timeout: float = 5.0
     """Seconds one client may take to accept one change notification; then it is dropped for that client."""
     resources: int = 1_000
-    """Resources that one client, or one `subscriptions/listen` request, may want to hear of (S-14)."""
+    """Resources that one client, or one `subscriptions/listen` request, may want to hear of."""
     streams: int = 1_024
     """`subscriptions/listen` requests at one endpoint that are open at once."""
     confirm_timeout: float = 2.0
@@ -168,7 +168,7 @@ class UpstreamLimits:
     """Seconds from launch to a completed handshake; `npx` and `uvx` install on first use."""
     launch_interval: float = 0.02
     """Seconds between two launches of children: each stops the event loop for a moment, and fifty servers that start at
-    once must not keep the first client waiting (F-072)."""
+    once must not keep the first client waiting."""
     probe_timeout: float = 3.0
     """Seconds to answer `server/discover` before the older handshake is begun too: some servers ignore what they do
     not know, and each connection to them would cost this long."""
@@ -179,7 +179,7 @@ class UpstreamLimits:
     """Seconds for one page of a list."""
     list_cap: float = 60.0
     """Seconds after which no further page of a list is asked for, and none again: a hundred slow ones would take as
-    many times `list_timeout`. What was read until then is the list (F-036)."""
+    many times `list_timeout`. What was read until then is the list."""
     list_max_age: float = 5.0
     """Seconds that a list is trusted that a server announces no changes of, if the server does not say how long
     (`ttlMs`): as long as our own clients may keep it (`Settings.list_ttl`)."""
@@ -194,28 +194,28 @@ class UpstreamLimits:
     """How many times as long as the first connection to a server took, and `first_look` beside, clients wait for a
     second one of their era: the machine may be busier now. One that hangs costs that once, then the first serves."""
     call_timeout: float = 60.0
-    """Seconds for one forwarded request without a sign of life; progress starts them anew (S-13). As long may take
+    """Seconds for one forwarded request without a sign of life; progress starts them anew. As long may take
     what was said before its answer to reach a client that reads slowly; then the rest of it is left out."""
     call_cap: float = 600.0
-    """Seconds for one forwarded request, whatever progress it reports (S-13)."""
+    """Seconds for one forwarded request, whatever progress it reports."""
     ping_timeout: float = 15.0
-    """Seconds to answer a ping, sent when a server has let requests time out (F-007)."""
+    """Seconds to answer a ping, sent when a server has let requests time out."""
     watch_interval: float = 10.0
-    """Seconds between two looks whether this process stood still, and for how long it must have to matter (F-123)."""
+    """Seconds between two looks whether this process stood still, and for how long it must have to matter."""
     resume_spread: float = 3.0
     """Seconds over which servers are asked whether they are still there after that, so as not to ask all at once."""
     timeouts_before_restart: int = 3
-    """Requests in a row that may time out before the server has to answer a ping or is restarted (F-007)."""
+    """Requests in a row that may time out before the server has to answer a ping or is restarted."""
     pages: int = 100
-    """Pages of one list: an endless cursor must end somewhere (F-036)."""
+    """Pages of one list: an endless cursor must end somewhere."""
     tools: int = 500
-    """Definitions of one list; more would drown every client (F-036)."""
+    """Definitions of one list; more would drown every client."""
     message_bytes: int = 16 * MIB
-    """One message from a server (F-014, F-060)."""
+    """One message from a server."""
     text_bytes: int = 32 * KIB
-    """What a server says about itself: name, version, instructions (F-042)."""
+    """What a server says about itself: name, version, instructions."""
     garbage_lines: int = 200
-    """Lines on standard output that are no messages, within `garbage_window`; with more the child is ended (F-009)."""
+    """Lines on standard output that are no messages, within `garbage_window`; with more the child is ended."""
     garbage_window: float = 10.0
     """Seconds for the same."""
     blank_lines: int = 20_000
@@ -227,18 +227,18 @@ class UpstreamLimits:
     loop_burst: float = 0.25
     """Seconds of that time at once, before the share counts: several results of the largest size."""
     error_output_bytes: int = 64 * KIB
-    """What is kept of a child's error output (F-013)."""
+    """What is kept of a child's error output."""
     write_timeout: float = 30.0
-    """Seconds for a server to accept one message: a child on its standard input (F-027), one over HTTP what it has no
+    """Seconds for a server to accept one message: a child on its standard input, one over HTTP what it has no
     response to."""
     requests_in: int = 96
-    """Requests of one server that are answered at once; more are refused (F-038). More than may wait for clients
+    """Requests of one server that are answered at once; more are refused. More than may wait for clients
     (`max_parked`), so that the oldest of these can give way."""
     requests_in_result: int = 16
     """Questions of one `input_required` result."""
     notes: int = 1_000
     """Progress messages of one request that wait for a slow receiver, and replies that wait for a slow server; beyond
-    it the oldest is dropped (S-14)."""
+    it the oldest is dropped."""
     max_rounds: int = 10
     """How often one request may ask for input before it is given up, so that two programs cannot loop for ever; what
     the official clients allow."""
@@ -249,27 +249,27 @@ class UpstreamLimits:
     max_parked: int = 64
     """Calls at one server that may wait for answers of clients, beside those that it works on; as for agents."""
     stop_grace: float = 1.5
-    """Seconds for a child to end after its input was closed (F-029)."""
+    """Seconds for a child to end after its input was closed."""
     terminate_grace: float = 2.0
-    """Seconds for the process group to end after SIGTERM, before SIGKILL (F-028)."""
+    """Seconds for the process group to end after SIGTERM, before SIGKILL."""
     backoff_start: float = 0.5
     """Seconds before the first restart; doubled with each, and drawn at random below that (full jitter)."""
     backoff_cap: float = 30.0
     """Seconds between restarts at most."""
     crashes: int = 5
-    """Crashes within `crash_window` after which a server is not restarted until asked (F-003)."""
+    """Crashes within `crash_window` after which a server is not restarted until asked."""
     crash_window: float = 180.0
     """Seconds for the same; what editors do too."""
     healthy: float = 600.0
     """Seconds of service after which earlier failures count no longer: long enough that it was no accident."""
     restart_patience: float = 5.0
     """Seconds of a pause before a restart that a request waits for. With a longer one it is answered "try again in N s"
-    at once: whoever asks can use the time, and an HTTP server that is away is reported as quickly (F-050)."""
+    at once: whoever asks can use the time, and an HTTP server that is away is reported as quickly."""
     announce_interval: float = 10.0
     """Seconds between two announcements of lists that changed with a new connection: a server that comes and goes must
-    not make every client list again each time (F-071)."""
+    not make every client list again each time."""
     progress_rate: int = 10
-    """Progress messages of one request that a client is sent within a second; of more, the latest (S-14)."""
+    """Progress messages of one request that a client is sent within a second; of more, the latest."""
     cache_bytes: int = 2 * MIB
     """What is kept on disk of one server's lists; with more it is started to be asked."""
     cache_entries: int = 256
@@ -283,13 +283,13 @@ class UpstreamLimits:
     poll_cap: float = 30.0
     """Seconds for the same at most: with a longer interval, whoever waits would wait for nothing."""
     drain_timeout: float = 10.0
-    """Seconds for the requests in flight of a server that is no longer configured; then it is stopped (F-117)."""
+    """Seconds for the requests in flight of a server that is no longer configured; then it is stopped."""
     max_concurrency: int = 64
     """Requests at once; more wait their turn, within their own deadline."""
     refresh_interval: float = 1.0
-    """Seconds between two readings of a list that a server says has changed (F-035)."""
+    """Seconds between two readings of a list that a server says has changed."""
     http_connect_timeout: float = 5.0
-    """Seconds for a TCP connection, and for TLS (F-050)."""
+    """Seconds for a TCP connection, and for TLS."""
     http_keep_alive: float = 4.0
     """Seconds an idle HTTP connection is kept. Shorter than what servers keep them (uvicorn and Node: five), so that
     no request meets a connection that is just being closed."""
@@ -300,23 +300,23 @@ class UpstreamLimits:
     """Seconds for what is said to an HTTP server when something is over: the end of a response stream, a cancelled
     request, the session."""
     retry_floor: float = 0.5
-    """Seconds before a broken event stream is resumed, at least, whatever the server's `retry` says (F-056)."""
+    """Seconds before a broken event stream is resumed, at least, whatever the server's `retry` says."""
     retry_cap: float = 30.0
     """Seconds for the same, at most."""
     resumes: int = 5
-    """How often one request's event stream is resumed (F-056)."""
+    """How often one request's event stream is resumed."""
     read_retries: int = 2
-    """How often a list is asked for again after the server failed to answer (F-051); calls never are."""
+    """How often a list is asked for again after the server failed to answer; calls never are."""
     retry_after_cap: float = 60.0
-    """Seconds of `Retry-After` that are waited for (F-052)."""
+    """Seconds of `Retry-After` that are waited for."""
     fetch_timeout: float = 5.0
-    """Seconds for one answer of an authorization server, redirects included (S-22, F-067)."""
+    """Seconds for one answer of an authorization server, redirects included."""
     fetch_bytes: int = 256 * KIB
-    """One such answer; real ones have a few kilobytes (S-22)."""
+    """One such answer; real ones have a few kilobytes."""
     login_timeout: float = 300.0
     """Seconds for a user to log in in a browser, and to wait for a login that another process has begun."""
     step_ups: int = 2
-    """How often one request may ask for further scopes before the server's refusal is final (S-20)."""
+    """How often one request may ask for further scopes before the server's refusal is final."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,7 +389,7 @@ class Settings:
     line_bytes: int = 4 * MIB
     """One line on stdio; the same as one HTTP body, so that both transports give the same verdict."""
     stdio_grace: float = 1.0
-    """Seconds for calls in flight to finish after the editor closed our input (F-118: gone within two)."""
+    """Seconds for calls in flight to finish after the editor closed our input (gone within two)."""
     stdio_starting: float = 30.0
     """Seconds that calls in flight are kept after that while the server that they wait for is starting: as long as it
     may take to start, since who asks and closes is owed an answer. An editor that went away ends us before."""

@@ -14,9 +14,9 @@ from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
 from mcp_types import ToolListChangedNotification
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.chaining.agent_transport import LocalTransport
+from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.errors import PublishError
-from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec, ToolTailoring
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec, ToolTransform
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.upstream.source import Upstream
@@ -64,7 +64,7 @@ async def test_two_servers_that_call_themselves_and_their_tools_the_same_are_tol
             await running.bridge.add_upstream(named(name))
             await upstream(running.bridge, name).wait_settled()
         assert {"pid", "one__pid", "two__pid"} <= await tool_names(running)
-        assert {upstream(running.bridge, name).offer.info.name for name in ("one", "two")} == {"raw"}
+        assert {upstream(running.bridge, name).features.info.name for name in ("one", "two")} == {"raw"}
         answers = [await say(running, tool) for tool in ("pid", "one__pid", "two__pid")]
         assert (answers[0], len(set(answers))) == ("ours", 3)
 
@@ -143,7 +143,7 @@ async def test_the_tools_of_a_running_server_are_published_otherwise_when_the_co
     async with running_bridge(one_tool(lambda _: "ours", "own"), settings=QUICK) as running:
         await running.bridge.add_upstream(named("up"), servant)
         await upstream(running.bridge, "up").wait_settled()
-        running.bridge.adjust_upstream(named("up", tools={"a": ToolTailoring(name="new")}, disabled_tools=("b",)))
+        running.bridge.adjust_upstream(named("up", tools={"a": ToolTransform(name="new")}, disabled_tools=("b",)))
         assert await tool_names(running) == {"own", "up__new"}
         assert await say(running, "up__new") == "a"
         assert len(servant.wires) == 1
@@ -251,7 +251,7 @@ async def test_an_agent_of_this_process_can_be_an_upstream() -> None:
     agent = AgentSource(one_tool(lambda arguments: f"hello {arguments['who']}"), "inner", QUICK.agent)
     async with running_bridge(settings=QUICK) as running, anyio.create_task_group() as tasks:
         await tasks.start(agent.run)
-        await running.bridge.add_upstream(StdioServerSpec("up", "in process"), LocalTransport(agent))
+        await running.bridge.add_upstream(StdioServerSpec("up", "in process"), AgentTransport(agent))
         await in_state(running.bridge, "up", SourceState.READY)
         async with running.client() as client:
             assert text_of(await client.call_tool("up__work", {"who": "you"})) == "hello you"

@@ -77,8 +77,8 @@ async def two_bridges() -> AsyncGenerator[tuple[str, Bridge, str, Bridge]]:
 
 async def test_two_bridges_that_are_each_others_upstream_leave_out_what_is_their_own() -> None:
     async with two_bridges() as (url_a, a, url_b, b):
-        await until(lambda: bool(source_of(a, "b").offer.left_out or source_of(b, "a").offer.left_out))
-        await until(lambda: len(source_of(a, "b").offer.tools) == len(source_of(b, "a").offer.tools) == 1)
+        await until(lambda: bool(source_of(a, "b").features.left_out or source_of(b, "a").features.left_out))
+        await until(lambda: len(source_of(a, "b").features.tools) == len(source_of(b, "a").features.tools) == 1)
         assert await names(f"{url_a}/mcp") == {"hello", "b__hello"}
         assert await names(f"{url_b}/mcp") == {"hello", "a__hello"}
         async with client_of(f"{url_a}/mcp", "modern") as client:
@@ -95,7 +95,7 @@ async def test_nobody_but_a_bridge_is_shown_what_came_through_whom() -> None:
         assert all("_meta" not in item for item in await listed(f"{url_a}/mcp"))
         async with httpx2.AsyncClient() as http:
             assert HOPS_META_KEY not in (await http.get(f"{url_a}/tools")).text
-        [definition] = [item for item in source_of(a, "b").offer.tools if item["name"] == "hello"]
+        [definition] = [item for item in source_of(a, "b").features.tools if item["name"] == "hello"]
         assert len(definition["_meta"][HOPS_META_KEY]) == 1
 
 

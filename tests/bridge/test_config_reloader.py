@@ -19,8 +19,9 @@ from gaia_bridge.config import load_servers
 from gaia_bridge.config.reading import writable_by_others
 from gaia_bridge.config_reloader import Reloader, difference
 from gaia_bridge.errors import ConfigError, PublishError
-from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTailoring
-from tests.support.waiting import PATIENCE, until
+from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTransform
+from tests.support.bridges import PATIENCE
+from tests.support.upstreams import until
 
 NAMES = st.sampled_from("abcd")
 ENTRIES = st.dictionaries(NAMES, st.sampled_from(("one", "two")))
@@ -111,8 +112,8 @@ async def test_a_server_whose_entry_is_unchanged_is_left_alone() -> None:
         (ServerOptions(), []),
         (ServerOptions(allowed_tools=("a",)), ["~a"]),
         (ServerOptions(disabled_tools=("a",)), ["~a"]),
-        (ServerOptions(tools={"a": ToolTailoring(hidden=True)}), ["~a"]),
-        (ServerOptions(tools={"a": ToolTailoring(name="b")}, secrets=("s3cr3t",)), ["-a", "+a"]),
+        (ServerOptions(tools={"a": ToolTransform(hidden=True)}), ["~a"]),
+        (ServerOptions(tools={"a": ToolTransform(name="b")}, secrets=("s3cr3t",)), ["-a", "+a"]),
         (ServerOptions(allowed_tools=("a",), timeout=5), ["-a", "+a"]),
         (ServerOptions(allowed_tools=("a",), disabled=True), ["-a"]),
     ],

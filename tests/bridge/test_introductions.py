@@ -70,9 +70,9 @@ async def test_what_was_remembered_of_a_server_that_was_upgraded_is_replaced() -
     servant, cache = Servant("echo"), MemoryCache()
     servant.introduction = introduction("1.0")
     async with running(SPEC, LIMITS, transport=servant, cache=cache) as upstream:
-        assert upstream.offer.info.version == "1.0"
+        assert upstream.features.info.version == "1.0"
     servant.introduction = introduction("2.0")
     async with running(SPEC, LIMITS, transport=servant, cache=cache) as upstream:
-        assert upstream.offer.info.version == "2.0"
+        assert upstream.features.info.version == "2.0"
     [remembered] = cache.entries.values()
-    assert remembered.offer.info.instructions == "Use 2.0."
+    assert remembered.features.info.instructions == "Use 2.0."

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from gaia_agents.code_agent import CodeAgent
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.chaining.agent_transport import LocalTransport
+from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.cli import main
 from gaia_bridge.cli.configured import ConfiguredServers
 from gaia_bridge.client.transports.guardian import MARK
@@ -34,7 +34,7 @@ from gaia_bridge.server.http.app import _PATHS  # pyright: ignore[reportPrivateU
 from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.settings import Settings, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from tests.interaction.connecting import serving
 from tests.support.agents import one_tool
 from tests.support.audit_hooks import deeds
@@ -76,7 +76,7 @@ async def served(calls: list[Any]) -> AsyncGenerator[tuple[Bridge, list[str], ht
     inner = AgentSource(one_tool(calls.append), "inner", QUICK.agent)
     async with serving({"a0": one_tool(calls.append)}, QUICK) as (url, bridge), anyio.create_task_group() as tasks:
         await tasks.start(inner.run)
-        await bridge.add_upstream(StdioServerSpec("up", "in process"), LocalTransport(inner))
+        await bridge.add_upstream(StdioServerSpec("up", "in process"), AgentTransport(inner))
         async with httpx2.AsyncClient(base_url=url, timeout=10) as http:
             yield bridge, paths_of(bridge), http
         await bridge.remove("up")
@@ -153,7 +153,7 @@ async def test_a_page_of_somebody_else_starts_nothing_and_reaches_nothing(tmp_pa
 async def test_what_a_server_says_of_itself_never_becomes_part_of_its_launch(tmp_path: Path) -> None:
     """It names another program, arguments, variables and a folder wherever it may say anything, and is remembered."""
     spec = raw_server("greedy")
-    cache = CatalogCache(tmp_path / "cache")
+    cache = FeatureCache(tmp_path / "cache")
     for _ in range(2):
         async with running(spec, QUICK.upstream, cache=cache) as upstream:
             pid = int(text_of(await upstream.call_tool("pid", {}, FakeRequest())))
@@ -161,7 +161,7 @@ async def test_what_a_server_says_of_itself_never_becomes_part_of_its_launch(tmp
             assert process.cmdline() == [spec.command, *spec.args]
             assert process.cwd() == str(Path.cwd())
             assert process.environ().keys() == {*child_environment(spec, os.environ), MARK, LINEAGE_VARIABLE}
-            assert (upstream.name, upstream.offer.info.name) == ("up", "evil")
+            assert (upstream.name, upstream.features.info.name) == ("up", "evil")
 
 
 WRITERS = {"ServersConfig", "TrustStore", "edit_json", "writing"}

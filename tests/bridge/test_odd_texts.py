@@ -213,8 +213,8 @@ class Asker:
 
     async def begin(self) -> JSON:
         if self._modern:
-            discovered: JSON = (await self.ask("server/discover"))["result"]
-            return discovered
+            discover_result: JSON = (await self.ask("server/discover"))["result"]
+            return discover_result
         with anyio.fail_after(5):
             return await self._client.initialize(LEGACY, {"elicitation": {}})
 
@@ -305,7 +305,7 @@ async def test_a_transport_of_ones_own_may_bring_in_any_text() -> None:
         result = await upstream.call_tool("speak", {}, (request := FakeRequest()))
         assert result["content"][0]["text"] == READ
         assert request.logs == [("error", {READ: [READ]}, READ)]
-        assert upstream.offer.info.instructions == SHOWN
+        assert upstream.features.info.instructions == SHOWN
 
 
 @pytest.mark.requirement("F-300")

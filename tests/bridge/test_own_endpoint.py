@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.model import ServerOptions, StdioServerSpec, ToolTailoring
+from gaia_bridge.model import ServerOptions, StdioServerSpec, ToolTransform
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
@@ -125,14 +125,14 @@ async def client_of(url: str, era: str) -> AsyncGenerator[Client]:
 async def test_it_introduces_itself_with_every_field_and_no_other(era: str) -> None:
     async with published(era) as url, connect_http(url) as raw:
         if era == "legacy":
-            greeting = await raw.initialize("2025-11-25")
-            info = greeting["serverInfo"]
+            handshake = await raw.initialize("2025-11-25")
+            info = handshake["serverInfo"]
         else:
-            greeting = (await modern_request(url, "server/discover", {}))["result"]
-            info = greeting["_meta"]["io.modelcontextprotocol/serverInfo"]
+            handshake = (await modern_request(url, "server/discover", {}))["result"]
+            info = handshake["_meta"]["io.modelcontextprotocol/serverInfo"]
     assert info == INFO
-    assert greeting["instructions"] == "Be odd."
-    assert greeting["capabilities"] == CAPABILITIES
+    assert handshake["instructions"] == "Be odd."
+    assert handshake["capabilities"] == CAPABILITIES
 
 
 @pytest.mark.requirement("F-286")
@@ -176,7 +176,7 @@ async def test_what_it_cannot_do_it_refuses_itself() -> None:
 @pytest.mark.requirement("F-286")
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_its_entry_says_of_its_tools_still_holds(era: str) -> None:
-    options = ServerOptions(disabled_tools=("secret", "b"), tools={"a": ToolTailoring(name="first")})
+    options = ServerOptions(disabled_tools=("secret", "b"), tools={"a": ToolTransform(name="first")})
     async with published(era, options) as url, client_of(url, era) as client:
         pages = [await client.ask("tools/list", **({} if at is None else {"cursor": at})) for at in PAGES]
         assert [[item["name"] for item in page["tools"]] for page in pages] == [["first"], [], ["c"]]

@@ -13,14 +13,14 @@ import pytest
 from mcp_types import SERVER_INFO_META_KEY
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.client import Greeting
+from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage
-from gaia_bridge.model import Change, ChangeKind, Offer, SourceState, StdioServerSpec
+from gaia_bridge.model import Change, ChangeKind, ServerFeatures, SourceState, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.feature_lists import introduced
-from gaia_bridge.sources.upstream.features import Offering
+from gaia_bridge.sources.upstream.features import FeatureTracker
 from tests.bridge.client.scripted import ScriptedTransport, Wire, legacy
 from tests.conformance.raw_clients import connect_http
 from tests.interaction.connecting import DEADLINE, serving
@@ -164,7 +164,7 @@ async def test_what_is_new_on_the_connection_of_one_era_is_listed_to_its_clients
 
         def grown() -> bool:
             return all(
-                "grown" in {tool["name"] for tool in up.offer.told(modern=modern).tools} for modern in (True, False)
+                "grown" in {tool["name"] for tool in up.features.told(modern=modern).tools} for modern in (True, False)
             )
 
         await until(grown)
@@ -173,8 +173,8 @@ async def test_what_is_new_on_the_connection_of_one_era_is_listed_to_its_clients
 
 @pytest.mark.requirement("F-345")
 async def test_what_it_says_in_both_is_known_the_next_time(tmp_path: Path) -> None:
-    cache = CatalogCache(tmp_path)
-    told: list[tuple[Offer, Offer]] = []
+    cache = FeatureCache(tmp_path)
+    told: list[tuple[ServerFeatures, ServerFeatures]] = []
     for run in range(2):
         server = TwoFaced()
         transport: Any = ScriptedTransport(*[server] * 9)
@@ -185,7 +185,7 @@ async def test_what_it_says_in_both_is_known_the_next_time(tmp_path: Path) -> No
                 await until(lambda: '"other": {' in next(tmp_path.glob("*.json")).read_text())
             else:
                 assert upstream.status.state is SourceState.STOPPED
-            new, old = (replace(upstream.offer.told(modern=modern), other=None) for modern in (True, False))
+            new, old = (replace(upstream.features.told(modern=modern), other=None) for modern in (True, False))
             told.append((new, old))
     assert told[0] == told[1]
     assert (told[1][0].declared, told[1][1].declared) == (DECLARED["new"], DECLARED["old"])
@@ -195,8 +195,8 @@ class Lists:
     """A connection to a server that has some tools."""
 
     def __init__(self, *tools: str, version: str = "1") -> None:
-        greeting = {"name": "up", "version": version}
-        self.greeting = Greeting("2026-07-28", True, greeting, {"tools": {}}, "New words.")
+        handshake = {"name": "up", "version": version}
+        self.handshake = ServerHandshake("2026-07-28", True, handshake, {"tools": {}}, "New words.")
         self._tools = tools
 
     async def list_pages(self, kind: str) -> list[ReadPage]:
@@ -208,15 +208,17 @@ class Lists:
 async def test_what_was_said_in_the_other_era_is_no_longer_listed_when_it_is_older_than_what_is_known(
     version: str,
 ) -> None:
-    offering = Offering(SPEC, UpstreamLimits(announce_interval=0), None)
-    await offering.read(Lists("a"))
-    offering.connected()
-    greeting = Greeting("2025-11-25", False, {"name": "up", "version": "1"}, {"tools": {}, "logging": {}}, "Old words.")
-    old = replace(introduced("up", greeting), tools=({"name": "a", "inputSchema": {}},))
-    offering.overheard(Change(ChangeKind.INTRODUCTION), old)
-    assert offering.offer.told(modern=False) == old
-    await offering.read(Lists("a", "b", version=version))
-    offering.connected()
-    told = offering.offer.told(modern=False)
+    tracker = FeatureTracker(SPEC, UpstreamLimits(announce_interval=0), None)
+    await tracker.read(Lists("a"))
+    tracker.connected()
+    handshake = ServerHandshake(
+        "2025-11-25", False, {"name": "up", "version": "1"}, {"tools": {}, "logging": {}}, "Old words."
+    )
+    old = replace(introduced("up", handshake), tools=({"name": "a", "inputSchema": {}},))
+    tracker.overheard(Change(ChangeKind.INTRODUCTION), old)
+    assert tracker.features.told(modern=False) == old
+    await tracker.read(Lists("a", "b", version=version))
+    tracker.connected()
+    told = tracker.features.told(modern=False)
     assert [tool["name"] for tool in told.tools] == ["a", "b"]
     assert told.info.instructions == ("Old words." if version == "1" else "New words."), "it may be another server"

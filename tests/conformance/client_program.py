@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, urlsplit
 import anyio
 import httpx2
 
-from gaia_bridge.client import ClientRole, Connection, connect
+from gaia_bridge.client import ClientDelegate, Connection, connect
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
@@ -44,7 +44,7 @@ Play = Callable[[Connection, JSON], Awaitable[object]]
 """Does what a scenario asks for, with the scenario's context."""
 
 
-class Role(ClientRole):
+class Role(ClientDelegate):
     """Declares everything, and answers every question with what fits."""
 
     capabilities: JSON = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}

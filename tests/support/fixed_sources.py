@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gaia_bridge.contract import ChangeListener, ClientRequest, Source
-from gaia_bridge.model import Change, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
+from gaia_bridge.model import Change, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.protocol.json_types import JSON
 from tests.support.agents import tool
 
@@ -22,7 +22,7 @@ class FixedSource:
         self.status = SourceStatus(SourceState.READY)
         self.refreshed = 0
         self.listeners: list[ChangeListener] = []
-        self.offer = self.offering(*tools, **offered)
+        self.features = self.offering(*tools, **offered)
 
     def offering(
         self,
@@ -32,13 +32,13 @@ class FixedSource:
         templates: tuple[str, ...] = (),
         instructions: str | None = None,
         reads: bool = False,
-    ) -> Offer:
+    ) -> ServerFeatures:
         capabilities = {"tools"} if self.kind is SourceKind.AGENT or tools else set[str]()
         if prompts:
             capabilities.add("prompts")
         if resources or templates or reads:
             capabilities.add("resources")
-        return Offer(
+        return ServerFeatures(
             ServerInfo(f"I am {self.name}", "1", instructions=instructions),
             tools=tuple(tool(item) if isinstance(item, str) else item for item in tools),
             prompts=tuple({"name": name} for name in prompts),
@@ -47,8 +47,8 @@ class FixedSource:
             capabilities=frozenset(capabilities),
         )
 
-    def change(self, change: Change, offer: Offer | None = None) -> None:
-        self.offer = offer or self.offer
+    def change(self, change: Change, features: ServerFeatures | None = None) -> None:
+        self.features = features or self.features
         for listener in list(self.listeners):
             listener(change)
 

@@ -19,7 +19,7 @@ from gaia_bridge.model import Change, ChangeKind, ServerSpec, SourceState, Stdio
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 
 __all__ = [
@@ -58,7 +58,7 @@ async def running(
     limits: UpstreamLimits | None = None,
     *,
     transport: Transport | None = None,
-    cache: CatalogCache | None = None,
+    cache: FeatureCache | None = None,
 ) -> AsyncGenerator[Upstream]:
     """An upstream of which is known whether it works, or that nobody needs to know yet; stopped at the end."""
     upstream = Upstream(spec, limits or PATIENT, transport=transport, cache=cache)

@@ -21,8 +21,8 @@ from gaia_bridge.config import fingerprint, load_servers
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache, Remembered
-from gaia_bridge.sources.upstream.feature_lists import empty_offer
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered
+from gaia_bridge.sources.upstream.feature_lists import no_features
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.interaction.connecting import DEADLINE, Connect, Link, client_of, serving
 from tests.interaction.everything_agent import EverythingAgent
@@ -163,8 +163,8 @@ async def stdio_bridge(spec: ServerSpec, era: str, errors: TextIO) -> AsyncGener
         entry = {**entry_of(spec), "lazy": False, "era": spec.options.era}
         config.write_text(json.dumps({"mcpServers": {spec.name: entry}}), "utf-8")
         [loaded] = load_servers(config).servers
-        remembered = Remembered(empty_offer(spec.name), Era(era))
-        await CatalogCache(Path(folder) / ".gaia" / "cache").store(fingerprint(loaded), remembered)
+        remembered = Remembered(no_features(spec.name), Era(era))
+        await FeatureCache(Path(folder) / ".gaia" / "cache").store(fingerprint(loaded), remembered)
         agent = f"{HERE / 'silent_agent.py'}:SilentAgent"
         command = ["-m", "gaia_bridge", "serve", "--stdio", "--names", "bare", "--config", str(config), agent]
         parameters = StdioServerParameters(command=sys.executable, args=command, env={"HOME": folder})

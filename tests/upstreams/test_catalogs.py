@@ -39,7 +39,7 @@ async def test_our_core_reads_what_the_official_client_reads(
     name: str, servers: Fixtures, official: dict[str, Catalog]
 ) -> None:
     async with connected(servers.specs[name]) as connection:
-        assert connection.greeting.modern == (name in MODERN)
+        assert connection.handshake.modern == (name in MODERN)
         catalog = await catalog_of(connection)
 
     assert catalog == official[name]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from gaia_bridge.client import ClientRole, Connection, Era, connect
+from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport_factory import transport_for
 from gaia_bridge.model import HttpServerSpec, ServerSpec
 from gaia_bridge.protocol.json_types import JSON
@@ -29,7 +29,7 @@ ALL_CAPABILITIES: Final[JSON] = {"elicitation": {"form": {}, "url": {}}, "sampli
 """All that a client can declare."""
 
 
-class Role(ClientRole):
+class Role(ClientDelegate):
     """Remembers what it was told, and answers as it is told to.
 
     Args:
@@ -59,7 +59,7 @@ class Role(ClientRole):
 
 @asynccontextmanager
 async def connected(
-    spec: ServerSpec, role: ClientRole | None = None, era: Era | None = None
+    spec: ServerSpec, role: ClientDelegate | None = None, era: Era | None = None
 ) -> AsyncGenerator[Connection]:
     """A connection of our core, within a deadline for everything that is done with it.
 

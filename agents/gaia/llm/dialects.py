@@ -55,9 +55,9 @@ _OBJECTS: Final = frozenset({"properties", "required", "additionalProperties"})
 OPENAI: Final = Dialect(
     # developers.openai.com/api/docs/guides/structured-outputs, "Supported schemas": these and `$ref`; no allOf, not,
     # if, dependent*. Also refused: oneOf (openai-node #1997), uniqueItems, patternProperties, min/maxProperties (same).
-    # exclusiveMinimum and exclusiveMaximum are in that list by now; the specification drops them (S4-13).
+    # exclusiveMinimum and exclusiveMaximum are in that list by now; the specification drops them.
     keywords=_VALUES | _NUMBERS | _TEXTS | _ARRAYS | _OBJECTS | {"anyOf", "const"},
-    # The specification's five (S4-12, C15); duration, hostname, ipv4 and ipv6 are accepted too, any other, such as
+    # The specification's five; duration, hostname, ipv4 and ipv6 are accepted too, any other, such as
     # `uri`, is an error 400 (BuilderIO/agent-native #3085).
     formats={"string": frozenset({"date-time", "date", "time", "email", "uuid"})},
     # "regex lookaround is not supported", strict or not (vercel/ai #21037, anomalyco/opencode #32073).
@@ -147,7 +147,7 @@ def converted(schema: JSON, provider: str, *, close: bool = True, rule: Rule | N
     """A tool's parameters as a provider accepts them.
 
     For `openai`, a schema that can be strict is closed: `additionalProperties` is `False` in all objects, at the top
-    too. That is so if every property of every object is required and has no default, and no object is open (C14).
+    too. That is so if every property of every object is required and has no default, and no object is open.
 
     Args:
         schema: A JSON Schema, of an object; never changed.
@@ -188,7 +188,7 @@ def normalised(schema: JSON, dialect: Dialect) -> JSON:
     if dialect.formats is not None and "format" in kept and not _is_known_format(kept, dialect.formats):
         del kept["format"]
     if kept.get("minLength") == 1:
-        del kept["minLength"]  # S4-13
+        del kept["minLength"]
     if not dialect.lookaround and _LOOKAROUND.search(str(kept.get("pattern", ""))):
         del kept["pattern"]
     _open_patterns(schema, kept, dialect.keywords)
@@ -198,7 +198,7 @@ def normalised(schema: JSON, dialect: Dialect) -> JSON:
 
 
 def declaration(provider: str, name: str, description: str, parameters: JSON) -> JSON:
-    """A tool in a provider's envelope (S4-19).
+    """A tool in a provider's envelope.
 
     Args:
         provider: A key of `DIALECTS`.

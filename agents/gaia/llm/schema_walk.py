@@ -2,7 +2,7 @@
 
 Only JSON pointers into the same document are followed. Where something cannot be said, what is written accepts more
 than the original does and not less: the tool's server judges the arguments anyway. Every walk is bounded, also where a
-schema contains itself or is a bomb (F-037); the schema that comes in is never changed.
+schema contains itself or is a bomb; the schema that comes in is never changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gaia_bridge.protocol.json_types import JSON, at_pointer, is_array, is_objec
 __all__ = ["MAX_LEVELS", "MAX_SCHEMAS", "Rule", "Walk", "type_names"]
 
 MAX_LEVELS: Final = 32
-"""Schemas inside of each other; what is deeper is only told the type of (S-30)."""
+"""Schemas inside of each other; what is deeper is only told the type of."""
 
 MAX_SCHEMAS: Final = 5_000
 """Schemas that are written for one tool; of each further one only the type is. A model learns nothing from more."""

@@ -4,7 +4,7 @@ The first of these that is set decides on the server:
 
 1. the arguments `base_url` and `provider`
 2. `GAIA_BASE_URL`
-3. `GAIA_PROVIDER`, or `PROVIDER` as document 004 has it: a row of `gaia.llm.servers`
+3. `GAIA_PROVIDER`, or `PROVIDER` as GAIA has it: a row of `gaia.llm.servers`
 4. `OPENAI_BASE_URL`, then `LEMONADE_BASE_URL`
 5. nothing: the first known server that answers on this machine. Never one elsewhere, whatever keys there are.
 

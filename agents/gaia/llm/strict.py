@@ -1,4 +1,4 @@
-"""OpenAI's strict mode: which tools it can be had for (C14). Pure.
+"""OpenAI's strict mode: which tools it can be had for. Pure.
 
 developers.openai.com/api/docs/guides/structured-outputs, "Supported schemas" and "Objects have limitations on nesting
 depth and size". A strict tool that breaks one of these rules is refused, and the whole request with it; so what comes

@@ -1,4 +1,4 @@
-"""What makes an agent a user of MCP servers (document 000, "MCPClientMixin")."""
+"""What makes an agent a user of MCP servers ("MCPClientMixin")."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ class MCPClientMixin:
         self._mcp_tools.remove(client, self._agent_registry())
 
     def _resolve_tool_name(self, tool_name: str) -> str | None:
-        """Find the tool that a model means, which is often a little off (S3-19).
+        """Find the tool that a model means, which is often a little off.
 
         Upper and lower case, dashes and underscores are all the same, and of a server's tool the prefix `mcp_`, the
         server, or both may be missing.
@@ -304,7 +304,7 @@ class MCPClientMixin:
         def function(**arguments: Any) -> Any:
             try:
                 if not client.is_connected() and self._mcp_manager.get_client(client.name) is client:
-                    client.connect()  # its process ended some time ago; a call is never made twice (C10)
+                    client.connect()  # its process ended some time ago; a call is never made twice
                 result: Any = call(**arguments)
             except Exception as error:
                 # The boundary to somebody else's server: its failure is an answer that the model can act on.

@@ -1,4 +1,4 @@
-"""Which tools of an agent's registry came from which MCP server, so that exactly those go with it (S3-20)."""
+"""Which tools of an agent's registry came from which MCP server, so that exactly those go with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of MCP tools as a GAIA agent's model reads them (document 000, "GAIA Response Wrapping"). Pure."""
+"""Results of MCP tools as a GAIA agent's model reads them ("GAIA Response Wrapping"). Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def wrapped_failure(error: Any, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def failure_text(result: dict[str, Any]) -> str | None:
-    """What an MCP result that says `isError` says about it; `None` for any other result (S0-24, C7)."""
+    """What an MCP result that says `isError` says about it; `None` for any other result."""
     if result.get("isError") is not True:
         return None
     content = result.get("content")

@@ -1,7 +1,7 @@
 """Work on behalf of a client that may ask it something before it is done, whichever era the client is of.
 
 A legacy client is asked while it waits. A client of 2026-07-28 cannot be; it is given the question as the result, and
-asks again with the answer. In between, the work stands here (design section 4, row 1). The handle travels in
+asks again with the answer. In between, the work stands here (row 1). The handle travels in
 `requestState`, which the server seals and binds to the request, so a handle cannot be guessed, moved or used twice.
 """
 
@@ -31,7 +31,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import answer_problem, as_declared, missing_capability
 from gaia_bridge.runtime.agent_runner import LoopHandle
 
-__all__ = ["Conversations", "Question", "Waiting", "Work"]
+__all__ = ["ParkedCalls", "Question", "Resumable", "Waiting"]
 
 _PARKED = "parked:"
 """What a `requestState` begins with that brings parked work back."""
@@ -60,7 +60,7 @@ class Question:
             self.reply.set_exception(error)
 
 
-class Work(Protocol):
+class Resumable(Protocol):
     """What is done for one request of one client, and may outlive it."""
 
     @property
@@ -81,7 +81,7 @@ class Work(Protocol):
         ...
 
 
-W = TypeVar("W", bound=Work)
+W = TypeVar("W", bound=Resumable)
 
 
 class Waiting:
@@ -115,7 +115,7 @@ class Waiting:
         self._ends.pop(key, None)
 
 
-class Conversations(Generic[W]):
+class ParkedCalls(Generic[W]):
     """The work that one source does and that may ask. Only on the event loop.
 
     Args:
@@ -150,7 +150,7 @@ class Conversations(Generic[W]):
             )
         return work
 
-    async def carry_on(self, work: W, request: ClientRequest, what: str, seconds: float) -> JSON | None:
+    async def run_or_park(self, work: W, request: ClientRequest, what: str, seconds: float) -> JSON | None:
         """Bring work to its end, or to a question that the client's next request must answer.
 
         Args:
@@ -240,7 +240,7 @@ class Conversations(Generic[W]):
             work.cancel(reason)
 
 
-def _answer(work: Work, answers: Mapping[str, JSON]) -> None:
+def _answer(work: Resumable, answers: Mapping[str, JSON]) -> None:
     """Hand on the answers that came; a question without a fitting one stays open and is asked again."""
     for question in work.questions:
         answer = answers.get(question.key)
@@ -249,7 +249,7 @@ def _answer(work: Work, answers: Mapping[str, JSON]) -> None:
 
 
 def _refuse_undeclared(questions: list[Question], declared: Mapping[str, Any]) -> None:
-    """Fail the questions that the client cannot answer (S-32)."""
+    """Fail the questions that the client cannot answer."""
     for question in questions:
         if (missing := missing_capability(question.method, question.params, declared)) is not None:
             question.fail(ClientCapabilityError(missing))

@@ -27,10 +27,10 @@ from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
 
-__all__ = ["LocalTransport"]
+__all__ = ["AgentTransport"]
 
 
-class LocalTransport:
+class AgentTransport:
     """Reaches a source of this process, on its own event loop. Implements `client.transport.Transport`.
 
     Whoever publishes the source runs it; this neither starts nor stops it. It speaks both eras.
@@ -47,10 +47,10 @@ class LocalTransport:
     @asynccontextmanager
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
         """Open a link to the source."""
-        catalog = Catalog(self._source.offer.info, NamingPolicy.BARE, merges=False)
+        catalog = Catalog(self._source.features.info, NamingPolicy.BARE, merges=False)
         catalog.add(self._source)
         dispatcher = Dispatcher(catalog, self._settings, self._source.name)
-        link = _LocalLink(dispatcher, receiver, self._settings.subscriptions.confirm_timeout)
+        link = _AgentLink(dispatcher, receiver, self._settings.subscriptions.confirm_timeout)
         failure: Exception | None = None
         try:
             async with anyio.create_task_group() as tasks:
@@ -69,7 +69,7 @@ class LocalTransport:
             raise failure
 
 
-class _LocalLink:
+class _AgentLink:
     """Implements `client.transport.Link`.
 
     Args:
@@ -148,7 +148,7 @@ class _LocalLink:
 class _Channel:
     """Carries what is said on behalf of one request, or of none: implements `server.connection.Channel`."""
 
-    def __init__(self, link: _LocalLink, during: int | None, *, can_ask: bool) -> None:
+    def __init__(self, link: _AgentLink, during: int | None, *, can_ask: bool) -> None:
         self.can_ask = can_ask
         self._link = link
         self._during = during

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from gaia_bridge.chaining.agent_transport import LocalTransport
+from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.client.transport import Link, Receiver, UpstreamError
 from gaia_bridge.contract import AgentLike
 from gaia_bridge.settings import AgentLimits
@@ -50,7 +50,7 @@ class PublishedAgent:
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
             await tasks.start(source.run)
-            async with LocalTransport(source, self._limits).connect(receiver) as link:
+            async with AgentTransport(source, self._limits).connect(receiver) as link:
                 try:
                     yield link
                 except Exception as error:  # raised again, not in the task group, which would wrap it

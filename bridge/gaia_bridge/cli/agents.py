@@ -19,7 +19,7 @@ from gaia_bridge.sanitize.escaping import one_line
 if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge
     from gaia_bridge.discovery import LoadedAgent
-    from gaia_bridge.model import Offer, ServerInfo
+    from gaia_bridge.model import ServerFeatures, ServerInfo
 
 __all__ = ["agents"]
 
@@ -53,25 +53,25 @@ class _Entry:
 
     reference: str
     name: str | None = None
-    offer: Offer | None = None
+    features: ServerFeatures | None = None
     model: str | None = None
     error: str | None = None
 
     def to_json(self) -> JSON:
         """The stable form. Every key is always there, but `error`."""
-        offer = self.offer
+        features = self.features
         content: JSON = {
             "name": self.name,
             "reference": self.reference,
-            "server": _server(offer.info) if offer else None,
+            "server": _server(features.info) if features else None,
             "model": self.model,
-            "tools": _picked(offer.tools if offer else (), "name"),
-            "prompts": _picked(offer.prompts if offer else (), "name"),
-            "resources": _picked(offer.resources if offer else (), "uri", "name"),
-            "resourceTemplates": _picked(offer.templates if offer else (), "uriTemplate", "name"),
+            "tools": _picked(features.tools if features else (), "name"),
+            "prompts": _picked(features.prompts if features else (), "name"),
+            "resources": _picked(features.resources if features else (), "uri", "name"),
+            "resourceTemplates": _picked(features.templates if features else (), "uriTemplate", "name"),
             "leftOut": [
                 {"kind": item.kind, "name": item.name, "reason": item.reason}
-                for item in (offer.left_out if offer else ())
+                for item in (features.left_out if features else ())
             ],
         }
         return content if self.error is None else {**content, "error": self.error}
@@ -80,18 +80,18 @@ class _Entry:
         """The form for people."""
         if self.error is not None:
             yield f"{click.style('failed', fg='red')}  {one_line(self.error)}"
-        if self.offer is None:
+        if self.features is None:
             return
-        offer, info = self.offer, self.offer.info
+        features, info = self.features, self.features.info
         origin = f", from {self.reference}" if self.reference != self.name else ""
         yield f"{click.style(self.name, bold=True)}  {one_line(f'{info.name} {info.version}')}{origin}"
         if self.model is not None:
             yield f"  {'model':<8}  {one_line(self.model)}"
-        yield from _described("tool", "name", offer.tools)
-        yield from _described("prompt", "name", offer.prompts)
-        yield from _described("resource", "uri", offer.resources)
-        yield from _described("template", "uriTemplate", offer.templates)
-        for item in offer.left_out:
+        yield from _described("tool", "name", features.tools)
+        yield from _described("prompt", "name", features.prompts)
+        yield from _described("resource", "uri", features.resources)
+        yield from _described("template", "uriTemplate", features.templates)
+        for item in features.left_out:
             reason = one_line(f"{item.kind} {item.name}: {item.reason}")
             yield f"  {click.style('left out', fg='yellow')}  {reason}"
 
@@ -105,24 +105,24 @@ def _entries(references: Sequence[str]) -> list[_Entry]:
 
     with keep_log():
         found = find_agents(references)
-    offers = anyio.run(_offers, Bridge(), [agent for entry in found for agent in entry.agents])
+    all_features = anyio.run(_offers, Bridge(), [agent for entry in found for agent in entry.agents])
     entries: list[_Entry] = []
     for entry in found:
-        entries.extend(_Entry(agent.reference, agent.name, *offers[agent.name]) for agent in entry.agents)
+        entries.extend(_Entry(agent.reference, agent.name, *all_features[agent.name]) for agent in entry.agents)
         entries.extend(_Entry(failure.reference, error=str(failure)) for failure in entry.failures)
     return entries
 
 
 async def _offers(
     bridge: Bridge, loaded: Sequence[LoadedAgent]
-) -> dict[str, tuple[Offer | None, str | None, str | None]]:
+) -> dict[str, tuple[ServerFeatures | None, str | None, str | None]]:
     """What each agent offers and which model it is, by its name, or why it cannot be published."""
-    offers: dict[str, tuple[Offer | None, str | None, str | None]]
+    all_features: dict[str, tuple[ServerFeatures | None, str | None, str | None]]
     async with bridge:
         refused = await bridge.add_agents({item.name: item.agent for item in loaded})
         models = {name: model for model, name in bridge.models.items()}
-        offers = {item.name: (item.offer, models.get(item.name), None) for item in bridge.sources}
-    return offers | {name: (None, None, str(error)) for name, error in refused.items()}
+        all_features = {item.name: (item.features, models.get(item.name), None) for item in bridge.sources}
+    return all_features | {name: (None, None, str(error)) for name, error in refused.items()}
 
 
 def _server(info: ServerInfo) -> JSON:

@@ -13,7 +13,7 @@ import click
 from gaia_bridge import __version__
 from gaia_bridge.config import current_folder
 from gaia_bridge.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
-from gaia_bridge.model import Offer, SourceKind, SourceState, SourceStatus
+from gaia_bridge.model import ServerFeatures, SourceKind, SourceState, SourceStatus
 from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["Access", "Published", "banner"]
@@ -38,7 +38,7 @@ class Published(Protocol):
         ...
 
     @property
-    def offer(self) -> Offer:
+    def features(self) -> ServerFeatures:
         """What it offers right now."""
         ...
 
@@ -117,19 +117,19 @@ def _source_lines(source: Published, url: str) -> Iterator[str]:
         yield f"  {path}/sse"
     if source.status.state is not SourceState.READY:
         yield f"    {click.style(source.status.state.value, fg='yellow')}: {one_line(source.status.reason)}"
-    for label, names in _names(source.offer).items():
+    for label, names in _names(source.features).items():
         yield f"    {len(names)} {label if len(names) > 1 else label.removesuffix('s')}: {_joined(names)}"
-    for item in source.offer.left_out:
+    for item in source.features.left_out:
         yield f"    {click.style('left out', fg='yellow')}: {item.kind} {one_line(item.name)}: {one_line(item.reason)}"
 
 
-def _names(offer: Offer) -> Mapping[str, list[str]]:
+def _names(features: ServerFeatures) -> Mapping[str, list[str]]:
     """The names of everything that is offered, by what it is; nothing for what is not offered at all."""
     kinds: dict[str, tuple[Iterable[Mapping[str, Any]], str]] = {
-        "tools": (offer.tools, "name"),
-        "prompts": (offer.prompts, "name"),
-        "resources": (offer.resources, "uri"),
-        "resource templates": (offer.templates, "uriTemplate"),
+        "tools": (features.tools, "name"),
+        "prompts": (features.prompts, "name"),
+        "resources": (features.resources, "uri"),
+        "resource templates": (features.templates, "uriTemplate"),
     }
     names = {label: [one_line(str(item[key])) for item in items] for label, (items, key) in kinds.items()}
     return {label: found for label, found in names.items() if found}

@@ -42,7 +42,7 @@ class ConfiguredServers:
     A file in the folder where we run may be written by an agent that works there, for a client. So what it lists beyond
     what it listed at the start needs an approval, as what a project lists does.
 
-    A server whose entry or program is changed goes on as it was approved until the change is approved as well (F-360).
+    A server whose entry or program is changed goes on as it was approved until the change is approved as well.
     What was approved is looked at again before each of its starts.
 
     Args:

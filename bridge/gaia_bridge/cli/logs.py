@@ -1,4 +1,4 @@
-"""Logging of the program: to standard error, one line for each record whatever is in it (F-113)."""
+"""Logging of the program: to standard error, one line for each record whatever is in it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def keep_log() -> Generator[None]:
     """Run code that may set up logging for itself, as amd-gaia does when it is imported, and keep ours as it is.
 
     What such code adds for the terminal is taken away again: it would print every record once more, with all control
-    characters in it (F-113). Log files that it opens stay its own business.
+    characters in it. Log files that it opens stay its own business.
     """
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)

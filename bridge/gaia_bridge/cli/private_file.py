@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class PrivateFile(RotatingFileHandler):
-    """A log file for its owner's eyes. A full disk stops nothing (F-114).
+    """A log file for its owner's eyes. A full disk stops nothing.
 
     Several bridges may write to it: one of them begins a new file when it is full, and the others go over to that.
     """

@@ -1,6 +1,6 @@
 """What upstream servers write to their error output, kept in files for `gaia-bridge logs NAME`.
 
-One file for each server, of bounded size, readable by its owner alone (S-36). The lines were redacted and made
+One file for each server, of bounded size, readable by its owner alone. The lines were redacted and made
 printable before they come here.
 """
 

@@ -1,7 +1,7 @@
 """Runs a bridge for `gaia-bridge serve`, over HTTP or stdio, from the first descriptor to the last signal.
 
 The order matters. On stdio the protocol's two descriptors are taken away before any agent is imported, because an
-agent may print while it is imported (F-108). Over HTTP the address is bound first, because nothing else fails as often.
+agent may print while it is imported. Over HTTP the address is bound first, because nothing else fails as often.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
 
 
 async def _reload_when_asked(reloader: Reloader, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-    """Reload on SIGHUP, as servers do (F-117). In a terminal that signal means that the terminal is gone."""
+    """Reload on SIGHUP, as servers do. In a terminal that signal means that the terminal is gone."""
     if os.isatty(2):
         task_status.started()
         return

@@ -1,6 +1,6 @@
 """How serving ends: gracefully on the first signal, at once on the second, and in bounded time whatever runs.
 
-F-115, F-116, F-118. Agent code may hang in a thread for ever; a process that an editor started must end all the same.
+Agent code may hang in a thread for ever; a process that an editor started must end all the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Standard output and error: whoever reads them may be slow, or not there, and no server waits for it (F-202).
+"""Standard output and error: whoever reads them may be slow, or not there, and no server waits for it.
 
 What is written is queued, and one thread for each writes it to the descriptor. A terminal that is held, a pipe that
 nobody reads and a disk that is full stop that thread, and nothing else. It writes at most so often: to wake it costs
 more than a line does. Other commands have such a standard error too where it is no terminal, and wait for it until that
-was in vain once, so that their output keeps its order (F-364).
+was in vain once, so that their output keeps its order.
 """
 
 from __future__ import annotations

@@ -5,22 +5,22 @@ from __future__ import annotations
 from gaia_bridge.client.connection import Connection, connect
 from gaia_bridge.client.negotiation import EraRefusedError
 from gaia_bridge.client.types import (
-    ClientRole,
+    ClientDelegate,
     Deadline,
     Era,
-    Greeting,
     OnProgress,
     RequestTimeoutError,
+    ServerHandshake,
 )
 
 __all__ = [
-    "ClientRole",
+    "ClientDelegate",
     "Connection",
     "Deadline",
     "Era",
     "EraRefusedError",
-    "Greeting",
     "OnProgress",
     "RequestTimeoutError",
+    "ServerHandshake",
     "connect",
 ]

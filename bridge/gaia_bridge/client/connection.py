@@ -19,7 +19,7 @@ from gaia_bridge.client.rounds import play
 from gaia_bridge.client.subscriptions import Subscriptions
 from gaia_bridge.client.tasks import Tasks
 from gaia_bridge.client.transport import ConnectionLostError, MisconfiguredError, Transport, UpstreamError
-from gaia_bridge.client.types import ClientRole, Deadline, Era, Greeting, OnProgress
+from gaia_bridge.client.types import ClientDelegate, Deadline, Era, OnProgress, ServerHandshake
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
@@ -33,7 +33,7 @@ __all__ = ["Connection", "connect"]
 @asynccontextmanager
 async def connect(
     transport: Transport,
-    role: ClientRole,
+    delegate: ClientDelegate,
     limits: UpstreamLimits,
     *,
     era: Era | None = None,
@@ -46,7 +46,7 @@ async def connect(
 
     Args:
         transport: How to reach the server. Asked for a second link if the server ends the first because of the probe.
-        role: Who we are to the server.
+        delegate: Who we are to the server.
         limits: Deadlines and bounds.
         era: What the server turned out to be last time: it is not probed then, unless it refuses that. `None` probes.
         only: The one era that will do, if not any; nothing else is tried then.
@@ -59,9 +59,9 @@ async def connect(
     # The scope stays around the connection, because a link may have scopes of its own, which must end in its order.
     with anyio.CancelScope(deadline=anyio.current_time() + limits.connect_timeout) as patience:
         for attempt in attempts(era, only):
-            async with opened(transport, role, limits, numbers) as exchange:
+            async with opened(transport, delegate, limits, numbers) as exchange:
                 try:
-                    greeting = await attempt.greet(exchange, role, limits)
+                    handshake = await attempt.greet(exchange, delegate, limits)
                 except MisconfiguredError as error:
                     raise MisconfiguredError(_unanswered(error)) from None
                 except attempt.gives_way_to:
@@ -69,7 +69,7 @@ async def connect(
                 except ConnectionLostError as error:
                     # Which request of the handshake it was does not matter, and none of them does any work.
                     raise ConnectionLostError(_unanswered(error)) from None
-                connection = Connection(exchange, greeting, role, limits)
+                connection = Connection(exchange, handshake, delegate, limits)
                 await connection.start()
                 patience.deadline = math.inf
                 yield connection
@@ -87,28 +87,30 @@ class Connection:
 
     Args:
         exchange: The link.
-        greeting: What the server said about itself.
-        role: Who we are to it.
+        handshake: What the server said about itself.
+        delegate: Who we are to it.
         limits: Deadlines and bounds.
     """
 
-    def __init__(self, exchange: Exchange, greeting: Greeting, role: ClientRole, limits: UpstreamLimits) -> None:
-        self.greeting = greeting
+    def __init__(
+        self, exchange: Exchange, handshake: ServerHandshake, delegate: ClientDelegate, limits: UpstreamLimits
+    ) -> None:
+        self.handshake = handshake
         """What the server said about itself."""
         self.ended = exchange.over
         """Set when the connection is over, whoever ended it."""
         self._exchange = exchange
-        self._role = role
+        self._delegate = delegate
         self._limits = limits
         self._deadline = Deadline(limits.call_timeout, limits.call_cap)
         self._list_deadline = Deadline(limits.list_timeout, limits.list_timeout)
-        self._headers = ParameterHeaders(role.server)
+        self._headers = ParameterHeaders(delegate.server)
         self._meta: JSON = {}
-        self._tasks = Tasks(exchange, {} if greeting.modern else greeting.capabilities, limits)
+        self._tasks = Tasks(exchange, {} if handshake.modern else handshake.capabilities, limits)
         self._subscriptions: Subscriptions | None = None
-        if greeting.modern:
-            self._meta = modern_meta(role.info, exchange.declared, greeting.revision)
-            self._subscriptions = Subscriptions(exchange, limits, greeting.capabilities, self._meta)
+        if handshake.modern:
+            self._meta = modern_meta(delegate.info, exchange.declared, handshake.revision)
+            self._subscriptions = Subscriptions(exchange, limits, handshake.capabilities, self._meta)
             exchange.heard = self._subscriptions.heard
 
     async def start(self) -> None:
@@ -167,7 +169,7 @@ class Connection:
         """
         if params is not None and self._tasks.needed(method, params):
             return await self._tasks.play(params, deadline or self._deadline, on_progress, number)
-        if not self.greeting.modern:
+        if not self.handshake.modern:
             return await self._exchange.request(
                 method, params, deadline or self._deadline, on_progress=on_progress, number=number
             )
@@ -187,31 +189,31 @@ class Connection:
         Raises:
             UpstreamError: It could not be sent.
         """
-        await self._exchange.notify(method, self._stamped(params) if self.greeting.modern else params)
+        await self._exchange.notify(method, self._stamped(params) if self.handshake.modern else params)
 
     async def list_all(self, kind: str) -> list[Any]:
         """All definitions of a list, as `list_pages` reads it."""
         return [item for page in await self.list_pages(kind) for item in page.items]
 
     async def list_pages(self, kind: str) -> list[ReadPage]:
-        """Read a list to its last page, or to the limit (P-4, F-036), asking again where that may help (F-051).
+        """Read a list to its last page, or to the limit, asking again where that may help.
 
         Args:
             kind: A key of `wire.LIST_FIELDS`.
 
         Returns:
-            The pages, unchecked; without the definitions that the revision forbids a client to use (S-6).
+            The pages, unchecked; without the definitions that the revision forbids a client to use.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
             UpstreamError: It did not answer, not in time, or with no list.
         """
         ask = partial(self.request, deadline=self._list_deadline)
-        found = await read_pages(kind, ask, self._limits, self._role.server)
+        found = await read_pages(kind, ask, self._limits, self._delegate.server)
         if kind != "tool":
             return found
         self._tasks.learn([tool for page in found for tool in page.items])
-        if not self.greeting.modern:
+        if not self.handshake.modern:
             return found
         self._headers.forget()
         return [page._replace(items=self._headers.admitted(page.items)) for page in found]
@@ -224,7 +226,7 @@ class Connection:
         """
         started = time.perf_counter()
         patience = Deadline(self._limits.ping_timeout, self._limits.ping_timeout)
-        await self.request(DISCOVER if self.greeting.modern else "ping", deadline=patience)
+        await self.request(DISCOVER if self.handshake.modern else "ping", deadline=patience)
         return time.perf_counter() - started
 
     async def subscribe(self, uri: str) -> None:
@@ -256,9 +258,9 @@ class Connection:
             ProtocolError: The server answered with a JSON-RPC error.
             UpstreamError: It did not answer as it should.
         """
-        if self.greeting.modern:
+        if self.handshake.modern:
             self._meta[LOG_LEVEL_KEY] = level
-        elif "logging" in self.greeting.capabilities:
+        elif "logging" in self.handshake.capabilities:
             await self.request("logging/setLevel", {"level": level}, deadline=self._list_deadline)
 
     async def _ask(
@@ -282,15 +284,15 @@ class Connection:
         meta = None if params is None else params.get("_meta")
         if not is_object(meta):
             return {**(params or {}), "_meta": dict(self._meta)}
-        revision = {PROTOCOL_VERSION_KEY: self.greeting.revision}
+        revision = {PROTOCOL_VERSION_KEY: self.handshake.revision}
         return {**(params or {}), "_meta": {**self._meta, **meta, **revision}}
 
     async def _answer(self, method: str, params: JSON) -> JSON:
         """Answer a question of a round. What was not declared is the server's mistake, and no refusal of ours."""
         if CAPABILITY_OF.get(method) not in self._exchange.declared:
             raise UpstreamError(f"asks for {printable(method, 200)}, which was not declared to it")
-        return await answer_of(self._role, self._exchange.declared, method, params)
+        return await answer_of(self._delegate, self._exchange.declared, method, params)
 
     def _declares(self, name: str, ability: str) -> bool:
-        declared = self.greeting.capabilities.get(name)
+        declared = self.handshake.capabilities.get(name)
         return is_object(declared) and declared.get(ability) is True

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from gaia_bridge.client.interruptible import Interruptible
 from gaia_bridge.client.questions import Questions
 from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError
-from gaia_bridge.client.types import ClientRole, Deadline, OnProgress, RequestTimeoutError
+from gaia_bridge.client.types import ClientDelegate, Deadline, OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import passed
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -45,7 +45,7 @@ RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 
 @asynccontextmanager
 async def opened(
-    transport: Transport, role: ClientRole, limits: UpstreamLimits, numbers: Iterator[int] | None = None
+    transport: Transport, delegate: ClientDelegate, limits: UpstreamLimits, numbers: Iterator[int] | None = None
 ) -> AsyncGenerator[Exchange]:
     """Open a link and exchange messages over it until the end of the block; see `Exchange`.
 
@@ -53,7 +53,7 @@ async def opened(
         UpstreamError: The server cannot be reached.
     """
     failure: BaseException | None = None
-    exchange = Exchange(role, limits, numbers)
+    exchange = Exchange(delegate, limits, numbers)
     async with transport.connect(exchange) as link, anyio.create_task_group() as tasks:
         exchange.open(link, tasks)
         try:
@@ -71,13 +71,13 @@ class Exchange:
     """The two directions of one link. Implements `transport.Receiver`.
 
     Args:
-        role: Answers what the server asks.
+        delegate: Answers what the server asks.
         limits: Bounds.
         numbers: The ids of requests; from 1 on if `None`.
     """
 
-    def __init__(self, role: ClientRole, limits: UpstreamLimits, numbers: Iterator[int] | None = None) -> None:
-        self.declared: JSON = role.capabilities
+    def __init__(self, delegate: ClientDelegate, limits: UpstreamLimits, numbers: Iterator[int] | None = None) -> None:
+        self.declared: JSON = delegate.capabilities
         self.over = anyio.Event()
         """Set when the link is over, whoever ended it."""
         self.heard: Heard = self.tell
@@ -88,7 +88,7 @@ class Exchange:
         """Which request another one goes on with, or a task was made of: what the server asks then belongs to that."""
         self.late: dict[int, Callable[[float, float | None, str | None], None]] = {}
         """Who hears of the progress of requests that were answered with a task."""
-        self._role = role
+        self._delegate = delegate
         self._limits = limits
         self._link: Link | None = None
         self._tasks: TaskGroup | None = None
@@ -96,7 +96,7 @@ class Exchange:
         self._numbers = itertools.count(1) if numbers is None else numbers
         self._watched: dict[int, _Watch] = {}
         self._clocks: dict[int, _Clock] = {}
-        self._questions = Questions(role, self.declared, limits, self._send, self._answering)
+        self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
 
     @property
     def link(self) -> Link:
@@ -120,7 +120,7 @@ class Exchange:
         self._end("is no longer connected")
 
     def new_id(self) -> int:
-        """An id for a request: never 0, which some peers take for none, and never twice (F-023)."""
+        """An id for a request: never 0, which some peers take for none, and never twice."""
         return next(self._numbers)
 
     async def request(
@@ -155,8 +155,8 @@ class Exchange:
             number = next(self._numbers)
         message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
         params = _with_token(params, None if on_progress is None else number)
-        if self._role.id:
-            params = passed(params, self._role.id)
+        if self._delegate.id:
+            params = passed(params, self._delegate.id)
         if params is not None:
             message["params"] = params
         clock = self._clocks[number] = _Clock(deadline)
@@ -212,17 +212,17 @@ class Exchange:
             self._end(reason)
             if self.established:
                 with self._guarded("the end"):
-                    self._role.ended(reason)
+                    self._delegate.ended(reason)
 
     def tell(self, method: str, params: JSON, during: int | None = None) -> None:
         """Tell the role of a notification."""
         with self._guarded(method):
-            self._role.notified(method, params, during)
+            self._delegate.notified(method, params, during)
 
     def doubt(self, why: str) -> None:
         """Tell the role that the server may be gone."""
         with self._guarded("a doubt"):
-            self._role.doubted(why)
+            self._delegate.doubted(why)
 
     def check(self) -> None:
         """Raise `ConnectionLostError` if the link is over."""
@@ -234,7 +234,7 @@ class Exchange:
         try:
             yield
         except Exception:
-            logger.exception("%s: telling of %s failed", self._role.server, printable(news, 200))
+            logger.exception("%s: telling of %s failed", self._delegate.server, printable(news, 200))
 
     @contextmanager
     def _answering(self, during: int | None) -> Generator[None]:
@@ -337,7 +337,7 @@ class _Watch:
     Args:
         on_progress: Receives it.
         clock: Ends the request when there was no progress for too long.
-        waiting: How many reports may wait for a slow receiver; beyond it the oldest is dropped (S-14).
+        waiting: How many reports may wait for a slow receiver; beyond it the oldest is dropped.
     """
 
     def __init__(self, on_progress: OnProgress, clock: _Clock, waiting: int) -> None:

@@ -39,7 +39,7 @@ class ReadPage(NamedTuple):
 
 
 async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -> list[ReadPage]:
-    """Read a list (P-4). An endless one, or one that runs in a circle or takes too long, is cut with a warning (F-036).
+    """Read a list. An endless one, or one that runs in a circle or takes too long, is cut with a warning.
 
     An empty cursor is one like any other; but some servers mean the end of the list by it, and refuse it or begin anew.
 
@@ -84,7 +84,7 @@ async def read_pages(kind: str, ask: Ask, limits: UpstreamLimits, server: str) -
 
 
 async def _page(method: str, params: JSON, ask: Ask, limits: UpstreamLimits, until: float) -> JSON:
-    """One page. A list is data: asking again does no harm, as calling a tool again could (F-051, F-052)."""
+    """One page. A list is data: asking again does no harm, as calling a tool again could."""
     for attempt in range(limits.read_retries):
         try:
             return await ask(method, params)
@@ -121,7 +121,7 @@ class ParameterHeaders:
         self._maps = {}
 
     def admitted(self, tools: list[Any]) -> list[Any]:
-        """The tools that may be used: one whose headers are described wrongly must be dropped (S-6).
+        """The tools that may be used: one whose headers are described wrongly must be dropped.
 
         Args:
             tools: A page of the list, unchecked.

@@ -17,7 +17,7 @@ import anyio
 
 from gaia_bridge.client.exchange import Exchange
 from gaia_bridge.client.transport import AuthorizationError, ConnectionLostError, LaunchError, UpstreamError
-from gaia_bridge.client.types import ClientRole, Deadline, Era, Greeting
+from gaia_bridge.client.types import ClientDelegate, Deadline, Era, ServerHandshake
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import is_loop
 from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
@@ -79,7 +79,7 @@ _DECISIVE: Final = (_DisjointError, _LoopError, ConnectionLostError, Authorizati
 """Failures to discover after which no handshake is tried."""
 
 
-_Greet = Callable[[Exchange, ClientRole, UpstreamLimits], Awaitable[Greeting]]
+_Greet = Callable[[Exchange, ClientDelegate, UpstreamLimits], Awaitable[ServerHandshake]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,88 +121,92 @@ def modern_meta(role_info: JSON, declared: JSON, revision: str) -> JSON:
     }
 
 
-async def _shake_hands(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
-    greeting = await _initialize(exchange, role, limits)
-    await _confirm(exchange, greeting)
-    return greeting
+async def _shake_hands(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+    handshake = await _initialize(exchange, delegate, limits)
+    await _confirm(exchange, handshake)
+    return handshake
 
 
-async def _probe(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
-    return await _race(exchange, role, limits, limits.probe_timeout)
+async def _probe(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+    return await _race(exchange, delegate, limits, limits.probe_timeout)
 
 
-async def _discover_patiently(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
+async def _discover_patiently(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
     """It is modern, as far as we know: silence more likely means that it is slow than that it was replaced."""
-    return await _race(exchange, role, limits, limits.connect_timeout / 2)
+    return await _race(exchange, delegate, limits, limits.connect_timeout / 2)
 
 
-async def _discover_only(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
-    greeting = await _discover(exchange, role, limits)
-    await _confirm(exchange, greeting)
-    return greeting
+async def _discover_only(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+    handshake = await _discover(exchange, delegate, limits)
+    await _confirm(exchange, handshake)
+    return handshake
 
 
 _ONLY: Final[Mapping[Era, _Greet]] = {Era.LEGACY: _shake_hands, Era.MODERN: _discover_only}
 
 
-async def _insist(greet: _Greet, exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
+async def _insist(
+    greet: _Greet, exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits
+) -> ServerHandshake:
     """Raises `EraRefusedError` if that is the server's last word: an error of its own may pass."""
     try:
-        return await greet(exchange, role, limits)
+        return await greet(exchange, delegate, limits)
     except _RefusedError as error:
         if error.code == INTERNAL_ERROR:
             raise
         raise EraRefusedError(str(error)) from None
 
 
-async def _race(exchange: Exchange, role: ClientRole, limits: UpstreamLimits, patience: float) -> Greeting:
+async def _race(
+    exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits, patience: float
+) -> ServerHandshake:
     """Discover; if that fails or takes long, shake hands as well.
 
     A server that takes the handshake has settled for it, however late it answers the discovery: over stdio and SSE it
     then refuses everything modern on this link.
     """
     news = _News()
-    discovering = _Contender(partial(_discover, exchange, role, limits), news)
+    discovering = _Contender(partial(_discover, exchange, delegate, limits), news)
     exchange.tasks.start_soon(discovering.run)
     with anyio.move_on_after(patience):
         await news.wait()
     # Who cannot be authorised for one cannot for the other; but the user would be asked to log in a second time.
     if isinstance(discovering.error, _DECISIVE):
         raise discovering.error
-    greeting = discovering.greeting
-    if greeting is None:
-        shaking_hands = _Contender(partial(_initialize, exchange, role, limits), news)
+    handshake = discovering.handshake
+    if handshake is None:
+        shaking_hands = _Contender(partial(_initialize, exchange, delegate, limits), news)
         exchange.tasks.start_soon(shaking_hands.run)
-        greeting = await _settled(discovering, shaking_hands, news, limits.probe_timeout)
-    await _confirm(exchange, greeting)
-    # Only now: nothing may come between `initialize` and our confirmation (P-1). A handshake that lost the race is
+        handshake = await _settled(discovering, shaking_hands, news, limits.probe_timeout)
+    await _confirm(exchange, handshake)
+    # Only now: nothing may come between `initialize` and our confirmation. A handshake that lost the race is
     # left to itself, because clients must not cancel it.
     discovering.scope.cancel()
-    return greeting
+    return handshake
 
 
-async def _settled(discovering: _Contender, shaking_hands: _Contender, news: _News, patience: float) -> Greeting:
+async def _settled(discovering: _Contender, shaking_hands: _Contender, news: _News, patience: float) -> ServerHandshake:
     """What the server has settled for. One that is modern only may say nothing to a handshake: it is given a while."""
     with anyio.CancelScope() as waiting:
-        while shaking_hands.greeting is None:
+        while shaking_hands.handshake is None:
             if shaking_hands.error is not None and discovering.ended:
                 break
-            if discovering.greeting is not None:
+            if discovering.handshake is not None:
                 waiting.deadline = min(waiting.deadline, anyio.current_time() + patience)
             await news.wait()
-    if shaking_hands.greeting is not None:
-        return replace(shaking_hands.greeting, also_modern=discovering.greeting is not None)
-    if discovering.greeting is not None:
-        return discovering.greeting
+    if shaking_hands.handshake is not None:
+        return replace(shaking_hands.handshake, also_modern=discovering.handshake is not None)
+    if discovering.handshake is not None:
+        return discovering.handshake
     # The handshake's failure is the one that users of most servers can do something about.
     error = discovering.error if isinstance(discovering.error, _DisjointError) else shaking_hands.error
     assert error is not None
     raise error
 
 
-async def _confirm(exchange: Exchange, greeting: Greeting) -> None:
-    exchange.link.agree(greeting.revision)
-    if not greeting.modern:
+async def _confirm(exchange: Exchange, handshake: ServerHandshake) -> None:
+    exchange.link.agree(handshake.revision)
+    if not handshake.modern:
         await exchange.notify("notifications/initialized")
 
 
@@ -222,30 +226,30 @@ class _News:
 
 
 class _Contender:
-    def __init__(self, run: Callable[[], Awaitable[Greeting]], news: _News) -> None:
+    def __init__(self, run: Callable[[], Awaitable[ServerHandshake]], news: _News) -> None:
         self._run = run
         self._news = news
         self.scope = anyio.CancelScope()
-        self.greeting: Greeting | None = None
+        self.handshake: ServerHandshake | None = None
         self.error: UpstreamError | None = None
 
     @property
     def ended(self) -> bool:
         """Whether it succeeded or failed."""
-        return self.greeting is not None or self.error is not None
+        return self.handshake is not None or self.error is not None
 
     async def run(self) -> None:
         with self.scope:
             try:
-                self.greeting = await self._run()
+                self.handshake = await self._run()
             except UpstreamError as error:
                 self.error = error
             self._news.come()
 
 
-async def _discover(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
+async def _discover(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
     """Raises `_DisjointError` if the server is modern but too new, and another `UpstreamError` if it is legacy."""
-    result = await _discovered(exchange, role, LATEST_MODERN)
+    result = await _discovered(exchange, delegate, LATEST_MODERN)
     supported = result.get("supportedVersions")
     _refuse_disjoint(supported)
     revision = _newest_in_common(supported)
@@ -253,12 +257,12 @@ async def _discover(exchange: Exchange, role: ClientRole, limits: UpstreamLimits
         raise _RefusedError(f"answered {DISCOVER} without a modern revision")
     meta = result.get("_meta")
     info = meta.get(SERVER_INFO_KEY) if is_object(meta) else None
-    return _greeting(revision, result, info, limits)
+    return _handshake(revision, result, info, limits)
 
 
-async def _discovered(exchange: Exchange, role: ClientRole, revision: str, *, again: bool = True) -> JSON:
+async def _discovered(exchange: Exchange, delegate: ClientDelegate, revision: str, *, again: bool = True) -> JSON:
     """Ask with a revision, and once more with the one that the server wants instead (MCP 2026-07-28, SEP-2575)."""
-    params = {"_meta": modern_meta(role.info, exchange.declared, revision)}
+    params = {"_meta": modern_meta(delegate.info, exchange.declared, revision)}
     try:
         return await exchange.request(DISCOVER, params, _FOR_EVER)
     except ProtocolError as error:
@@ -266,7 +270,7 @@ async def _discovered(exchange: Exchange, role: ClientRole, revision: str, *, ag
             supported = error.data.get("supported")
             _refuse_disjoint(supported)
             if again and (wanted := _newest_in_common(supported)) is not None:
-                return await _discovered(exchange, role, wanted, again=False)
+                return await _discovered(exchange, delegate, wanted, again=False)
         if is_loop(error):
             raise _LoopError(error) from None
         raise _RefusedError(f"refused {DISCOVER}: {printable(error.message)} ({error.code})", error.code) from None
@@ -283,8 +287,8 @@ def _refuse_disjoint(supported: object) -> None:
         raise _DisjointError(supported)
 
 
-async def _initialize(exchange: Exchange, role: ClientRole, limits: UpstreamLimits) -> Greeting:
-    params = {"protocolVersion": LATEST_HANDSHAKE, "capabilities": exchange.declared, "clientInfo": role.info}
+async def _initialize(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+    params = {"protocolVersion": LATEST_HANDSHAKE, "capabilities": exchange.declared, "clientInfo": delegate.info}
     try:
         result = await exchange.request("initialize", params, _FOR_EVER)
     except ProtocolError as error:
@@ -298,12 +302,12 @@ async def _initialize(exchange: Exchange, role: ClientRole, limits: UpstreamLimi
         shown = "no revision of MCP" if revision is None else f"the revision {printable(json.dumps(revision), 40)}"
         expected = ", ".join(HANDSHAKE_REVISIONS)
         raise _RefusedError(f"answered the handshake with {shown}; we support {expected}")
-    return _greeting(revision, result, result.get("serverInfo"), limits)
+    return _handshake(revision, result, result.get("serverInfo"), limits)
 
 
-def _greeting(revision: str, result: JSON, info: object, limits: UpstreamLimits) -> Greeting:
+def _handshake(revision: str, result: JSON, info: object, limits: UpstreamLimits) -> ServerHandshake:
     capabilities, instructions = result.get("capabilities"), result.get("instructions")
-    return Greeting(
+    return ServerHandshake(
         revision=revision,
         modern=revision in MODERN_REVISIONS,
         info=_cut(info, limits.text_bytes),

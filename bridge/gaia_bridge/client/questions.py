@@ -1,4 +1,4 @@
-"""Requests that a server makes of us: within bounds, only what was declared, and never with a traceback (F-038)."""
+"""Requests that a server makes of us: within bounds, only what was declared, and never with a traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from gaia_bridge.calls.question_progress import reporting
 from gaia_bridge.client.transport import UpstreamError
-from gaia_bridge.client.types import ClientRole
+from gaia_bridge.client.types import ClientDelegate
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -30,12 +30,12 @@ _RequestId = int | str | float
 
 
 async def answer_of(
-    role: ClientRole, declared: Mapping[str, Any], method: str, params: JSON, during: int | None = None
+    delegate: ClientDelegate, declared: Mapping[str, Any], method: str, params: JSON, during: int | None = None
 ) -> JSON:
-    """Let the role answer a question, if what that needs was declared (S-32).
+    """Let the role answer a question, if what that needs was declared.
 
     Args:
-        role: Who answers.
+        delegate: Who answers.
         declared: The capabilities that the server was told of.
         method: The question.
         params: Its parameters.
@@ -51,7 +51,7 @@ async def answer_of(
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method} (not declared by this client)")
         raise ProtocolError(INVALID_PARAMS, "This client did not declare what the request needs", missing)
     try:
-        return await role.answer(method, params, during)
+        return await delegate.answer(method, params, during)
     except ProtocolError:
         raise
     except Exception:
@@ -63,7 +63,7 @@ class Questions:
     """The open requests of one server.
 
     Args:
-        role: Who answers.
+        delegate: Who answers.
         declared: The capabilities that the server was told of.
         limits: How many may be open.
         send: Sends a response.
@@ -73,13 +73,13 @@ class Questions:
 
     def __init__(
         self,
-        role: ClientRole,
+        delegate: ClientDelegate,
         declared: Mapping[str, Any],
         limits: UpstreamLimits,
         send: Callable[[JSON], Awaitable[None]],
         waits: Callable[[int | None], AbstractContextManager[None]],
     ) -> None:
-        self._role = role
+        self._delegate = delegate
         self._declared = declared
         self._limits = limits
         self._send = send
@@ -133,7 +133,7 @@ class Questions:
             self._open.pop(number, None)
 
     async def _report(self, token: _RequestId, progress: float, total: float | None, message: str | None) -> None:
-        """Tell the server how far the client is; what comes while it still takes the last report is dropped (S-14)."""
+        """Tell the server how far the client is; what comes while it still takes the last report is dropped."""
         if token in self._reporting:
             return
         told = {"progressToken": token, "progress": progress, "total": total, "message": message}
@@ -148,7 +148,7 @@ class Questions:
 
     async def _worked_out(self, method: str, params: JSON, during: int | None) -> JSON:
         try:
-            result: object = await answer_of(self._role, self._declared, method, params, during)
+            result: object = await answer_of(self._delegate, self._declared, method, params, during)
         except ProtocolError as error:
             return _error(error.code, error.message, error.data)
         if is_object(result):

@@ -57,7 +57,7 @@ class UpstreamError(RequestError):
 
 
 class LaunchError(UpstreamError):
-    """The server cannot be reached as it is configured, so that trying again would change nothing (F-043)."""
+    """The server cannot be reached as it is configured, so that trying again would change nothing."""
 
 
 class NotApprovedError(UpstreamError):
@@ -88,7 +88,7 @@ class ConnectionLostError(UpstreamError):
 
 
 class UnreachableError(UpstreamError):
-    """The server takes no connection, so it was not asked anything; it may be gone (F-050)."""
+    """The server takes no connection, so it was not asked anything; it may be gone."""
 
 
 class MisconfiguredError(ConnectionLostError, LaunchError):
@@ -100,7 +100,7 @@ class MisconfiguredError(ConnectionLostError, LaunchError):
 
 
 class SessionExpiredError(ConnectionLostError):
-    """The server no longer knows the session, so it has not done the work; a new connection may ask again (F-053)."""
+    """The server no longer knows the session, so it has not done the work; a new connection may ask again."""
 
     def __init__(self) -> None:
         super().__init__("has ended the session")
@@ -180,7 +180,7 @@ class Transport(Protocol):
 
         Raises:
             UpstreamError: On entering: the server cannot be reached. The text has no arguments and no values of the
-                environment, which may be secrets (F-043).
+                environment, which may be secrets.
         """
         ...
 
@@ -192,7 +192,7 @@ class PendingRequests:
         self._waiting: dict[int, asyncio.Future[JSON]] = {}
         self._lost: ConnectionLostError | None = None
         self.unexpected = 0
-        """Responses that nobody waited for: late, foreign, or second ones (F-019, F-022, F-023)."""
+        """Responses that nobody waited for: late, foreign, or second ones."""
 
     def add(self, request_id: int) -> asyncio.Future[JSON]:
         """Expect a response; await it, and in the end `forget` it.
@@ -212,7 +212,7 @@ class PendingRequests:
     def resolve(self, response: JSON) -> None:
         """Hand a response to whoever waits for it."""
         request_id = response.get("id")
-        # Ids that we give are integers; `True` and `1.0` are equal to one, and none of ours (F-020).
+        # Ids that we give are integers; `True` and `1.0` are equal to one, and none of ours.
         future = self._waiting.pop(request_id, None) if type(request_id) is int else None
         if future is None or future.done():
             self.unexpected += 1

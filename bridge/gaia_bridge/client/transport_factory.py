@@ -134,7 +134,7 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
 class Pace:
     """Spreads out what many want to do at once.
 
-    A launch stops the event loop for some milliseconds; fifty in a row would keep everybody waiting (F-072).
+    A launch stops the event loop for some milliseconds; fifty in a row would keep everybody waiting.
 
     Args:
         interval: Seconds from one turn to the next.
@@ -192,5 +192,5 @@ class Watched:
 
     @property
     def garbage(self) -> tuple[int, list[str]]:
-        """How many lines the child wrote that are no messages, and the first of them as they came (F-008)."""
+        """How many lines the child wrote that are no messages, and the first of them as they came."""
         return (self.link.garbage.count, self.link.garbage.first) if isinstance(self.link, StdioLink) else (0, [])

@@ -13,7 +13,7 @@ from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.version import __version__
 
-__all__ = ["CLIENT_NAME", "ClientRole", "Deadline", "Era", "Greeting", "OnProgress", "RequestTimeoutError"]
+__all__ = ["CLIENT_NAME", "ClientDelegate", "Deadline", "Era", "OnProgress", "RequestTimeoutError", "ServerHandshake"]
 
 CLIENT_NAME: Final = "gaia-mcp-bridge"
 """Who we say we are, where nobody says otherwise."""
@@ -32,8 +32,8 @@ class Era(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
-    """What a server said about itself when the connection was opened; overlong texts are cut (F-042)."""
+class ServerHandshake:
+    """What a server said about itself when the connection was opened; overlong texts are cut."""
 
     revision: str
     """The protocol revision agreed on, such as `2025-11-25`."""
@@ -61,7 +61,7 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """How long one request may take, in seconds (S-13)."""
+    """How long one request may take, in seconds."""
 
     idle: float
     """Without a sign of life; progress starts it anew."""
@@ -85,8 +85,8 @@ class RequestTimeoutError(UpstreamError):
         self.seconds = seconds
 
 
-class ClientRole:
-    """Who we are to a server. Derive from it; as it stands, it declares nothing, so that nothing is asked (S-32)."""
+class ClientDelegate:
+    """Who we are to a server. Derive from it; as it stands, it declares nothing, so that nothing is asked."""
 
     info: JSON = {"name": CLIENT_NAME, "version": __version__}
     """The wire `Implementation` that we introduce ourselves with."""
@@ -94,7 +94,7 @@ class ClientRole:
     """What is declared, wire-shaped: `{"elicitation": {}}`. Read once, when the connection is opened."""
 
     server: str = "the server"
-    """What our log calls the server: the name that we gave it, not the one that it gives itself (S-27)."""
+    """What our log calls the server: the name that we gave it, not the one that it gives itself."""
 
     id: str = ""
     """The id that requests say they have passed (`loop_guard.bridge_hops`); they say nothing if it is empty."""

@@ -1,4 +1,4 @@
-"""One command string as a list of arguments: split as a shell would, but never given to a shell (C1). Pure."""
+"""One command string as a list of arguments: split as a shell would, but never given to a shell. Pure."""
 
 from __future__ import annotations
 

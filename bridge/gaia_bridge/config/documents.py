@@ -15,7 +15,7 @@ __all__ = ["LEGACY_SERVERS_KEY", "SERVERS_KEY", "servers_of", "to_text", "with_s
 
 SERVERS_KEY: Final = "mcpServers"
 LEGACY_SERVERS_KEY: Final = "servers"
-"""Read where `mcpServers` is absent, never written (S0-47, S3-9)."""
+"""Read where `mcpServers` is absent, never written."""
 
 _INDENT: Final = re.compile(r"^\s*\{[^\S\n]*\r?\n([ \t]+)\"")
 

@@ -6,7 +6,7 @@
 
 Each may have `timeout startup_timeout idle_timeout max_concurrency isolation era disabled lazy allowed_tools
 disabled_tools tools`. A command is never split here and never given to a shell; only `entry_of` splits, where a person
-typed one line (C1).
+typed one line.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = 
         cwd: Its folder.
 
     Raises:
-        EntryError: The line is empty, has an open quote, or needs a shell; says which (C1).
+        EntryError: The line is empty, has an open quote, or needs a shell; says which.
     """
     try:
         words = split_command(command_line) if isinstance(command_line, str) else list(command_line)

@@ -1,4 +1,4 @@
-"""`${...}` in the values of an entry: variables, files and the keyring. Never a shell, never twice (F-045)."""
+"""`${...}` in the values of an entry: variables, files and the keyring. Never a shell, never twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A launch line as it is shown to the one who approves it: whole, exact, harmless to the terminal (S-25, C-28)."""
+"""A launch line as it is shown to the one who approves it: whole, exact, harmless to the terminal."""
 
 from __future__ import annotations
 

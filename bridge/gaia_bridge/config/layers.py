@@ -1,8 +1,8 @@
-"""The user's servers and the project's, one on top of the other (document 003; S3-1 to S3-9, S3-21).
+"""The user's servers and the project's, one on top of the other.
 
 `~/.gaia/mcp_servers.json` is the global layer and `./mcp_servers.json` the local one, whose entries replace global ones
 of the same name as a whole; a file that is named explicitly stands alone. Each file stays what it is: an edit changes
-only the file that has the entry, and nothing is ever copied from one into the other (C20). A layer that cannot be read
+only the file that has the entry, and nothing is ever copied from one into the other. A layer that cannot be read
 is reported, does not stop the other, and is not written to.
 """
 
@@ -140,7 +140,7 @@ class ServersConfig:
 
     Args:
         path: One file that stands alone; the global and the local one if not given.
-        strict: Whether a file that other users could have written is refused (F-099c). If not, it is a warning; and so
+        strict: Whether a file that other users could have written is refused. If not, it is a warning; and so
             it is for the project's file, whose entries need an approval anyway.
     """
 
@@ -156,7 +156,7 @@ class ServersConfig:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """A copy of all entries, as decoded; of two with one name, the local one (S3-4)."""
+        """A copy of all entries, as decoded; of two with one name, the local one."""
         merged: dict[str, Any] = {}
         for layer in self._layers:
             merged |= layer.entries
@@ -164,7 +164,7 @@ class ServersConfig:
 
     @property
     def save_target(self) -> Layer:
-        """Where a new entry goes: the local file if there was one when the files were read, else the global (S3-7)."""
+        """Where a new entry goes: the local file if there was one when the files were read, else the global."""
         return next(layer for layer in self._layers if layer.kind is self._target)
 
     def reload(self) -> None:
@@ -187,8 +187,8 @@ class ServersConfig:
 
         Args:
             environ: Where `${VAR}` is looked up; the process environment if not given.
-            trust: If given, entries of the local file count only if they are approved there (S-25). Of the others not
-                even the references are looked up (C-19). Nothing is asked of it where there are no such entries. One
+            trust: If given, entries of the local file count only if they are approved there. Of the others not
+                even the references are looked up. Nothing is asked of it where there are no such entries. One
                 that is not approved replaces no global one.
             asks: Which files' entries need an approval.
         """

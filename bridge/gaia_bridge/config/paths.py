@@ -1,4 +1,4 @@
-"""Where configuration files are looked for (S0-45, S3-1 to S3-7)."""
+"""Where configuration files are looked for."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def home_folder() -> Path:
 
 
 def default_servers_path() -> Path:
-    """Where the user's servers are listed: `~/.gaia/mcp_servers.json` (S0-45).
+    """Where the user's servers are listed: `~/.gaia/mcp_servers.json`.
 
     Raises:
         ConfigError: This user has no home folder.
@@ -63,7 +63,7 @@ def default_servers_path() -> Path:
 
 
 def local_servers_path() -> Path:
-    """Where the servers of a project are listed: `mcp_servers.json` in the current folder (S3-2).
+    """Where the servers of a project are listed: `mcp_servers.json` in the current folder.
 
     Raises:
         ConfigError: There is no current folder.

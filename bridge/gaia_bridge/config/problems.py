@@ -1,4 +1,4 @@
-"""Why an entry of a configuration file cannot be used, in words that show no value: values may be secrets (S-36)."""
+"""Why an entry of a configuration file cannot be used, in words that show no value: values may be secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a JSON file strictly and without ever blocking, and tells who else could have written it (F-099 to F-099c)."""
+"""Reads a JSON file strictly and without ever blocking, and tells who else could have written it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class JsonFile(NamedTuple):
 def read_json_file(path: Path) -> JSON:
     """Read a JSON file strictly: one object, no duplicate keys, no NaN, UTF-8 with or without a byte order mark.
 
-    Never blocks: whatever is not a regular file is refused before it is read (F-099b).
+    Never blocks: whatever is not a regular file is refused before it is read.
 
     Raises:
         ConfigError: It cannot be read or is not such a file; names line and column where they are known.
@@ -86,7 +86,7 @@ def read_bytes(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def writable_by_others(status: os.stat_result) -> str | None:
-    """Who besides this user could have written a file, or `None`: they would decide what is started (F-099c)."""
+    """Who besides this user could have written a file, or `None`: they would decide what is started."""
     if not _POSIX:
         return None
     if status.st_uid not in (os.geteuid(), 0):

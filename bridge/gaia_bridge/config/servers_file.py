@@ -3,7 +3,7 @@
     {"mcpServers": {"files": {"command": "npx", "args": ["-y", "some-server"], "env": {"TOKEN": "${env:MY_TOKEN}"}}}}
 
 Trouble with the file itself is a `ConfigError` that names the place. Trouble with one entry leaves that entry out, with
-its reason, and the others load. No message and no `repr` shows a value: values may be secrets (S-36).
+its reason, and the others load. No message and no `repr` shows a value: values may be secrets.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def is_disabled(entry: object) -> bool:
 
 
 def access_warnings(entries: JSON, path: Path, status: os.stat_result) -> list[str]:
-    """What the permissions of a file give away (F-099c).
+    """What the permissions of a file give away.
 
     Args:
         entries: Its entries.

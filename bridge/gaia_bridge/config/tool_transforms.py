@@ -15,7 +15,7 @@ from typing import Final
 from gaia_bridge.config.expansion import Expander, has_reference
 from gaia_bridge.config.problems import EntryError
 from gaia_bridge.config.values import Values
-from gaia_bridge.model import ArgumentTailoring, ToolTailoring
+from gaia_bridge.model import ArgumentTransform, ToolTransform
 from gaia_bridge.protocol.json_types import JSON, is_object
 
 __all__ = ["ARGUMENT_KEYS", "TOOL_KEYS", "default_values", "tailored_sections", "tool_tailorings"]
@@ -33,7 +33,7 @@ _DEEPEST: Final = 32
 """Levels of a default."""
 
 
-def tool_tailorings(values: Values, expander: Expander) -> dict[str, ToolTailoring]:
+def tool_tailorings(values: Values, expander: Expander) -> dict[str, ToolTransform]:
     """How the tools of a server are published.
 
     Args:
@@ -52,9 +52,9 @@ def tailored_sections(entry: JSON) -> Iterator[tuple[str, JSON, Set[str]]]:
     Args:
         entry: The entry as decoded; what is of a wrong type is passed over.
     """
-    for tool, tailoring in _objects(entry.get("tools")):
-        yield f"tools.{tool}", tailoring, TOOL_KEYS
-        for argument, about in _objects(tailoring.get("arguments")):
+    for tool, transform in _objects(entry.get("tools")):
+        yield f"tools.{tool}", transform, TOOL_KEYS
+        for argument, about in _objects(transform.get("arguments")):
             yield f"tools.{tool}.arguments.{argument}", about, ARGUMENT_KEYS
 
 
@@ -64,8 +64,8 @@ def default_values(entry: JSON) -> Iterator[tuple[str, object]]:
     Args:
         entry: The entry as decoded; what is of a wrong type is passed over.
     """
-    for _, tailoring in _objects(entry.get("tools")):
-        yield from ((argument, about.get("default")) for argument, about in _objects(tailoring.get("arguments")))
+    for _, transform in _objects(entry.get("tools")):
+        yield from ((argument, about.get("default")) for argument, about in _objects(transform.get("arguments")))
 
 
 def _objects(table: object) -> Iterator[tuple[str, JSON]]:
@@ -73,12 +73,12 @@ def _objects(table: object) -> Iterator[tuple[str, JSON]]:
         yield from ((name, item) for name, item in table.items() if is_object(item))
 
 
-def _tool(values: Values, expander: Expander) -> ToolTailoring:
+def _tool(values: Values, expander: Expander) -> ToolTransform:
     name = values.text("name")
     if name is not None and not _TOOL_NAME.fullmatch(name):
         raise EntryError(f"{values.place('name')} cannot name a tool; expected 1 to 128 of A-Z a-z 0-9 _ . -")
     arguments = values.sections("arguments")
-    return ToolTailoring(
+    return ToolTransform(
         name=name,
         title=values.text("title"),
         description=values.text("description"),
@@ -87,13 +87,13 @@ def _tool(values: Values, expander: Expander) -> ToolTailoring:
     )
 
 
-def _argument(values: Values, expander: Expander) -> ArgumentTailoring:
+def _argument(values: Values, expander: Expander) -> ArgumentTransform:
     name, default = values.text("name"), values.anything("default")
     if name is not None and not name.strip():
         raise EntryError(f"{values.place('name')} is empty; expected the name of an argument")
     if _is_deep(default):
         raise EntryError(f"{values.place('default')} is nested deeper than {_DEEPEST} levels")
-    return ArgumentTailoring(
+    return ArgumentTransform(
         name=name,
         description=values.text("description"),
         default=expander.value(values.place("default"), default),

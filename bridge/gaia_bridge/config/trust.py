@@ -1,4 +1,4 @@
-"""Which servers of a project the user has approved (S-25, C-18, C-19).
+"""Which servers of a project the user has approved.
 
 A project's configuration comes with the project, so whoever wrote that decides what would be started. An approval holds
 for one launch line of one server in one file, exactly as it is written there, for what files are filled into it, and
@@ -183,7 +183,7 @@ def _filled_in(file: Path, entry: JSON) -> str | None:
 
 
 def _programs(file: Path, entry: JSON) -> str | None:
-    """What the files of the project hold that the launch line runs; `None` if there are none (C-18)."""
+    """What the files of the project hold that the launch line runs; `None` if there are none."""
     folder = _resolved(file).parent
     found = program_files(entry, folder)
     return digest([[os.path.relpath(path, folder), _program(path)] for path in found]) if found else None

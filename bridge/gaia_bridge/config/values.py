@@ -1,4 +1,4 @@
-"""The values of one entry by their types: what is there is what was asked for, or an error names it (F-099a)."""
+"""The values of one entry by their types: what is there is what was asked for, or an error names it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Values:
         return self._place(key)
 
     def table(self, key: str) -> dict[str, str]:
-        """An object of texts. Numbers and booleans are a common slip, and what is meant is clear (C9)."""
+        """An object of texts. Numbers and booleans are a common slip, and what is meant is clear."""
         table = self._entry.get(key, {})
         if not is_object(table):
             raise EntryError(f"{self._place(key)} is {kind_of(table)}; expected an object of texts")

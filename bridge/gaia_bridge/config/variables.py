@@ -1,4 +1,4 @@
-"""Environment variables that decide what a program runs: whoever sets one runs code of their own in it (F-046).
+"""Environment variables that decide what a program runs: whoever sets one runs code of their own in it.
 
 None of them is ever a secret, so that they can be shown to whoever approves a launch line.
 """

@@ -1,4 +1,4 @@
-"""Changes a file in one step, one process at a time: whoever reads it sees the old or the new content (F-099d to h).
+"""Changes a file in one step, one process at a time: whoever reads it sees the old or the new content.
 
 The new content goes to a temporary file beside the old one, which it replaces when it is safely on the disk. The lock
 is a file beside it as well, because the file itself is another one after each change. The system releases it when its

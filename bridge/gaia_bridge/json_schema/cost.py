@@ -24,7 +24,7 @@ __all__ = ["MAX_REACH", "SchemaCost", "reach"]
 
 MAX_REACH: Final = 100_000
 """Schemas that one schema stands for when each reference is replaced by what it leads to. A few hundred bytes can
-double that with every line, and there are clients that do replace references (F-037)."""
+double that with every line, and there are clients that do replace references."""
 
 MAX_VISITS: Final = 500_000
 """Schemas times values that are judged: each takes the engine 40 to 80 ns, what the values have to be read included, so

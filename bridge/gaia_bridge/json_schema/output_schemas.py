@@ -1,4 +1,4 @@
-"""What tools promise of their structured content, and whether they keep it (F-063).
+"""What tools promise of their structured content, and whether they keep it.
 
 MCP server/tools, "Output Schema": servers must keep to it, clients should check.
 """

@@ -28,11 +28,11 @@ __all__ = [
 _SHOWN_ERRORS = 5
 
 MAX_DEPTH: Final = 64
-"""Levels of a definition: 32 schemas, one inside the other (S-30), each two levels of JSON. More breaks what reads
+"""Levels of a definition: 32 schemas, one inside the other, each two levels of JSON. More breaks what reads
 JSON recursively, in us and in clients."""
 
 MAX_PARTS: Final = 5_000
-"""Objects and arrays of one definition (S-30)."""
+"""Objects and arrays of one definition."""
 
 _MAX_STEPS: Final = 10_000
 """Steps of a pattern with assertions or references on one text; honest ones need a few for each character."""
@@ -56,7 +56,7 @@ def _options() -> dict[str, Any]:
 class SchemaValidator:
     """A compiled schema.
 
-    References are resolved inside the schema only, never over the network or from files (S-30), and patterns run on
+    References are resolved inside the schema only, never over the network or from files, and patterns run on
     an engine without catastrophic backtracking.
 
     Args:
@@ -99,7 +99,7 @@ class SchemaValidator:
             if self._validator.is_valid(value):
                 return None
             lines = self._explained(value)
-        except ValueError as error:  # lone surrogates, which no schema can judge (F-105)
+        except ValueError as error:  # lone surrogates, which no schema can judge
             lines = [f"- at (root): got {preview(value)}; expected JSON: {error}"]
         except RuntimeError:  # the engine gave up: schemas that refer to themselves by a dynamic reference
             return unjudged
@@ -157,7 +157,7 @@ def shape_problem(value: Any) -> str | None:
 
 
 def reference_problem(schema: Any) -> str | None:
-    """Why a schema cannot be understood by itself, or is a bomb; `None` if neither (S-30, F-037).
+    """Why a schema cannot be understood by itself, or is a bomb; `None` if neither.
 
     Nothing is fetched: a reference leads to a part of the same schema.
 

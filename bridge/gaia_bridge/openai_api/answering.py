@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gaia_bridge.chat_types import ChatRequest, Reply
-from gaia_bridge.openai_api.completion_request import SESSION_HEADER, Asked, session_of
+from gaia_bridge.openai_api.completion_request import SESSION_HEADER, CompletionRequest, session_of
 from gaia_bridge.openai_api.errors import ChatError, as_chat_error
 from gaia_bridge.openai_api.lent_tools import Loan, offered_tools
 from gaia_bridge.openai_api.models import Model, Models
@@ -48,7 +48,7 @@ class Exchange(Protocol):
     """One request, and the shape of its answer."""
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> CompletionRequest:
         """What the client asks for."""
         ...
 

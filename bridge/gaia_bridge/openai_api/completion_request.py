@@ -17,7 +17,7 @@ from gaia_bridge.protocol.json_text import from_json
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import ChatEndpointLimits
 
-__all__ = ["SESSION_HEADER", "Asked", "decoded_body", "read_request", "session_of"]
+__all__ = ["SESSION_HEADER", "CompletionRequest", "decoded_body", "read_request", "session_of"]
 
 SESSION_HEADER: Final = "X-Session-Id"
 """Names the session of the agent that a request continues; the response says the same."""
@@ -26,7 +26,7 @@ _SESSION_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompletionRequest:
     """What a client asks for."""
 
     model: str
@@ -55,7 +55,7 @@ def session_of(headers: Headers) -> str | None:
     return given[0]
 
 
-def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits) -> Asked:
+def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits) -> CompletionRequest:
     """Read the body of a request. Fields that are not known are ignored.
 
     Args:
@@ -74,7 +74,7 @@ def read_request(body: bytes, session_id: str | None, limits: ChatEndpointLimits
     if stream_options is None:
         stream_options = {}
     told = object_at("stream_options", stream_options)
-    return Asked(
+    return CompletionRequest(
         model=model,
         messages=messages if session_id is None else since_last_answer(messages),
         session_id=session_id,

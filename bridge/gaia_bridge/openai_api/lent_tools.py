@@ -20,7 +20,7 @@ from gaia_bridge.openai_api.tool_request import ChatClient, ToolRequest
 from gaia_bridge.openai_api.tools import EVERYTHING, Borrowing, ToolsAsked
 from gaia_bridge.openai_api.turn_log import TurnLine
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.mcp_apps import is_for_models
+from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.results.conversion import error_result, is_input_required, words
 from gaia_bridge.runtime.agent_runner import LoopHandle
 from gaia_bridge.server.catalog import Catalog
@@ -81,7 +81,7 @@ async def offered_tools(catalog: Catalog, asked: ToolsAsked, agent: object, limi
 
 
 def _pool(catalog: Catalog, sources: Sequence[Source]) -> Iterator[_Offered]:
-    for definition in filter(is_for_models, catalog.definitions("tool", modern=True)):
+    for definition in filter(is_model_visible, catalog.definitions("tool", modern=True)):
         source, name = catalog.tool(definition["name"])
         if source in sources:
             yield _Offered(source, name, definition)

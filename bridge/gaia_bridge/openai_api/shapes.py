@@ -9,7 +9,7 @@ from typing import Final
 
 from gaia_bridge.chat_types import Reply, ToolCall, Usage
 from gaia_bridge.openai_api.answering import Event
-from gaia_bridge.openai_api.completion_request import Asked
+from gaia_bridge.openai_api.completion_request import CompletionRequest
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
@@ -28,7 +28,7 @@ class Completion:
         asked: The request.
     """
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: CompletionRequest) -> None:
         self.asked = asked
         self.id = f"chatcmpl-{secrets.token_hex(16)}"
         self._model = asked.model

@@ -36,7 +36,7 @@ _REFUSED: Final = {
     "headers": "the bridge sends its servers what its configuration says",
 }
 """What OpenAI's own hosted-MCP tool has and this one has not: a request must not make the bridge call a stranger
-(S-22: server-side request forgery), or call with other people's credentials."""
+(server-side request forgery), or call with other people's credentials."""
 
 
 @dataclass(frozen=True, slots=True)

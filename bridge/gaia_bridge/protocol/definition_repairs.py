@@ -27,7 +27,7 @@ _OPTIONAL: Final = frozenset(
 
 
 def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
-    """The definition with what MCP's schema forbids put right, as far as it is clear what is meant (S1-18, C24).
+    """The definition with what MCP's schema forbids put right, as far as it is clear what is meant.
 
     Args:
         kind: A key of `wire.LIST_FIELDS`.

@@ -13,7 +13,7 @@ __all__ = ["encoded", "encoded_error", "encoded_notification", "encoded_request"
 
 
 def encoded(value: Any) -> bytes:
-    """JSON in UTF-8, whoever wrote a value: lone surrogates are replaced (F-300), what is no number is null (F-039)."""
+    """JSON in UTF-8, whoever wrote a value: lone surrogates are replaced, what is no number is null."""
     try:
         return to_json(value)
     except ValueError:

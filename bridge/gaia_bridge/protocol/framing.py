@@ -1,4 +1,4 @@
-"""Newline-delimited JSON: bytes in any cut become lines, at linear cost and within a bound (F-014 to F-018). Pure."""
+"""Newline-delimited JSON: bytes in any cut become lines, at linear cost and within a bound. Pure."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def from_json(text: bytes | str, *, allow_inf_nan: bool = True) -> Any:
 
 
 def to_json(value: Any) -> bytes:
-    """Write a JSON value in UTF-8. NaN and the infinities, which JSON does not have, become null (F-039).
+    """Write a JSON value in UTF-8. NaN and the infinities, which JSON does not have, become null.
 
     Args:
         value: Of objects, arrays and scalars; others are written as `pydantic_core` does.
@@ -56,7 +56,7 @@ def _unusual(value: Any) -> bytes:
 
 
 def valid_json(value: Any) -> Any:
-    """A JSON value whose texts and keys are as `valid_text` has them: itself where all are, else a copy (F-300).
+    """A JSON value whose texts and keys are as `valid_text` has them: itself where all are, else a copy.
 
     Looking costs a fraction of what reading it has cost. Nothing here depends on how deep it is nested.
 

@@ -55,7 +55,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> JSON:
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether a JSON value is nested deeper than `MAX_NESTING` levels (F-040). Costs no recursion."""
+    """Whether a JSON value is nested deeper than `MAX_NESTING` levels. Costs no recursion."""
     level: list[Any] = [value]
     for _ in range(MAX_NESTING):
         below: list[Any] = []

@@ -12,10 +12,10 @@ from typing import Any
 
 from gaia_bridge.protocol.json_types import is_array, is_object
 
-__all__ = ["is_for_models"]
+__all__ = ["is_model_visible"]
 
 
-def is_for_models(definition: Mapping[str, Any]) -> bool:
+def is_model_visible(definition: Mapping[str, Any]) -> bool:
     """Whether a model may know and call a tool: unless `_meta.ui.visibility` is a list without `model`.
 
     Args:

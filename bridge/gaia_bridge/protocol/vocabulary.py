@@ -54,7 +54,7 @@ CAPABILITY_OF: Final[Mapping[str, str]] = {
 """For each request that a server may put to a client, the capability that the client must have declared."""
 
 CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
-"""The content blocks of MCP 2025-06-18 and later (P-11)."""
+"""The content blocks of MCP 2025-06-18 and later."""
 
 LOG_LEVEL_KEY: Final = meta.LOG_LEVEL_KEY
 """Where the `_meta` of a request says how severe log messages have to be that belong to it (2026-07-28)."""
@@ -174,7 +174,7 @@ def answer_problem(method: str, answer: Mapping[str, Any]) -> str | None:
 
 
 def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping[str, Any]) -> JSON | None:
-    """The capability that a client would have to declare to be asked this, or `None` if it did (S-32).
+    """The capability that a client would have to declare to be asked this, or `None` if it did.
 
     Args:
         method: A key of `CAPABILITY_OF`.

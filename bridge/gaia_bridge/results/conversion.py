@@ -1,7 +1,7 @@
 """What agents return and raise, as MCP results. Pure.
 
 A plain dictionary becomes `structuredContent` and its JSON text; MCP content passes as it is; everything else has a
-defined conversion or a defined failure (F-100 to F-106). The results are complete on the wire: they carry
+defined conversion or a defined failure. The results are complete on the wire: they carry
 `resultType`, which earlier revisions ignore.
 """
 
@@ -40,7 +40,7 @@ _PLAIN: Final = frozenset({bool, int, str, type(None)})
 _LEVELS: Final = 32
 """Of plain JSON that is copied by a function that calls itself; few results have ten."""
 _MAX_FAILURE = 65_536
-"""Characters of an error text: a model that reads more than that learns nothing from it (F-106)."""
+"""Characters of an error text: a model that reads more than that learns nothing from it."""
 _MAX_DIGITS = 4_300
 """Digits of a number: Python's own JSON reads and writes no more."""
 _MAX_BITS = 14_280
@@ -156,7 +156,7 @@ def is_input_required(result: object) -> TypeGuard[JSON]:
 
 
 def failure_text(error: BaseException, what: str, reference: str) -> str:
-    """What a peer may know about a failure of agent code (S1-13, F-100, F-101).
+    """What a peer may know about a failure of agent code.
 
     Anticipated failures (`ToolError`, `ValueError`, the specification's own choice, and operating system errors
     without the path they name) tell what happened. Everything else only tells that it did: the details are in the
@@ -180,7 +180,7 @@ def failure_text(error: BaseException, what: str, reference: str) -> str:
 
 
 def as_protocol_error(error: BaseException) -> ProtocolError | None:
-    """The JSON-RPC error that a failure stands for, if it is one (design section 5, C23)."""
+    """The JSON-RPC error that a failure stands for, if it is one."""
     if isinstance(error, ProtocolError):
         return error
     if isinstance(error, ValueError) and (text := words(error)).startswith("Unknown tool"):
@@ -248,7 +248,7 @@ def _text(value: str) -> JSON:
 
 
 def jsonable(value: Any, limit: int) -> tuple[Any, str]:
-    """`value` as plain JSON data and as JSON text, with NaN as null and lone surrogates replaced (F-103 to F-105).
+    """`value` as plain JSON data and as JSON text, with NaN as null and lone surrogates replaced.
 
     Raises:
         ToolError: It has no JSON form, or more than `limit` bytes.

@@ -2,7 +2,7 @@
 
 Nothing an agent does may stop the loop that serves the protocol, so agent code never runs on it. Blocking code runs in
 a pool that belongs to that agent alone; coroutines run on an event loop that belongs to that agent alone. Both kinds
-of thread are daemons: a stuck call must not keep the process alive (F-118), which is why the standard library's
+of thread are daemons: a stuck call must not keep the process alive, which is why the standard library's
 executor, whose threads are joined at exit, does not serve here.
 
 Code that waits for a person's answer does nothing, so it gives its place to others meanwhile (`resting`).
@@ -166,7 +166,7 @@ class Job:
             value = self._context.run(self._call)
             if not inspect.isawaitable(value):
                 value = self._context.run(self._convert, value)
-        except BaseException as error:  # noqa: B036 - the boundary: SystemExit in a tool is that call's failure (F-101)
+        except BaseException as error:  # noqa: B036 - the boundary: SystemExit in a tool is that call's failure
             self._on_done(Outcome(error=error))
             return
         if inspect.isawaitable(value):
@@ -353,7 +353,7 @@ class _AgentLoop:
         async def contain() -> None:
             try:
                 outcome = Outcome(convert(await awaitable))
-            except BaseException as error:  # noqa: B036 - as in `Job.run`; the loop itself must survive (F-101)
+            except BaseException as error:  # noqa: B036 - as in `Job.run`; the loop itself must survive
                 outcome = Outcome(error=error)
             on_done(outcome)
 

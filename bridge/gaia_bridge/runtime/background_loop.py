@@ -5,7 +5,7 @@ loop; the last one that is released ends it. A lease runs coroutines on that loo
 also from a thread where another event loop is running: that loop stands still meanwhile, as with any blocking call.
 
 At the end of the process, whatever is still open is cancelled and given a few seconds to close, so that no child
-process outlives it. The thread is a daemon: nothing that hangs on the loop can keep the process alive (F-118).
+process outlives it. The thread is a daemon: nothing that hangs on the loop can keep the process alive.
 
 After `os.fork`, the child has no such thread: its leases raise `RuntimeError`, and new ones start a thread of its own.
 """
@@ -28,7 +28,7 @@ from typing import Any, Final, Self, TypeVar
 import anyio
 
 from gaia_bridge.constants import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
-from gaia_bridge.runtime.event_loops import say_asyncio, wait_across
+from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio, wait_across
 from gaia_bridge.runtime.watchdog import watching
 
 __all__ = ["BACKGROUND", "BackgroundLoop", "Lease"]
@@ -248,7 +248,7 @@ class _LoopThread:
 
     async def _serve(self) -> None:
         ending = asyncio.Event()
-        say_asyncio()
+        mark_thread_as_asyncio()
         with watching(name=f"the {_NAME}"):
             self._running.set_result((asyncio.get_running_loop(), ending))
             await ending.wait()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["say_asyncio", "wait_across"]
+__all__ = ["mark_thread_as_asyncio", "wait_across"]
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class _Said(threading.local):
 _SAID = _Said()
 
 
-def say_asyncio() -> Callable[[], None]:
+def mark_thread_as_asyncio() -> Callable[[], None]:
     """Say that this thread runs asyncio; to be called on the running loop.
 
     anyio asks `sniffio`, where that is installed, as it is with httpx and openai. It looks for the current task, and so

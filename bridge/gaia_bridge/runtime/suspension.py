@@ -1,4 +1,4 @@
-"""Notices that this process, or the whole machine, stood still for a while and goes on (F-123)."""
+"""Notices that this process, or the whole machine, stood still for a while and goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names an event loop that is held: what should never block did, and the log says where (F-205, F-314)."""
+"""Names an event loop that is held: what should never block did, and the log says where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of peers, agents and children, made harmless for a log and a terminal (F-113).
+"""Text of peers, agents and children, made harmless for a log and a terminal.
 
 Header values are shown by `access_policy.shown` instead: they are bytes, and need quotes to show where they end.
 """
@@ -44,10 +44,10 @@ def one_line(text: str, limit: int = 500) -> str:
 
 
 def valid_text(value: str) -> str:
-    """`value` with lone surrogates replaced, which JSON in UTF-8 cannot carry (F-105)."""
+    """`value` with lone surrogates replaced, which JSON in UTF-8 cannot carry."""
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def without_hidden(text: str) -> str:
-    """Text for models and people without characters that hide what it says from people (F-305)."""
+    """Text for models and people without characters that hide what it says from people."""
     return text if text.isascii() else _HIDDEN.sub("", text)

@@ -1,4 +1,4 @@
-"""Takes secrets out of text that goes to a log, a file or a status (S-36, F-112). Pure, and linear in the text.
+"""Takes secrets out of text that goes to a log, a file or a status. Pure, and linear in the text.
 
 Two ways to know a secret: by value, because the configuration gave it to the server whose words these are; and by
 shape, because well-known services give their tokens a form of their own. It cannot be complete, and nothing relies on

@@ -1,6 +1,6 @@
 """The merged, named view of all sources that one endpoint publishes.
 
-A public name leads to `(source, original name)` through a map, never by taking names apart (design section 3). What a
+A public name leads to `(source, original name)` through a map, never by taking names apart. What a
 client is shown is compiled once per change and era, not per request: when somebody first looks, because a hundred
 servers that start change a hundred times what nobody has asked for yet.
 """
@@ -21,7 +21,7 @@ from gaia_bridge.loop_guard.bridge_hops import unmarked
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
 from gaia_bridge.protocol.vocabulary import for_legacy, server_info
-from gaia_bridge.server.resource_uris import Addresses
+from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.sources.public_names import SourceName, assign_names, is_source_name
 
 __all__ = ["Catalog"]
@@ -116,9 +116,9 @@ class _View:
         return self._named("prompt", "prompts", lambda _, listed: listed)
 
     @cached_property
-    def addresses(self) -> Addresses:
+    def addresses(self) -> ResourceUris:
         """Where URIs lead."""
-        addresses = Addresses(self._sources)
+        addresses = ResourceUris(self._sources)
         rewritten = [
             f"{uri} of {source.name} is published under another URI: its own is taken"
             for source, uri in addresses.rewritten
@@ -129,7 +129,7 @@ class _View:
     @cached_property
     def capabilities(self) -> frozenset[str]:
         """What at least one source can do."""
-        return frozenset[str]().union(*(source.offer.capabilities for source in self._sources))
+        return frozenset[str]().union(*(source.features.capabilities for source in self._sources))
 
     def definitions(self, kind: str, *, modern: bool, marked: bool) -> list[JSON]:
         """The definitions to show, with or without what they say of the bridges that they came through."""
@@ -153,7 +153,7 @@ class _View:
     def _named(self, kind: str, field: str, shown: Callable[[Source, _Listed], _Listed]) -> Mapping[str, _Target]:
         declared: dict[SourceName, tuple[Source, _Listed]] = {}
         for source in self._sources:
-            for listed in source.offer.listed(field, "name"):
+            for listed in source.features.listed(field, "name"):
                 name: str = (listed[0] or listed[1] or {})["name"]
                 declared[SourceName(source.name, source.kind, name)] = (source, shown(source, listed))
         assigned, collided = assign_names(declared, self._policy)
@@ -204,12 +204,12 @@ class Catalog:
         return [source for source, _ in self._sources.values()]
 
     def info(self, *, modern: bool) -> ServerInfo:
-        """Who the endpoint says it is to clients of one era (S1-16).
+        """Who the endpoint says it is to clients of one era.
 
         Args:
             modern: Whether they speak 2026-07-28 or later.
         """
-        told = [(source.name, source.offer.told(modern=modern).info) for source in self.sources]
+        told = [(source.name, source.features.told(modern=modern).info) for source in self.sources]
         if len(told) == 1:
             return told[0][1]
         parts = [f"## {name}\n\n{info.instructions}" for name, info in told if info.instructions]
@@ -232,7 +232,7 @@ class Catalog:
     def implementation(self, *, modern: bool) -> JSON:
         """The `Implementation` object of whom the endpoint says it is to clients of one era."""
         server = self.server
-        told = None if server is None else server.offer.told(modern=modern).implementation
+        told = None if server is None else server.features.told(modern=modern).implementation
         return server_info(self.info(modern=modern)) if told is None else dict(told)
 
     async def meet(self, request: ClientRequest) -> None:
@@ -242,7 +242,7 @@ class Catalog:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What at least one source can do (P-10)."""
+        """What at least one source can do."""
         return self._view.capabilities
 
     def add(self, source: Source) -> None:
@@ -277,7 +277,7 @@ class Catalog:
     @property
     def settled(self) -> bool:
         """Whether it is known what every source offers."""
-        return all(source.offer.settled for source in self.sources)
+        return all(source.features.settled for source in self.sources)
 
     async def settle(self) -> None:
         """Wait until it is known what the sources offer, for as long as clients can be made to wait."""
@@ -316,7 +316,9 @@ class Catalog:
         try:
             return find()
         except ProtocolError:
-            starting = [source for source in self.sources if not source.offer.settled and name.startswith(source.name)]
+            starting = [
+                source for source in self.sources if not source.features.settled and name.startswith(source.name)
+            ]
             if not starting:
                 raise
         for source in starting:
@@ -388,7 +390,7 @@ class Catalog:
         return self.addresses.find_template(uri) if server is None else (server, uri)
 
     @property
-    def addresses(self) -> Addresses:
+    def addresses(self) -> ResourceUris:
         """Which source has what is at a URI."""
         return self._view.addresses
 
@@ -420,10 +422,10 @@ class Catalog:
         """Announce what the source that came or went has, and what the endpoint can or cannot do since."""
         before = self.capabilities
         self._view = self._compiled()
-        offer, changed = source.offer, before ^ self.capabilities
+        features, changed = source.features, before ^ self.capabilities
         for kind, lists in (
-            (ChangeKind.PROMPTS, offer.prompts),
-            (ChangeKind.RESOURCES, offer.resources + offer.templates),
+            (ChangeKind.PROMPTS, features.prompts),
+            (ChangeKind.RESOURCES, features.resources + features.templates),
         ):
             if lists or kind.value in changed:
                 self._emit(Change(kind))

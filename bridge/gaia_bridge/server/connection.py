@@ -84,7 +84,7 @@ class Connection:
     def __init__(self, standing: Channel, revision: str | None = None) -> None:
         self.standing = standing
         self.revision = revision or LATEST_HANDSHAKE
-        self.greeting: JSON | None = None
+        self.initialize_result: JSON | None = None
         """The params of the client's `initialize`."""
         self.is_greeted = revision is not None
         """Whether it may ask for anything else: its handshake was answered, or it needs none."""
@@ -105,12 +105,12 @@ class Connection:
     @property
     def client_info(self) -> JSON:
         """How the client introduced itself in the handshake; empty if there was none."""
-        return {} if self.greeting is None else self.greeting["clientInfo"]
+        return {} if self.initialize_result is None else self.initialize_result["clientInfo"]
 
     @property
     def client_capabilities(self) -> JSON:
         """What the client declared in the handshake; nothing if there was none."""
-        return {} if self.greeting is None else self.greeting["capabilities"]
+        return {} if self.initialize_result is None else self.initialize_result["capabilities"]
 
     @property
     def is_idle(self) -> bool:

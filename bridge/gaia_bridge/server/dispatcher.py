@@ -32,7 +32,7 @@ from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import target_of, with_public_task
-from gaia_bridge.server.introduction import discovered, greeting
+from gaia_bridge.server.introduction import discover_result, initialize_result
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.server.tool_search import PublishedSearch
@@ -246,7 +246,7 @@ class Dispatcher:
         if call.method == "server/discover":
             await self.catalog.settle()
             await self.catalog.meet(call)
-            return discovered(self.catalog)
+            return discover_result(self.catalog)
         if call.method not in STATEFUL_METHODS:
             return await self._methods.serve(call)
         if (state := call.params.get("requestState")) is not None:
@@ -264,8 +264,8 @@ class Dispatcher:
             raise ProtocolError(codes.INVALID_REQUEST, problem)
         await self.catalog.settle()
         await self.catalog.meet(call)
-        result = greeting(self.catalog, call.params)
-        connection.greeting = dict(call.params)
+        result = initialize_result(self.catalog, call.params)
+        connection.initialize_result = dict(call.params)
         connection.revision = result["protocolVersion"]
         connection.told = result["capabilities"]
         connection.is_greeted = True

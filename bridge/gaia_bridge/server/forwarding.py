@@ -23,7 +23,7 @@ _TASKS: Final = "tasks/"
 
 
 def with_public_task(catalog: Catalog, source: Source, result: JSON) -> JSON:
-    """A result that is a task, with an id that leads back to its source where there are several (S-34)."""
+    """A result that is a task, with an id that leads back to its source where there are several."""
     if len(catalog.sources) < 2:
         return result
     if isinstance(identifier := result.get(_TASK), str):

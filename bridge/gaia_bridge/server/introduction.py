@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from gaia_bridge.model import ChangeKind, Offer
+from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import MODERN_REVISIONS, negotiated
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 
-__all__ = ["TASKS_EXTENSION", "capabilities_of", "discovered", "greeting", "tells_of"]
+__all__ = ["TASKS_EXTENSION", "capabilities_of", "discover_result", "initialize_result", "tells_of"]
 
 _LISTS: Final = ("tools", "prompts", "resources")
 _EVERYTHING: Final[Mapping[str, JSON]] = {
@@ -37,10 +37,10 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
         modern: Whether the clients speak 2026-07-28 or later.
     """
     server = catalog.server
-    if server is not None and server.offer.settled:
-        return _for_era(server.offer.told(modern=modern).declared or {}, modern=modern)
-    offers = [source.offer.told(modern=modern) for source in catalog.sources]
-    declared = [_declared(offer) for offer in offers]
+    if server is not None and server.features.settled:
+        return _for_era(server.features.told(modern=modern).declared or {}, modern=modern)
+    all_features = [source.features.told(modern=modern) for source in catalog.sources]
+    declared = [_declared(features) for features in all_features]
     merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
     if not catalog.settled:  # whatever comes is announced, but only to clients that were told that it may
         merged |= {name: {"listChanged": True} for name in _LISTS}
@@ -55,24 +55,24 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
             }
     return {
         **merged,
-        **{name: told for name, told in _for_era(_extras(offers), modern=modern).items() if told},
+        **{name: told for name, told in _for_era(_extras(all_features), modern=modern).items() if told},
     }
 
 
-def _declared(offer: Offer) -> Mapping[str, Any]:
+def _declared(features: ServerFeatures) -> Mapping[str, Any]:
     """What a source declares; an agent, everything that goes with what it can do."""
-    if offer.declared is not None:
-        return offer.declared
-    return {name: everything for name, everything in _EVERYTHING.items() if name in offer.capabilities}
+    if features.declared is not None:
+        return features.declared
+    return {name: everything for name, everything in _EVERYTHING.items() if name in features.capabilities}
 
 
-def _extras(offers: Iterable[Offer]) -> JSON:
+def _extras(all_features: Iterable[ServerFeatures]) -> JSON:
     """What the sources declare beyond the core, by kind: `tasks`, `extensions`, `experimental`; the first counts."""
     declared: JSON = {}
     many = False
-    for number, offer in enumerate(offers):
+    for number, features in enumerate(all_features):
         many = number > 0
-        for name, told in offer.extras.items():
+        for name, told in features.extras.items():
             declared[name] = {**told, **declared.get(name, {})}
     if many and "tasks" in declared:  # a list of tasks has nothing that leads to one of several
         declared["tasks"] = {name: told for name, told in declared["tasks"].items() if name != "list"}
@@ -91,7 +91,7 @@ def _for_era(declared: Mapping[str, Any], *, modern: bool) -> JSON:
     return told
 
 
-def greeting(catalog: Catalog, params: Mapping[str, Any]) -> JSON:
+def initialize_result(catalog: Catalog, params: Mapping[str, Any]) -> JSON:
     """The answer to `initialize`.
 
     Args:
@@ -106,7 +106,7 @@ def greeting(catalog: Catalog, params: Mapping[str, Any]) -> JSON:
     }
 
 
-def discovered(catalog: Catalog) -> JSON:
+def discover_result(catalog: Catalog) -> JSON:
     """The answer to `server/discover`."""
     return {
         "supportedVersions": list(MODERN_REVISIONS),

@@ -17,7 +17,7 @@ from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
 
-__all__ = ["Addresses"]
+__all__ = ["ResourceUris"]
 
 _UI: Final = "ui://"
 """Hosts of MCP Apps know their resources by the scheme, so it stays."""
@@ -54,7 +54,7 @@ class _Listed:
     """How every URI begins that the template describes; looked for first, because it costs next to nothing."""
 
 
-class Addresses:
+class ResourceUris:
     """The resources and templates of several sources at one moment.
 
     Args:
@@ -63,7 +63,7 @@ class Addresses:
 
     def __init__(self, sources: Iterable[Source] = ()) -> None:
         self._sources = {source.name: source for source in sources}
-        self._readers = [source for source in self._sources.values() if "resources" in source.offer.capabilities]
+        self._readers = [source for source in self._sources.values() if "resources" in source.features.capabilities]
         self._resources: dict[str, _Listed] = {}
         self._templates: dict[str, _Listed] = {}
         self._schemes: Mapping[str, list[Source]] = {}
@@ -71,10 +71,10 @@ class Addresses:
         self.rewritten: list[tuple[Source, str]] = []
         """What could not keep its URI."""
         for source in self._readers:
-            for listed in source.offer.listed("resources", "uri"):
+            for listed in source.features.listed("resources", "uri"):
                 self._add_resource(source, listed)
         for source in self._readers:
-            for listed in source.offer.listed("templates", "uriTemplate"):
+            for listed in source.features.listed("templates", "uriTemplate"):
                 self._add_template(source, listed)
         self._schemes = self._sources_of_schemes()
 

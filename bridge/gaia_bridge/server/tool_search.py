@@ -18,7 +18,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, SourceKind, ToolSearchPolicy
 from gaia_bridge.protocol.json_text import from_json, to_json
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.mcp_apps import is_for_models
+from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.server.catalog import Catalog
@@ -96,7 +96,7 @@ class PublishedSearch:
             return definitions
         if self._policy is ToolSearchPolicy.AUTO and (bridge or not self._is_too_much(len(definitions), client)):
             return definitions
-        return [*self._search_tools(), *(tool for tool in definitions if not is_for_models(tool))]
+        return [*self._search_tools(), *(tool for tool in definitions if not is_model_visible(tool))]
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """The input schema of a tool, by its public name."""
@@ -159,7 +159,7 @@ class PublishedSearch:
 
     def _search_tools(self) -> list[JSON]:
         search, call = self._names()
-        sources = ", ".join(source.name for source in self._catalog.sources if source.offer.tools)
+        sources = ", ".join(source.name for source in self._catalog.sources if source.features.tools)
         return _definitions(search, call, one_line(sources, _SOURCES))
 
     async def _search(self, arguments: JSON, *, modern: bool) -> JSON:
@@ -171,7 +171,7 @@ class PublishedSearch:
         return await anyio.to_thread.run_sync(answer, abandon_on_cancel=True)
 
     def _answer(self, definitions: Sequence[JSON], arguments: JSON, call: str, ranking: ToolRanking) -> JSON:
-        tools = {tool["name"]: tool for tool in definitions if is_for_models(tool)}
+        tools = {tool["name"]: tool for tool in definitions if is_model_visible(tool)}
         try:
             what = _found(tools, arguments, ranking)
         except SearchError as error:
@@ -216,7 +216,7 @@ class PublishedSearch:
             raise SearchError(one_line(error.message), there_are) from None
         if (definition := self._catalog.tool_definition(name)) is None:  # the endpoint of one server lets it decide
             raise SearchError(one_line(f"Unknown tool: {name}"), there_are)
-        if not is_for_models(definition):
+        if not is_model_visible(definition):
             raise SearchError(f"{name} is a tool for the views of an app only", f"Find those for models with {search}")
         return Called(name, arguments)
 

@@ -14,7 +14,7 @@ __all__ = ["ChangeQueue"]
 logger = logging.getLogger(__name__)
 
 _MAX_WAITING: Final = 1_000
-"""Changes that wait for one receiver: a flood of updates must not add up to the whole memory (S-14)."""
+"""Changes that wait for one receiver: a flood of updates must not add up to the whole memory."""
 
 
 class ChangeQueue:

@@ -1,6 +1,6 @@
 """Names of tools and prompts where several sources share one endpoint. Pure, reversible through a map, never parsed.
 
-One identity, `(source, name)`; several spellings (design section 5, C3). An agent's own name is never touched; a name
+One identity, `(source, name)`; several spellings. An agent's own name is never touched; a name
 that is qualified has at most 64 characters of `[A-Za-z0-9_-]`, which is what every editor and model provider accepts.
 """
 
@@ -27,7 +27,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def is_source_name(name: str) -> bool:
-    """Whether `name` can name a published agent or server: it becomes a path segment and a qualifier (C-12, F-098)."""
+    """Whether `name` can name a published agent or server: it becomes a path segment and a qualifier."""
     return _SOURCE_NAME.fullmatch(name) is not None
 
 
@@ -94,7 +94,7 @@ def _is_qualified(item: SourceName, policy: NamingPolicy) -> bool:
 
 
 def _own_name(item: SourceName) -> str:
-    """The name that an item has itself; of a server's, what cannot be seen in it is replaced (F-305)."""
+    """The name that an item has itself; of a server's, what cannot be seen in it is replaced."""
     if item.kind is SourceKind.AGENT or not any(category(character) in _UNSEEN for character in item.name):
         return item.name
     return _fit(item.name, item)

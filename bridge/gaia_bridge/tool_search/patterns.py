@@ -1,6 +1,6 @@
 """Regular expressions that a model wrote: matched in time linear in the text, and explained where they are none.
 
-The engine is the one behind JSON Schema's `pattern`, which does not backtrack (S-30). Python's own, which can be kept
+The engine is the one behind JSON Schema's `pattern`, which does not backtrack. Python's own, which can be kept
 busy for hours with thirty characters, only says what is wrong with a pattern that the engine refused.
 """
 
@@ -51,7 +51,7 @@ class Pattern:
         """Whether the pattern is found in a text."""
         try:
             return self._validator.is_valid(text)
-        except ValueError:  # lone surrogates, of which the engine knows nothing (F-105)
+        except ValueError:  # lone surrogates, of which the engine knows nothing
             return self._validator.is_valid(text.encode("utf-8", "replace").decode("utf-8"))
 
 

@@ -11,15 +11,15 @@ import pytest
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, METHOD_NOT_FOUND, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from gaia_bridge.chaining.agent_transport import LocalTransport
-from gaia_bridge.client import ClientRole, Connection, Era, connect
+from gaia_bridge.chaining.agent_transport import AgentTransport
+from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import ConnectionLostError, Link
 from gaia_bridge.contract import ChangeListener, ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError, ToolError
 from gaia_bridge.model import (
     Change,
     ChangeKind,
-    Offer,
+    ServerFeatures,
     ServerInfo,
     SourceKind,
     SourceState,
@@ -47,7 +47,7 @@ class StubSource:
     def __init__(self) -> None:
         self.tool: JSON = {"name": "t", "inputSchema": {"type": "object"}, "_meta": {"kept": []}}
         self.result: JSON = {"content": [], "structuredContent": {"kept": []}}
-        self.offer = Offer(
+        self.features = ServerFeatures(
             ServerInfo("stub", "1", icons=({"src": "data:,"},)),
             tools=(self.tool, *({"name": name, "inputSchema": {"type": "object"}} for name in _OTHERS)),
             prompts=({"name": "p"},),
@@ -119,10 +119,13 @@ class StubSource:
 
 @asynccontextmanager
 async def connected(
-    source: StubSource, era: Era | None = None, role: ClientRole | None = None, limits: AgentLimits | None = None
+    source: StubSource,
+    era: Era | None = None,
+    delegate: ClientDelegate | None = None,
+    limits: AgentLimits | None = None,
 ) -> AsyncGenerator[Connection]:
     with anyio.fail_after(5):
-        async with connect(LocalTransport(source, limits), role or ClientRole(), QUICK, era=era) as connection:
+        async with connect(AgentTransport(source, limits), delegate or ClientDelegate(), QUICK, era=era) as connection:
             yield connection
 
 
@@ -132,11 +135,11 @@ async def called(connection: Connection, name: str, arguments: Any = None) -> JS
 
 async def test_a_source_speaks_the_newest_revision_unless_told_otherwise() -> None:
     async with connected(StubSource()) as connection:
-        assert connection.greeting.revision == LATEST_MODERN_VERSION
-        assert connection.greeting.info == {"name": "stub", "version": "1", "icons": [{"src": "data:,"}]}
+        assert connection.handshake.revision == LATEST_MODERN_VERSION
+        assert connection.handshake.info == {"name": "stub", "version": "1", "icons": [{"src": "data:,"}]}
         assert connection.last_words == ""
     async with connected(StubSource(), Era.LEGACY) as connection:
-        assert connection.greeting.era is Era.LEGACY
+        assert connection.handshake.era is Era.LEGACY
 
 
 @both_eras
@@ -157,13 +160,13 @@ async def test_neither_side_can_change_what_the_other_holds(era: Era) -> None:
 
 async def test_an_answer_and_a_question_are_copied_too() -> None:
     answer: JSON = {"roots": []}
-    role = Role({"roots": {}}, roots=answer)
+    delegate = Role({"roots": {}}, roots=answer)
     source = StubSource()
-    async with connected(source, Era.LEGACY, role) as connection:
+    async with connected(source, Era.LEGACY, delegate) as connection:
         await called(connection, "ask")
         answer["roots"].append("changed")
         assert source.result == {"roots": []}
-        role.asked[0][1]["kept"]["changed"] = True
+        delegate.asked[0][1]["kept"]["changed"] = True
         assert source.arguments == {}
 
 
@@ -235,11 +238,11 @@ async def test_a_refused_question_is_the_failure_of_the_call() -> None:
 
 
 async def test_rounds_are_played_for_a_legacy_client_and_come_to_an_end() -> None:
-    role = Role({"roots": {}}, roots={"roots": []})
-    async with connected(StubSource(), Era.LEGACY, role, AgentLimits(max_rounds=3)) as connection:
+    delegate = Role({"roots": {}}, roots={"roots": []})
+    async with connected(StubSource(), Era.LEGACY, delegate, AgentLimits(max_rounds=3)) as connection:
         with pytest.raises(ProtocolError, match="asked for input 3 times"):
             await called(connection, "ask for ever")
-    assert len(role.asked) == 3
+    assert len(delegate.asked) == 3
 
 
 async def test_a_question_that_nobody_answers_is_given_up_and_withdrawn() -> None:
@@ -252,8 +255,8 @@ async def test_a_question_that_nobody_answers_is_given_up_and_withdrawn() -> Non
             withdrawn.set()
         return {}
 
-    role = Role({"roots": {}}, roots=thinks)
-    async with connected(StubSource(), Era.LEGACY, role, AgentLimits(question_timeout=0.01)) as connection:
+    delegate = Role({"roots": {}}, roots=thinks)
+    async with connected(StubSource(), Era.LEGACY, delegate, AgentLimits(question_timeout=0.01)) as connection:
         refused = await called(connection, "ask for ever")
         assert refused["content"][0]["text"] == "the client did not answer roots/list within 0.01 s"
         await withdrawn.wait()
@@ -261,8 +264,8 @@ async def test_a_question_that_nobody_answers_is_given_up_and_withdrawn() -> Non
 
 @both_eras
 async def test_only_the_changes_that_a_client_asked_for_are_told(era: Era) -> None:
-    source, role = StubSource(), Role()
-    async with connected(source, era, role) as connection:
+    source, delegate = StubSource(), Role()
+    async with connected(source, era, delegate) as connection:
         await connection.subscribe("a:b")
         assert source.subscribed == ["a:b"]
         [listener] = source.listeners
@@ -273,7 +276,7 @@ async def test_only_the_changes_that_a_client_asked_for_are_told(era: Era) -> No
         await connection.unsubscribe("a:b")
         await anyio.wait_all_tasks_blocked()
         listener(Change(ChangeKind.RESOURCE_UPDATED, "a:b"))
-        told = [(method.removeprefix("notifications/"), params.get("uri")) for method, params in role.heard]
+        told = [(method.removeprefix("notifications/"), params.get("uri")) for method, params in delegate.heard]
     changed = [(f"{kind}/list_changed", None) for kind in ("tools", "prompts", "resources")]
     assert told == [("resources/updated", "a:b"), *changed]
     assert (source.listeners, source.subscribed) == ([], [])
@@ -319,7 +322,7 @@ async def test_a_closed_link_serves_nothing_and_tells_nothing() -> None:
 
     source = StubSource()
     link: Link
-    async with LocalTransport(source).connect(Deaf()) as link:
+    async with AgentTransport(source).connect(Deaf()) as link:
         initialize: JSON = {"protocolVersion": "1999", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
         response = await link.request({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize})
         assert response["result"]["protocolVersion"] == "2025-11-25"
@@ -331,7 +334,7 @@ async def test_a_closed_link_serves_nothing_and_tells_nothing() -> None:
 
 
 async def test_what_a_modern_request_says_about_its_client_is_for_that_request_only() -> None:
-    async with LocalTransport(StubSource()).connect(_Silent()) as link:
+    async with AgentTransport(StubSource()).connect(_Silent()) as link:
         meta: JSON = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {}}
         call: JSON = {"name": "t", "arguments": {}}
         modern = await link.request({"id": 1, "method": "tools/call", "params": call | {"_meta": meta}})

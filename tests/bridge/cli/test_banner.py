@@ -11,7 +11,7 @@ import pytest
 
 from gaia_bridge.cli.banner import Access, banner
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.model import LeftOut, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
+from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.server.http.access_policy import AccessPolicy
 
 TOKEN = "t" * 43
@@ -23,7 +23,7 @@ class FixedSource:
 
     name: str
     kind: SourceKind
-    offer: Offer
+    features: ServerFeatures
     status: SourceStatus = SourceStatus(SourceState.READY)
 
 
@@ -45,7 +45,7 @@ def text_of(*sources: FixedSource, access: Access) -> str:
 CODE = FixedSource(
     "code",
     SourceKind.AGENT,
-    Offer(
+    ServerFeatures(
         ServerInfo("Code", "1"),
         tools=named("search-code", "read-file"),
         prompts=named("review-code"),
@@ -57,7 +57,7 @@ CODE = FixedSource(
 FILES = FixedSource(
     "files",
     SourceKind.SERVER,
-    Offer(ServerInfo("files", "")),
+    ServerFeatures(ServerInfo("files", "")),
     SourceStatus(SourceState.FAILED, "cannot start 'npx': not found"),
 )
 
@@ -106,7 +106,7 @@ def test_the_models_are_named_where_there_are_some() -> None:
 
 def test_a_long_list_of_names_is_cut() -> None:
     many = FixedSource(
-        "many", SourceKind.AGENT, Offer(ServerInfo("m", "1"), tools=named(*(f"t{i}" for i in range(20))))
+        "many", SourceKind.AGENT, ServerFeatures(ServerInfo("m", "1"), tools=named(*(f"t{i}" for i in range(20))))
     )
     assert "    20 tools: t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11 and 8 more\n" in text_of(
         many, access=access_for("127.0.0.1")

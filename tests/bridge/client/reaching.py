@@ -10,8 +10,8 @@ from typing import Final
 
 import anyio
 
-from gaia_bridge.chaining.agent_transport import LocalTransport
-from gaia_bridge.client import ClientRole, Connection, Era, connect
+from gaia_bridge.chaining.agent_transport import AgentTransport
+from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.client.transports.sse import SseTransport
 from gaia_bridge.client.transports.stdio import StdioTransport
@@ -40,7 +40,7 @@ async def local(limits: UpstreamLimits) -> AsyncGenerator[Transport]:
     async with anyio.create_task_group() as tasks:
         source = AgentSource(EverythingAgent(), "everything", NEVER_OLD)
         await tasks.start(source.run)
-        yield LocalTransport(source)
+        yield AgentTransport(source)
         tasks.cancel_scope.cancel()
 
 
@@ -88,13 +88,13 @@ class Place:
 
     @asynccontextmanager
     async def connected(
-        self, role: ClientRole | None = None, limits: UpstreamLimits | None = None
+        self, delegate: ClientDelegate | None = None, limits: UpstreamLimits | None = None
     ) -> AsyncGenerator[Connection]:
         """A connection to an `EverythingAgent`. A modern one is found by the probe."""
         limits = limits or PATIENT
         known = None if self.modern else self.era
         with anyio.fail_after(DEADLINE):
             async with TRANSPORTS[self.transport](limits) as transport:
-                async with connect(transport, role or ClientRole(), limits, era=known) as connection:
-                    assert connection.greeting.era is self.era
+                async with connect(transport, delegate or ClientDelegate(), limits, era=known) as connection:
+                    assert connection.handshake.era is self.era
                     yield connection

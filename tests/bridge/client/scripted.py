@@ -11,7 +11,7 @@ import anyio
 from mcp_types import METHOD_NOT_FOUND, SERVER_INFO_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from gaia_bridge.client import ClientRole, Connection, Era, connect
+from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import ConnectionLostError, Link, PendingRequests, Receiver, UpstreamError
 from gaia_bridge.client.transports.json_rpc import cancellation
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -188,7 +188,7 @@ class ScriptedTransport:
             wire.close()
 
 
-class Role(ClientRole):
+class Role(ClientDelegate):
     """Remembers what it was told, and answers what it was given answers for.
 
     Args:
@@ -290,12 +290,12 @@ def serving(**results: Callable[[JSON], object] | object) -> Script:
 
 @asynccontextmanager
 async def connected(
-    *scripts: Script, role: ClientRole | None = None, limits: UpstreamLimits = QUICK, era: Era | None = None
+    *scripts: Script, delegate: ClientDelegate | None = None, limits: UpstreamLimits = QUICK, era: Era | None = None
 ) -> AsyncGenerator[tuple[Connection, Wire]]:
     """A connection to the last server that a script was needed for, within five seconds in all; no task outlives it."""
     transport = ScriptedTransport(*scripts)
     before = asyncio.all_tasks()
     with anyio.fail_after(5):
-        async with connect(transport, role or Role(), limits, era=era) as connection:
+        async with connect(transport, delegate or Role(), limits, era=era) as connection:
             yield connection, transport.wires[-1]
     assert asyncio.all_tasks() <= before

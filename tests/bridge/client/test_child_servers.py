@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.client import ClientRole, Connection, Deadline, Era, RequestTimeoutError, connect
+from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, connect
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.client.transports.stdio import StdioTransport
 from gaia_bridge.errors import ProtocolError
@@ -58,13 +58,13 @@ def text_of(result: JSON) -> str:
 @asynccontextmanager
 async def connected(
     spec: StdioServerSpec,
-    role: ClientRole | None = None,
+    delegate: ClientDelegate | None = None,
     limits: UpstreamLimits | None = None,
     era: Era | None = None,
 ) -> AsyncGenerator[Connection]:
     limits = limits or PATIENT
     with anyio.fail_after(20):
-        async with connect(StdioTransport(spec, limits), role or ClientRole(), limits, era=era) as connection:
+        async with connect(StdioTransport(spec, limits), delegate or ClientDelegate(), limits, era=era) as connection:
             yield connection
 
 
@@ -76,8 +76,8 @@ async def called(connection: Connection, name: str, **arguments: Any) -> JSON:
 @pytest.mark.parametrize("era", [None, Era.LEGACY])
 async def test_a_server_without_an_sdk_is_connected(era: Era | None) -> None:
     async with connected(raw_server(), era=era) as connection:
-        greeting = connection.greeting
-        assert (greeting.revision, greeting.info["name"], greeting.instructions) == ("2025-11-25", "raw", "Be raw.")
+        handshake = connection.handshake
+        assert (handshake.revision, handshake.info["name"], handshake.instructions) == ("2025-11-25", "raw", "Be raw.")
         assert "pid" in [tool["name"] for tool in await connection.list_all("tool")]
         assert 0 <= await connection.ping() < 10
 
@@ -85,8 +85,8 @@ async def test_a_server_without_an_sdk_is_connected(era: Era | None) -> None:
 @pytest.mark.parametrize("era", [None, Era.LEGACY])
 async def test_a_server_with_the_official_sdk_is_connected_in_both_eras(era: Era | None) -> None:
     async with connected(sdk_server(), era=era) as connection:
-        assert connection.greeting.modern is (era is None)
-        assert connection.greeting.info["name"] == "sdk-upstream"
+        assert connection.handshake.modern is (era is None)
+        assert connection.handshake.info["name"] == "sdk-upstream"
         assert len(await connection.list_all("tool")) == 7
         assert (await called(connection, "add", a=1, b=2))["structuredContent"] == {"sum": 3}
         reports: list[Any] = []
@@ -101,7 +101,7 @@ async def test_a_server_with_the_official_sdk_is_connected_in_both_eras(era: Era
 async def test_a_process_that_exits_because_of_the_probe_is_replaced() -> None:
     spec = StdioServerSpec("up", sys.executable, ("-S", "-c", EXITS_ON_THE_PROBE))
     async with connected(spec) as connection:
-        assert connection.greeting.revision == "2025-06-18"
+        assert connection.handshake.revision == "2025-06-18"
 
 
 @pytest.mark.requirement("F-005")
@@ -148,20 +148,20 @@ async def test_answers_in_reverse_order_reach_whoever_asked() -> None:
 
 @pytest.mark.requirement("F-007")
 async def test_a_call_that_hangs_is_given_up_and_the_process_is_told() -> None:
-    role = Role()
-    async with connected(raw_server(), role) as connection:
+    delegate = Role()
+    async with connected(raw_server(), delegate) as connection:
         with pytest.raises(RequestTimeoutError, match=r"^did not answer tools/call within 0\.1 s$"):
             params = {"name": "hang", "arguments": {"name": "x"}}
             await connection.request("tools/call", params, deadline=Deadline(0.1, 0.1))
         uris = ["hanging://x", "cancelled://x"]
-        await role.until(lambda: [params["uri"] for _, params in role.heard] == uris)
+        await delegate.until(lambda: [params["uri"] for _, params in delegate.heard] == uris)
         assert text_of(await called(connection, "pid"))
 
 
 @pytest.mark.requirement("F-004")
 async def test_a_process_that_crashes_in_a_call_fails_all_calls_at_once() -> None:
-    role, failures = Role(), list[UpstreamError]()
-    async with connected(raw_server(), role) as connection:
+    delegate, failures = Role(), list[UpstreamError]()
+    async with connected(raw_server(), delegate) as connection:
 
         async def call(name: str) -> None:
             try:
@@ -172,7 +172,7 @@ async def test_a_process_that_crashes_in_a_call_fails_all_calls_at_once() -> Non
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call, "hang")
             tasks.start_soon(call, "crash")
-        assert len(failures) == len(role.endings) + 1 == 2
+        assert len(failures) == len(delegate.endings) + 1 == 2
         assert connection.ended.is_set()
         assert "these are my last words" in connection.last_words
         with pytest.raises(ConnectionLostError):
@@ -190,9 +190,9 @@ async def test_what_a_process_may_not_ask_is_refused(method: str, code: int) -> 
 
 
 async def test_subscriptions_of_a_process_are_served() -> None:
-    role = Role()
-    async with connected(raw_server(), role) as connection:
+    delegate = Role()
+    async with connected(raw_server(), delegate) as connection:
         await connection.subscribe("raw://r")
-        await role.until(lambda: role.heard == [("notifications/resources/updated", {"uri": "raw://r"})])
+        await delegate.until(lambda: delegate.heard == [("notifications/resources/updated", {"uri": "raw://r"})])
         with pytest.raises(ProtocolError, match="^cannot watch that$"):
             await connection.subscribe("raw://refused")

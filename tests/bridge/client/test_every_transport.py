@@ -9,7 +9,7 @@ import anyio
 import pytest
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
-from gaia_bridge.client import ClientRole, Deadline, Era, RequestTimeoutError
+from gaia_bridge.client import ClientDelegate, Deadline, Era, RequestTimeoutError
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.model import LOG_LEVELS
@@ -71,12 +71,12 @@ class Person(Role):
 @pytest.mark.requirement("S0-28")
 async def test_the_server_introduces_itself(place: Place) -> None:
     async with place.connected() as connection:
-        greeting = connection.greeting
-        assert greeting.revision == (LATEST_MODERN_VERSION if place.modern else LATEST_HANDSHAKE_VERSION)
-        assert greeting.info == {key: value for key, value in INFO.items() if key != "instructions"}
-        assert greeting.instructions == INFO["instructions"]
-        assert greeting.capabilities["tools"] == {"listChanged": True}
-        assert greeting.capabilities["resources"] == {"listChanged": True, "subscribe": True}
+        handshake = connection.handshake
+        assert handshake.revision == (LATEST_MODERN_VERSION if place.modern else LATEST_HANDSHAKE_VERSION)
+        assert handshake.info == {key: value for key, value in INFO.items() if key != "instructions"}
+        assert handshake.instructions == INFO["instructions"]
+        assert handshake.capabilities["tools"] == {"listChanged": True}
+        assert handshake.capabilities["resources"] == {"listChanged": True, "subscribe": True}
         assert 0 <= await connection.ping() < 5
 
 
@@ -139,11 +139,11 @@ async def test_progress_and_logs_arrive_in_order_and_before_the_result(place: Pl
     async def report(*progress: Any) -> None:
         reports.append(progress)
 
-    role = Role()
-    async with place.connected(role) as connection:
+    delegate = Role()
+    async with place.connected(delegate) as connection:
         await connection.set_log_level("warning")
         result = await connection.request("tools/call", {"name": "narrate", "arguments": {}}, on_progress=report)
-        logs = [params for method, params in role.heard if method == "notifications/message"]
+        logs = [params for method, params in delegate.heard if method == "notifications/message"]
         assert result["content"][0]["text"] == "done"
     assert reports == [(step, 8, f"step {step}") for step in range(1, 9)]
     wanted = LOG_LEVELS[LOG_LEVELS.index("warning") :]
@@ -174,7 +174,7 @@ async def test_what_the_server_asks_is_answered_by_the_role(place: Place) -> Non
 
 @pytest.mark.requirement("S-32")
 async def test_nothing_is_asked_of_a_role_that_declared_nothing(place: Place) -> None:
-    async with place.connected(ClientRole()) as connection:
+    async with place.connected(ClientDelegate()) as connection:
         refused: JSON
         try:
             refused = await called(connection, "ask-user")
@@ -217,24 +217,24 @@ async def test_parallel_calls_get_their_own_answers(place: Place) -> None:
 
 @pytest.mark.requirement("P-5")
 async def test_changes_are_heard_of(place: Place) -> None:
-    role = Role()
+    delegate = Role()
     wanted = {f"notifications/{name}/list_changed" for name in ("tools", "prompts", "resources")}
 
     def heard() -> set[str]:
-        return {method for method, _ in role.heard}
+        return {method for method, _ in delegate.heard}
 
-    async with place.connected(role) as connection:
+    async with place.connected(delegate) as connection:
         await connection.subscribe("note://1")
         while not wanted <= heard():
             await called(connection, "grow", key="x")
             with anyio.move_on_after(AGAIN):
-                await role.until(lambda: wanted <= heard())
+                await delegate.until(lambda: wanted <= heard())
         assert "tool-x" in [item["name"] for item in await connection.list_all("tool")]
 
         await called(connection, "touch", key="note://2")
         await called(connection, "touch", key="note://1")
-        await role.until(lambda: "notifications/resources/updated" in heard())
-        updates = [params["uri"] for method, params in role.heard if method == "notifications/resources/updated"]
+        await delegate.until(lambda: "notifications/resources/updated" in heard())
+        updates = [params["uri"] for method, params in delegate.heard if method == "notifications/resources/updated"]
         assert set(updates) == {"note://1"}
 
         await connection.unsubscribe("note://1")

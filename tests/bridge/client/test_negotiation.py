@@ -17,7 +17,7 @@ from mcp_types import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
-from gaia_bridge.client import ClientRole, Era, connect
+from gaia_bridge.client import ClientDelegate, Era, connect
 from gaia_bridge.client.transport import AuthorizationError, ConnectionLostError, UpstreamError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
@@ -55,8 +55,8 @@ async def exits(wire: Wire) -> None:
 
 
 async def test_a_modern_server_is_told_who_asks_and_needs_no_handshake() -> None:
-    role = Role({"elicitation": {}})
-    async with connected(modern(capabilities=OFF, instructions="Ask."), role=role) as (connection, wire):
+    delegate = Role({"elicitation": {}})
+    async with connected(modern(capabilities=OFF, instructions="Ask."), delegate=delegate) as (connection, wire):
         assert methods(wire) == ["server/discover"]
         assert wire.received[0]["params"] == {
             "_meta": {
@@ -66,16 +66,16 @@ async def test_a_modern_server_is_told_who_asks_and_needs_no_handshake() -> None
             }
         }
         assert wire.agreed == [LATEST_MODERN_VERSION]
-        greeting = connection.greeting
-        assert (greeting.revision, greeting.modern, greeting.era) == (LATEST_MODERN_VERSION, True, Era.MODERN)
-        assert greeting.info == {"name": "scripted", "version": "1"}
-        assert (greeting.capabilities, greeting.instructions) == (OFF, "Ask.")
+        handshake = connection.handshake
+        assert (handshake.revision, handshake.modern, handshake.era) == (LATEST_MODERN_VERSION, True, Era.MODERN)
+        assert handshake.info == {"name": "scripted", "version": "1"}
+        assert (handshake.capabilities, handshake.instructions) == (OFF, "Ask.")
 
 
 @pytest.mark.requirement("P-1", "S0-28")
 async def test_a_server_that_refuses_the_probe_gets_the_handshake_and_then_the_confirmation() -> None:
-    role = Role({"roots": {}})
-    async with connected(legacy(serving(tools={"tools": []})), role=role) as (connection, wire):
+    delegate = Role({"roots": {}})
+    async with connected(legacy(serving(tools={"tools": []})), delegate=delegate) as (connection, wire):
         await connection.list_all("tool")
         assert methods(wire) == ["server/discover", "initialize", "notifications/initialized", "tools/list"]
         assert wire.received[1]["params"] == {
@@ -84,14 +84,14 @@ async def test_a_server_that_refuses_the_probe_gets_the_handshake_and_then_the_c
             "clientInfo": {"name": "tester", "version": "2"},
         }
         assert wire.agreed == ["2025-11-25"]
-        assert connection.greeting.era is Era.LEGACY
+        assert connection.handshake.era is Era.LEGACY
 
 
 @pytest.mark.requirement("S0-3")
 async def test_a_server_that_is_known_to_be_legacy_is_not_probed() -> None:
     async with connected(legacy(), era=Era.LEGACY) as (connection, wire):
         assert methods(wire)[:2] == ["initialize", "notifications/initialized"]
-        assert not connection.greeting.modern
+        assert not connection.handshake.modern
 
 
 async def test_a_server_that_is_known_to_be_modern_is_not_offered_the_handshake_however_slow_it_is() -> None:
@@ -102,7 +102,7 @@ async def test_a_server_that_is_known_to_be_modern_is_not_offered_the_handshake_
         wire.answer(request, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
 
     async with connected(slow, era=Era.MODERN, limits=UpstreamLimits(probe_timeout=0)) as (connection, _):
-        assert connection.greeting.modern
+        assert connection.handshake.modern
 
 
 async def test_a_server_that_turned_modern_is_probed_on_a_fresh_link() -> None:
@@ -111,24 +111,24 @@ async def test_a_server_that_turned_modern_is_probed_on_a_fresh_link() -> None:
 
     transport = ScriptedTransport(refuses, modern())
     async with connect(transport, Role(), QUICK, era=Era.LEGACY) as connection:
-        assert connection.greeting.modern
+        assert connection.handshake.modern
     assert [methods(wire) for wire in transport.wires] == [["initialize"], ["server/discover"]]
 
 
 async def test_a_server_that_turned_legacy_gets_the_handshake_on_the_same_link() -> None:
     async with connected(legacy(), era=Era.MODERN) as (connection, wire):
-        assert not connection.greeting.modern
+        assert not connection.handshake.modern
         assert methods(wire)[:2] == ["server/discover", "initialize"]
 
 
 async def test_a_server_that_exits_because_of_the_probe_is_started_again_without_one() -> None:
-    role = Role()
+    delegate = Role()
     transport = ScriptedTransport(exits, legacy())
-    async with connect(transport, role, QUICK) as connection:
-        assert not connection.greeting.modern
+    async with connect(transport, delegate, QUICK) as connection:
+        assert not connection.handshake.modern
         assert transport.wires[0].closed.is_set()
     assert [methods(wire)[0] for wire in transport.wires] == ["server/discover", "initialize"]
-    assert role.endings == [], "it never was a connection"
+    assert delegate.endings == [], "it never was a connection"
 
 
 async def test_a_server_that_exits_after_it_refused_the_probe_is_started_again_too() -> None:
@@ -138,7 +138,7 @@ async def test_a_server_that_exits_after_it_refused_the_probe_is_started_again_t
         wire.end()
 
     async with connected(refuses_and_exits, legacy()) as (connection, wire):
-        assert not connection.greeting.modern
+        assert not connection.handshake.modern
         assert methods(wire)[0] == "initialize"
 
 
@@ -156,7 +156,7 @@ async def test_a_server_that_ignores_the_probe_costs_no_more_than_its_limit() ->
         await initialized(wire)
 
     async with connected(ignores, limits=IMPATIENT) as (connection, wire):
-        assert not connection.greeting.modern
+        assert not connection.handshake.modern
         cancelled = await wire.next("notifications/cancelled")
         assert cancelled["params"]["requestId"] == wire.received[0]["id"]
         assert methods(wire) == [
@@ -176,7 +176,7 @@ async def test_a_slow_modern_server_wins_over_the_handshake_that_it_refuses() ->
         wire.answer(probe, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
 
     async with connected(slow, limits=IMPATIENT) as (connection, wire):
-        assert connection.greeting.modern
+        assert connection.handshake.modern
         assert methods(wire) == ["server/discover", "initialize"], "a handshake is never cancelled or confirmed"
 
 
@@ -194,8 +194,8 @@ async def test_a_slow_server_that_takes_the_handshake_too_has_settled_for_it(pro
         await wire.next("notifications/initialized")
 
     async with connected(slow, limits=IMPATIENT) as (connection, wire):
-        assert (connection.greeting.revision, connection.greeting.era) == ("2025-11-25", Era.LEGACY)
-        assert connection.greeting.next_era is Era.MODERN
+        assert (connection.handshake.revision, connection.handshake.era) == ("2025-11-25", Era.LEGACY)
+        assert connection.handshake.next_era is Era.MODERN
         assert methods(wire)[:3] == ["server/discover", "initialize", "notifications/initialized"]
 
 
@@ -206,7 +206,7 @@ async def test_a_slow_modern_server_that_ignores_the_handshake_is_modern() -> No
         wire.answer(probe, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
 
     async with connected(slow, limits=IMPATIENT) as (connection, _):
-        assert connection.greeting.modern
+        assert connection.handshake.modern
 
 
 async def test_a_late_refusal_of_the_probe_does_not_disturb_the_handshake() -> None:
@@ -219,7 +219,7 @@ async def test_a_late_refusal_of_the_probe_does_not_disturb_the_handshake() -> N
         await wire.next("notifications/initialized")
 
     async with connected(slow, limits=IMPATIENT) as (connection, _):
-        assert connection.greeting.revision == "2024-11-05"
+        assert connection.handshake.revision == "2024-11-05"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ async def test_an_answer_to_the_probe_without_a_modern_revision_means_legacy(ans
         await initialized(wire)
 
     async with connected(odd) as (connection, _):
-        assert connection.greeting.revision == "2025-11-25"
+        assert connection.handshake.revision == "2025-11-25"
 
 
 @pytest.mark.parametrize("response", [{"result": 5}, {"error": "no"}, {"error": {"code": "x", "message": 1}}, {}])
@@ -249,7 +249,7 @@ async def test_nonsense_in_answer_to_the_probe_means_legacy(response: Any) -> No
         await initialized(wire)
 
     async with connected(odd) as (connection, _):
-        assert not connection.greeting.modern
+        assert not connection.handshake.modern
 
 
 @pytest.mark.parametrize("code", [METHOD_NOT_FOUND, INVALID_REQUEST, -32000, 0, UNSUPPORTED_PROTOCOL_VERSION])
@@ -260,7 +260,7 @@ async def test_any_error_in_answer_to_the_probe_means_legacy(code: int) -> None:
         await initialized(wire)
 
     async with connected(refuses) as (connection, _):
-        assert not connection.greeting.modern
+        assert not connection.handshake.modern
 
 
 async def test_a_modern_server_that_names_a_common_revision_is_asked_once_more() -> None:
@@ -273,7 +273,7 @@ async def test_a_modern_server_that_names_a_common_revision_is_asked_once_more()
         await discovered(wire)
 
     async with connected(insists) as (connection, _):
-        assert connection.greeting.modern
+        assert connection.handshake.modern
 
 
 async def test_a_server_that_never_takes_the_revision_that_it_names_is_legacy() -> None:
@@ -284,7 +284,7 @@ async def test_a_server_that_never_takes_the_revision_that_it_names_is_legacy() 
         await initialized(wire)
 
     async with connected(insists) as (connection, wire):
-        assert not connection.greeting.modern
+        assert not connection.handshake.modern
         assert methods(wire)[:3] == ["server/discover", "server/discover", "initialize"]
 
 
@@ -294,7 +294,7 @@ async def test_a_request_that_fails_on_the_way_is_no_verdict_about_the_era() -> 
         await initialized(wire)
 
     async with connected(fails) as (connection, _):
-        assert not connection.greeting.modern
+        assert not connection.handshake.modern
 
 
 async def test_who_cannot_be_authorised_for_the_probe_is_not_asked_to_log_in_again_for_the_handshake() -> None:
@@ -332,14 +332,14 @@ async def test_a_server_without_a_common_revision_is_told_apart_with_both_lists(
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 async def test_every_handshake_revision_is_accepted(version: str) -> None:
     async with connected(legacy(protocolVersion=version)) as (connection, wire):
-        assert connection.greeting.revision == version
+        assert connection.handshake.revision == version
         assert wire.agreed == [version]
 
 
 @pytest.mark.requirement("F-370")
 async def test_what_amds_servers_answer_is_taken_for_the_oldest_revision() -> None:
     async with connected(legacy(protocolVersion="1.0.0")) as (connection, wire):
-        assert connection.greeting.revision == HANDSHAKE_PROTOCOL_VERSIONS[0]
+        assert connection.handshake.revision == HANDSHAKE_PROTOCOL_VERSIONS[0]
         assert wire.agreed == [HANDSHAKE_PROTOCOL_VERSIONS[0]]
 
 
@@ -394,10 +394,10 @@ async def test_what_a_server_says_about_itself_is_cut() -> None:
     capabilities = {"tools": {}, "experimental": {"huge": "h" * 1_000}}
     server = legacy(serverInfo=info, capabilities=capabilities, instructions="i" * 10_000_000)
     async with connected(server, limits=limits) as (connection, _):
-        greeting = connection.greeting
-        assert greeting.info == {"name": "n" * 100, "version": "é" * 50, "title": "short", "x": 5}
-        assert greeting.capabilities == {"tools": {}}
-        assert greeting.instructions == "i" * 100
+        handshake = connection.handshake
+        assert handshake.info == {"name": "n" * 100, "version": "é" * 50, "title": "short", "x": 5}
+        assert handshake.capabilities == {"tools": {}}
+        assert handshake.instructions == "i" * 100
 
 
 @pytest.mark.parametrize("era", [Era.LEGACY, Era.MODERN])
@@ -405,8 +405,8 @@ async def test_a_server_that_says_nothing_about_itself_is_as_good_as_any(era: Er
     nothing: Any = {"serverInfo": None, "capabilities": None, "instructions": 5, "_meta": None}
     server = modern if era is Era.MODERN else legacy
     async with connected(server(**nothing), era=era) as (connection, _):
-        greeting = connection.greeting
-        assert (greeting.info, greeting.capabilities, greeting.instructions) == ({}, {}, None)
+        handshake = connection.handshake
+        assert (handshake.info, handshake.capabilities, handshake.instructions) == ({}, {}, None)
 
 
 async def test_a_transport_that_cannot_connect_says_why() -> None:
@@ -415,7 +415,7 @@ async def test_a_transport_that_cannot_connect_says_why() -> None:
             raise UpstreamError("cannot be started: no such program")
 
     with pytest.raises(UpstreamError, match="no such program"):
-        async with connect(Unreachable(), ClientRole(), QUICK):
+        async with connect(Unreachable(), ClientDelegate(), QUICK):
             pass
 
 
@@ -459,8 +459,8 @@ async def test_a_server_that_ends_while_it_says_what_it_is_leaves_no_connection(
         await discovered(wire)
         wire.end("was killed")
 
-    role = Role()
+    delegate = Role()
     with pytest.raises(ConnectionLostError, match="^was killed$"):
-        async with connected(answers_and_exits, era=Era.MODERN, role=role):
+        async with connected(answers_and_exits, era=Era.MODERN, delegate=delegate):
             pass
-    assert role.endings == []
+    assert delegate.endings == []

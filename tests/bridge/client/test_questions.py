@@ -8,7 +8,7 @@ import anyio
 import pytest
 from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND
 
-from gaia_bridge.client import ClientRole
+from gaia_bridge.client import ClientDelegate
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
 from gaia_bridge.protocol.json_types import JSON
@@ -50,48 +50,48 @@ async def test_a_ping_is_answered_at_once_whatever_its_id() -> None:
 
 @pytest.mark.requirement("F-038", "S-32", "P-6")
 async def test_what_was_not_declared_is_refused_and_the_role_is_not_asked() -> None:
-    role = Role({"roots": {}})
+    delegate = Role({"roots": {}})
     replies = Replies(
         (1, "sampling/createMessage", {"messages": [], "maxTokens": 1}),
         (2, "elicitation/create", FORM),
         (3, "tasks/get", {}),
         (4, "tools/call", {"name": "x"}),
     )
-    async with connected(legacy(replies), role=role):
+    async with connected(legacy(replies), delegate=delegate):
         await replies.complete.wait()
     assert {number: error["code"] for number, error in replies.by_id().items()} == dict.fromkeys(
         (1, 2, 3, 4), METHOD_NOT_FOUND
     )
-    assert role.asked == []
+    assert delegate.asked == []
 
 
 async def test_the_base_role_declares_nothing_and_answers_nothing() -> None:
     replies = Replies((1, "roots/list", None))
-    async with connected(legacy(replies), role=ClientRole()):
+    async with connected(legacy(replies), delegate=ClientDelegate()):
         await replies.complete.wait()
     assert replies.by_id()[1]["code"] == METHOD_NOT_FOUND
     with pytest.raises(ProtocolError, match="^Method not found: roots/list$"):
-        await ClientRole().answer("roots/list", {})
+        await ClientDelegate().answer("roots/list", {})
 
 
 async def test_what_was_declared_is_answered_by_the_role() -> None:
-    role = Role({"elicitation": {}, "roots": {}}, elicitation=ACCEPTED, roots={"roots": []})
+    delegate = Role({"elicitation": {}, "roots": {}}, elicitation=ACCEPTED, roots={"roots": []})
     replies = Replies(("q", "elicitation/create", FORM), (7, "roots/list", None))
-    async with connected(legacy(replies), role=role):
+    async with connected(legacy(replies), delegate=delegate):
         await replies.complete.wait()
     assert replies.by_id() == {"q": ACCEPTED, 7: {"roots": []}}
-    assert role.asked == [("elicitation/create", FORM), ("roots/list", {})]
+    assert delegate.asked == [("elicitation/create", FORM), ("roots/list", {})]
 
 
 @pytest.mark.requirement("S-32")
 async def test_a_question_in_a_mode_that_was_not_declared_is_refused() -> None:
-    role = Role({"elicitation": {}}, elicitation=ACCEPTED)
+    delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
     url = {"mode": "url", "message": "Go", "url": "https://example.com", "elicitationId": "1"}
     replies = Replies((1, "elicitation/create", url))
-    async with connected(legacy(replies), role=role):
+    async with connected(legacy(replies), delegate=delegate):
         await replies.complete.wait()
     assert replies.by_id()[1]["code"] == INVALID_PARAMS
-    assert role.asked == []
+    assert delegate.asked == []
 
 
 async def test_what_the_role_raises_becomes_an_error_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
@@ -104,9 +104,9 @@ async def test_what_the_role_raises_becomes_an_error_without_its_words(caplog: p
     async def lies(params: JSON) -> Any:
         return None
 
-    role = Role({"elicitation": {}, "sampling": {}, "roots": {}}, elicitation=refuses, sampling=breaks, roots=lies)
+    delegate = Role({"elicitation": {}, "sampling": {}, "roots": {}}, elicitation=refuses, sampling=breaks, roots=lies)
     replies = Replies((1, "elicitation/create", FORM), (2, "sampling/createMessage", {}), (3, "roots/list", {}))
-    async with connected(legacy(replies), role=role):
+    async with connected(legacy(replies), delegate=delegate):
         await replies.complete.wait()
     assert replies.by_id() == {
         1: {"code": -1, "message": "The user said no", "data": {"why": "busy"}},
@@ -142,8 +142,8 @@ async def test_only_so_many_questions_are_open_at_once_and_pings_are_answered_me
         done.set()
 
     done = anyio.Event()
-    role = Role({"roots": {}}, roots=waits)
-    async with connected(legacy(asks), role=role, limits=UpstreamLimits(requests_in=2)):
+    delegate = Role({"roots": {}}, roots=waits)
+    async with connected(legacy(asks), delegate=delegate, limits=UpstreamLimits(requests_in=2)):
         await done.wait()
 
 
@@ -188,7 +188,7 @@ async def test_a_question_that_the_server_withdraws_is_cancelled_and_not_answere
         done.set()
 
     done = anyio.Event()
-    async with connected(legacy(asks), role=Role({"roots": {}}, roots=waits)):
+    async with connected(legacy(asks), delegate=Role({"roots": {}}, roots=waits)):
         await done.wait()
 
 
@@ -208,19 +208,19 @@ async def test_an_id_that_is_still_open_cannot_be_used_again() -> None:
         done.set()
 
     release, done = anyio.Event(), anyio.Event()
-    async with connected(legacy(asks), role=Role({"roots": {}}, roots=waits)):
+    async with connected(legacy(asks), delegate=Role({"roots": {}}, roots=waits)):
         await done.wait()
 
 
 async def test_a_question_that_could_not_be_answered_is_ignored() -> None:
-    role = Role({"roots": {}}, roots={"roots": []})
+    delegate = Role({"roots": {}}, roots={"roots": []})
     odd: list[Any] = [None, True, [1], {"a": 1}]
     replies = Replies(*((number, "roots/list", None) for number in odd), ("last", "ping", None), expected=1)
-    async with connected(legacy(replies), role=role) as (_, wire):
+    async with connected(legacy(replies), delegate=delegate) as (_, wire):
         await replies.complete.wait()
         wire.notify("", None)
     assert [reply["id"] for reply in replies.received] == ["last"]
-    assert role.asked == []
+    assert delegate.asked == []
 
 
 async def test_an_answer_that_cannot_be_sent_does_no_harm() -> None:
@@ -235,7 +235,7 @@ async def test_an_answer_that_cannot_be_sent_does_no_harm() -> None:
         done.set()
 
     done = anyio.Event()
-    async with connected(legacy(asks), role=Role({"roots": {}}, roots={"roots": []})):
+    async with connected(legacy(asks), delegate=Role({"roots": {}}, roots={"roots": []})):
         await done.wait()
 
 
@@ -252,9 +252,9 @@ async def test_questions_end_with_the_connection() -> None:
     async def asks(wire: Wire) -> None:
         wire.ask(1, "roots/list")
 
-    role = Role({"roots": {}}, roots=waits)
-    async with connected(legacy(asks), role=role):
+    delegate = Role({"roots": {}}, roots=waits)
+    async with connected(legacy(asks), delegate=delegate):
         await anyio.wait_all_tasks_blocked()
-        assert role.asked
+        assert delegate.asked
         assert not ended.is_set()
     assert ended.is_set()

@@ -352,9 +352,9 @@ async def test_the_end_of_the_connection_fails_what_is_in_flight_after_the_role_
             self.failed_before = list(failed)
 
     failed: list[str] = []
-    role = Watching()
+    delegate = Watching()
 
-    async with connected(legacy(exits), role=role) as (connection, _):
+    async with connected(legacy(exits), delegate=delegate) as (connection, _):
 
         async def call(on_progress: Any) -> None:
             try:
@@ -371,18 +371,18 @@ async def test_the_end_of_the_connection_fails_what_is_in_flight_after_the_role_
         with pytest.raises(ConnectionLostError, match="^exited with status 5$"):
             await connection.notify("notifications/roots/list_changed")
     assert failed == ["exited with status 5"] * 2
-    assert (role.endings, role.failed_before) == (["exited with status 5"], [])
+    assert (delegate.endings, delegate.failed_before) == (["exited with status 5"], [])
 
 
 async def test_closing_the_connection_is_an_end_that_the_role_is_not_told_of() -> None:
-    role = Role()
-    async with connected(legacy(), role=role) as (connection, _):
+    delegate = Role()
+    async with connected(legacy(), delegate=delegate) as (connection, _):
         assert not connection.ended.is_set()
         assert connection.last_words == "scripted"
     assert connection.ended.is_set()
     with pytest.raises(ConnectionLostError, match="^is no longer connected$"):
         await connection.request("tools/call")
-    assert role.endings == []
+    assert delegate.endings == []
 
 
 async def test_a_role_that_fails_when_told_of_the_end_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
@@ -398,7 +398,7 @@ async def test_a_role_that_fails_when_told_of_the_end_does_no_harm(caplog: pytes
         await wire.next("tools/call")
         wire.end()
 
-    async with connected(legacy(exits), role=Broken()) as (connection, _):
+    async with connected(legacy(exits), delegate=Broken()) as (connection, _):
         with pytest.raises(ConnectionLostError):
             await connection.request("tools/call")
     assert [record.getMessage() for record in caplog.records] == [
@@ -417,7 +417,7 @@ async def test_an_expired_session_can_be_told_apart() -> None:
 
 
 async def test_notifications_are_handed_to_the_role_in_order_and_as_they_came() -> None:
-    role = Role()
+    delegate = Role()
 
     async def talks(wire: Wire) -> None:
         wire.notify("notifications/message", {"level": "info", "data": [1]})
@@ -425,9 +425,9 @@ async def test_notifications_are_handed_to_the_role_in_order_and_as_they_came() 
         wire.notify("notifications/resources/updated", {"uri": "a:b", "_meta": {"x": 1}})
         wire.notify("notifications/vendor/news", {"a": None})
 
-    async with connected(legacy(talks), role=role):
-        await role.until(lambda: len(role.heard) == 4)
-    assert role.heard == [
+    async with connected(legacy(talks), delegate=delegate):
+        await delegate.until(lambda: len(delegate.heard) == 4)
+    assert delegate.heard == [
         ("notifications/message", {"level": "info", "data": [1]}),
         ("notifications/tools/list_changed", {}),
         ("notifications/resources/updated", {"uri": "a:b", "_meta": {"x": 1}}),

@@ -38,22 +38,22 @@ def answering(*results: JSON) -> Script:
 
 
 async def test_a_question_is_answered_and_the_request_made_again_with_its_state() -> None:
-    role = Role({"elicitation": {}}, elicitation=ACCEPTED)
+    delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
     params = {"name": "x", "arguments": {"a": 1}, "_meta": {"vendor/key": 1}}
     state = "opaque \u2028 😀 ="
-    async with connected(modern(answering(asking("who", state=state), DONE)), role=role) as (connection, wire):
+    async with connected(modern(answering(asking("who", state=state), DONE)), delegate=delegate) as (connection, wire):
         assert await connection.request("tools/call", params) == DONE
         first, second = wire.received[-2:]
         assert second["id"] != first["id"]
         assert second["params"] == first["params"] | {"inputResponses": {"who": ACCEPTED}, "requestState": state}
-        assert role.asked == [("elicitation/create", FORM | {"message": "who"})]
+        assert delegate.asked == [("elicitation/create", FORM | {"message": "who"})]
         assert params == {"name": "x", "arguments": {"a": 1}, "_meta": {"vendor/key": 1}}
 
 
 async def test_a_round_without_state_is_repeated_without_one_and_old_answers_are_not_repeated() -> None:
-    role = Role({"elicitation": {}}, elicitation=ACCEPTED)
+    delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
     rounds = answering(asking("a", state="s1"), asking("b"), DONE)
-    async with connected(modern(rounds), role=role) as (connection, wire):
+    async with connected(modern(rounds), delegate=delegate) as (connection, wire):
         await connection.request("tools/call", {"name": "x"})
         more = [{key: value for key, value in sent["params"].items() if key != "_meta"} for sent in wire.received[1:]]
         assert more == [
@@ -74,8 +74,8 @@ async def test_all_questions_of_a_round_are_put_at_once() -> None:
         await both.wait()
         return {"action": params["message"]}
 
-    role = Role({"elicitation": {}}, elicitation=waits_for_the_other)
-    async with connected(modern(answering(asking("a", "b"), DONE)), role=role) as (connection, wire):
+    delegate = Role({"elicitation": {}}, elicitation=waits_for_the_other)
+    async with connected(modern(answering(asking("a", "b"), DONE)), delegate=delegate) as (connection, wire):
         await connection.request("tools/call")
         assert wire.received[-1]["params"]["inputResponses"] == {"a": {"action": "a"}, "b": {"action": "b"}}
 
@@ -89,19 +89,19 @@ async def test_a_result_that_asks_nothing_is_asked_for_again() -> None:
 
 
 async def test_rounds_come_to_an_end() -> None:
-    role = Role({"elicitation": {}}, elicitation=ACCEPTED)
+    delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
     limits = UpstreamLimits(max_rounds=3)
-    async with connected(modern(answering(*[asking("a")] * 9)), role=role, limits=limits) as (connection, wire):
+    async with connected(modern(answering(*[asking("a")] * 9)), delegate=delegate, limits=limits) as (connection, wire):
         with pytest.raises(UpstreamError, match="^asked for input 3 times without coming to an end of tools/call$"):
             await connection.request("tools/call")
         assert [sent["method"] for sent in wire.received].count("tools/call") == 4
 
 
 async def test_the_caller_may_play_the_rounds_itself() -> None:
-    role = Role({"elicitation": {}}, elicitation=ACCEPTED)
-    async with connected(modern(answering(asking("a", state="s"))), role=role) as (connection, _):
+    delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
+    async with connected(modern(answering(asking("a", state="s"))), delegate=delegate) as (connection, _):
         assert await connection.request("tools/call", rounds=False) == asking("a", state="s")
-        assert role.asked == []
+        assert delegate.asked == []
 
 
 async def test_a_legacy_server_has_no_rounds() -> None:
@@ -111,13 +111,13 @@ async def test_a_legacy_server_has_no_rounds() -> None:
 
 @pytest.mark.requirement("S-32")
 async def test_a_question_that_was_not_declared_ends_the_request() -> None:
-    role = Role({"roots": {}})
+    delegate = Role({"roots": {}})
     rounds = answering(asking("a", method="sampling/createMessage"), DONE)
-    async with connected(modern(rounds), role=role) as (connection, wire):
+    async with connected(modern(rounds), delegate=delegate) as (connection, wire):
         with pytest.raises(UpstreamError, match=r"^asks for sampling/createMessage, which was not declared to it$"):
             await connection.request("tools/call")
         assert [sent["method"] for sent in wire.received].count("tools/call") == 1
-    assert role.asked == []
+    assert delegate.asked == []
 
 
 async def test_a_role_that_refuses_ends_the_request_and_the_other_questions() -> None:
@@ -132,8 +132,8 @@ async def test_a_role_that_refuses_ends_the_request_and_the_other_questions() ->
             cancelled.set()
         return {}
 
-    role = Role({"elicitation": {}}, elicitation=refuses_one)
-    async with connected(modern(answering(asking("a", "b"))), role=role) as (connection, _):
+    delegate = Role({"elicitation": {}}, elicitation=refuses_one)
+    async with connected(modern(answering(asking("a", "b"))), delegate=delegate) as (connection, _):
         with pytest.raises(ProtocolError, match="^The user said no$"):
             await connection.request("tools/call")
     assert cancelled.is_set()
@@ -152,12 +152,12 @@ async def test_questions_that_make_no_sense_are_the_failure_of_that_request_only
 
 @pytest.mark.requirement("F-038")
 async def test_a_round_has_only_so_many_questions() -> None:
-    role = Role({"elicitation": {}}, elicitation=ACCEPTED)
+    delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
     many = asking(*(str(number) for number in range(QUICK.requests_in_result + 1)))
-    async with connected(modern(answering(many)), role=role) as (connection, _):
+    async with connected(modern(answering(many)), delegate=delegate) as (connection, _):
         with pytest.raises(UpstreamError, match="more than 16"):
             await connection.request("tools/call")
-    assert role.asked == []
+    assert delegate.asked == []
 
 
 async def test_the_deadline_is_for_the_server_and_not_for_the_user() -> None:
@@ -168,8 +168,8 @@ async def test_the_deadline_is_for_the_server_and_not_for_the_user() -> None:
             await anyio.sleep_forever()
         return ACCEPTED
 
-    role = Role({"elicitation": {}}, elicitation=thinks)
-    async with connected(modern(answering(asking("a"), DONE)), role=role) as (connection, _):
+    delegate = Role({"elicitation": {}}, elicitation=thinks)
+    async with connected(modern(answering(asking("a"), DONE)), delegate=delegate) as (connection, _):
         assert await connection.request("tools/call", deadline=Deadline(limit, limit)) == DONE
         with pytest.raises(RequestTimeoutError):
             await connection.request("tools/call", deadline=Deadline(limit, limit))
@@ -190,8 +190,8 @@ async def test_progress_is_asked_for_in_every_round() -> None:
         wire.progress(second, 2)
         wire.answer(second, DONE)
 
-    role = Role({"elicitation": {}}, elicitation=ACCEPTED)
-    async with connected(modern(works), role=role) as (connection, _):
+    delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
+    async with connected(modern(works), delegate=delegate) as (connection, _):
         await connection.request("tools/call", on_progress=report)
     assert reports == [1, 2]
 
@@ -201,14 +201,14 @@ async def test_an_error_in_a_later_round_is_raised() -> None:
         wire.answer(await wire.next("tools/call"), asking("a", state="s"))
         wire.refuse(await wire.next("tools/call"), METHOD_NOT_FOUND, "gone")
 
-    role = Role({"elicitation": {}}, elicitation=ACCEPTED)
-    async with connected(modern(refuses), role=role) as (connection, _):
+    delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
+    async with connected(modern(refuses), delegate=delegate) as (connection, _):
         with pytest.raises(ProtocolError, match="^gone$"):
             await connection.request("tools/call")
 
 
 async def test_the_last_round_that_is_allowed_may_be_the_end() -> None:
-    role = Role({"elicitation": {}}, elicitation=ACCEPTED)
+    delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
     rounds = answering(asking("a"), asking("b"), DONE)
-    async with connected(modern(rounds), role=role, limits=UpstreamLimits(max_rounds=2)) as (connection, _):
+    async with connected(modern(rounds), delegate=delegate, limits=UpstreamLimits(max_rounds=2)) as (connection, _):
         assert await connection.request("tools/call") == DONE

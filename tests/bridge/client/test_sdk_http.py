@@ -12,7 +12,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
 
-from gaia_bridge.client import ClientRole, Connection, Deadline, Era, RequestTimeoutError, connect
+from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, connect
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.protocol.json_types import JSON
@@ -53,8 +53,8 @@ async def connected(era: Era) -> AsyncGenerator[Connection]:
             await tasks.start(http.run)
             transport = StreamableHttpTransport(HttpServerSpec("sdk", f"http://127.0.0.1:{port}/mcp"), limits)
             known = era if era is Era.LEGACY else None
-            async with connect(transport, ClientRole(), limits, era=known) as connection:
-                assert connection.greeting.era is era
+            async with connect(transport, ClientDelegate(), limits, era=known) as connection:
+                assert connection.handshake.era is era
                 yield connection
             http.stop()
 
@@ -68,7 +68,7 @@ async def test_lists_calls_progress_and_headers_work_with_the_official_server(er
         reports.append(progress)
 
     async with connected(era) as connection:
-        assert (connection.greeting.info["name"], connection.greeting.info["version"]) == ("sdk", "1.2.3")
+        assert (connection.handshake.info["name"], connection.handshake.info["version"]) == ("sdk", "1.2.3")
         assert [tool["name"] for tool in await connection.list_all("tool")] == ["place", "hang"]
         call: JSON = {"name": "place", "arguments": {"region": "Köln\r\nX-Evil: 1"}}
         result = await connection.request("tools/call", call, on_progress=report)

@@ -43,19 +43,19 @@ async def test_what_a_server_announces_is_listened_to_and_told_under_the_legacy_
         for name in ("tools", "prompts", "resources"):
             event(wire, request, f"{name}/list_changed")
 
-    role = Role()
-    async with connected(modern(changes, ALL), role=role) as (_, wire):
-        await role.until(lambda: len(role.heard) == 3)
+    delegate = Role()
+    async with connected(modern(changes, ALL), delegate=delegate) as (_, wire):
+        await delegate.until(lambda: len(delegate.heard) == 3)
         params = wire.received[1]["params"]
         wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
         assert params["notifications"] == wanted
         assert PROTOCOL_VERSION_META_KEY in params["_meta"]
-    assert [method for method, _ in role.heard] == [
+    assert [method for method, _ in delegate.heard] == [
         "notifications/tools/list_changed",
         "notifications/prompts/list_changed",
         "notifications/resources/list_changed",
     ]
-    assert not any(ID in params.get("_meta", {}) for _, params in role.heard)
+    assert not any(ID in params.get("_meta", {}) for _, params in delegate.heard)
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"tools": {}}, {"tools": {"listChanged": False}}, {"tools": True}])
@@ -76,10 +76,10 @@ async def test_the_connection_is_open_once_the_listening_is_confirmed() -> None:
         confirmed = True
         event(wire, request, "subscriptions/acknowledged")
 
-    role = Role()
-    async with connected(modern(slow, TOOLS), role=role):
+    delegate = Role()
+    async with connected(modern(slow, TOOLS), delegate=delegate):
         assert confirmed
-    assert role.heard == []
+    assert delegate.heard == []
 
 
 async def test_a_server_that_confirms_late_delays_nobody_and_what_may_have_been_missed_is_announced() -> None:
@@ -88,11 +88,14 @@ async def test_a_server_that_confirms_late_delays_nobody_and_what_may_have_been_
         await wire.next("go")
         event(wire, request, "subscriptions/acknowledged")
 
-    role = Role()
-    async with connected(modern(late, TOOLS), role=role, limits=UpstreamLimits(probe_timeout=0.01)) as (connection, _):
-        assert role.heard == []
+    delegate = Role()
+    async with connected(modern(late, TOOLS), delegate=delegate, limits=UpstreamLimits(probe_timeout=0.01)) as (
+        connection,
+        _,
+    ):
+        assert delegate.heard == []
         await connection.notify("go")
-        await role.until(lambda: role.heard == [TOOLS_CHANGED])
+        await delegate.until(lambda: delegate.heard == [TOOLS_CHANGED])
 
 
 async def test_a_server_that_does_not_serve_listening_is_left_alone() -> None:
@@ -116,10 +119,10 @@ async def test_nothing_counts_before_the_confirmation_or_on_a_stream_that_is_not
         event(wire, request, "subscriptions/acknowledged")
         event(wire, request, "tools/list_changed", x=1)
 
-    role = Role()
-    async with connected(modern(early, TOOLS), role=role):
-        await role.until(lambda: len(role.heard) > 0)
-    assert [params.get("x") for _, params in role.heard] == [1]
+    delegate = Role()
+    async with connected(modern(early, TOOLS), delegate=delegate):
+        await delegate.until(lambda: len(delegate.heard) > 0)
+    assert [params.get("x") for _, params in delegate.heard] == [1]
 
 
 async def test_a_confirmation_may_be_known_by_the_stream_on_which_it_came() -> None:
@@ -128,9 +131,9 @@ async def test_a_confirmation_may_be_known_by_the_stream_on_which_it_came() -> N
         wire.notify("notifications/subscriptions/acknowledged", {}, during=request["id"])
         wire.notify("notifications/tools/list_changed", {}, during=request["id"])
 
-    role = Role()
-    async with connected(modern(nameless, TOOLS), role=role):
-        await role.until(lambda: role.heard == [TOOLS_CHANGED])
+    delegate = Role()
+    async with connected(modern(nameless, TOOLS), delegate=delegate):
+        await delegate.until(lambda: delegate.heard == [TOOLS_CHANGED])
 
 
 @pytest.mark.parametrize("end", ["gracefully", "dropped", "cancelled", "refused"])
@@ -152,10 +155,10 @@ async def test_a_stream_that_ends_is_opened_again_and_what_may_have_been_missed_
         event(wire, request, "prompts/list_changed")
         event(wire, again, "prompts/list_changed")
 
-    role = Role()
-    async with connected(modern(drops, TOOLS), role=role):
-        await role.until(lambda: len(role.heard) == 2)
-    assert [method for method, _ in role.heard] == [TOOLS_CHANGED[0], "notifications/prompts/list_changed"]
+    delegate = Role()
+    async with connected(modern(drops, TOOLS), delegate=delegate):
+        await delegate.until(lambda: len(delegate.heard) == 2)
+    assert [method for method, _ in delegate.heard] == [TOOLS_CHANGED[0], "notifications/prompts/list_changed"]
 
 
 @pytest.mark.requirement("F-050")
@@ -171,9 +174,9 @@ async def test_a_server_that_is_not_there_any_more_when_its_stream_is_opened_aga
         def doubted(self, why: str) -> None:
             doubts.append(why)
 
-    role = Doubting()
-    async with connected(modern(goes_away, TOOLS), role=role):
-        await role.until(lambda: role.heard == [TOOLS_CHANGED])
+    delegate = Doubting()
+    async with connected(modern(goes_away, TOOLS), delegate=delegate):
+        await delegate.until(lambda: delegate.heard == [TOOLS_CHANGED])
     assert doubts == ["the stream of its changes ended, and it could not be reached"]
 
 
@@ -211,20 +214,20 @@ async def test_a_subscription_replaces_the_stream_without_a_gap() -> None:
         event(wire, first, "tools/list_changed")
         event(wire, second, "resources/updated", uri="a:b")
 
-    role = Role()
-    async with connected(modern(changes, TOOLS | SUBSCRIBABLE), role=role) as (connection, wire):
+    delegate = Role()
+    async with connected(modern(changes, TOOLS | SUBSCRIBABLE), delegate=delegate) as (connection, wire):
         await connection.subscribe("a:b")
-        await role.until(lambda: len(role.heard) == 2)
+        await delegate.until(lambda: len(delegate.heard) == 2)
         wanted = [sent["params"]["notifications"] for sent in wire.received if sent["method"] == "subscriptions/listen"]
         assert wanted == [
             {"toolsListChanged": True},
             {"toolsListChanged": True, "resourceSubscriptions": ["a:b"]},
         ]
-    assert [method for method, _ in role.heard] == [
+    assert [method for method, _ in delegate.heard] == [
         "notifications/tools/list_changed",
         "notifications/resources/updated",
     ]
-    assert role.heard[1][1]["uri"] == "a:b"
+    assert delegate.heard[1][1]["uri"] == "a:b"
 
 
 async def test_listening_begins_with_the_first_subscription_and_ends_with_the_last() -> None:
@@ -234,8 +237,8 @@ async def test_listening_begins_with_the_first_subscription_and_ends_with_the_la
         assert cancelled["params"]["requestId"] == request["id"]
         await acknowledged(wire)
 
-    role = Role()
-    async with connected(modern(changes, SUBSCRIBABLE), role=role) as (connection, wire):
+    delegate = Role()
+    async with connected(modern(changes, SUBSCRIBABLE), delegate=delegate) as (connection, wire):
         assert [sent["method"] for sent in wire.received] == ["server/discover"]
         await connection.subscribe("a:b")
         await connection.subscribe("a:b")
@@ -244,7 +247,7 @@ async def test_listening_begins_with_the_first_subscription_and_ends_with_the_la
         assert wire.received[-1]["method"] == "notifications/cancelled"
         await connection.subscribe("c:d")
         assert wire.received[-1]["params"]["notifications"] == {"resourceSubscriptions": ["c:d"]}
-    assert role.heard == []
+    assert delegate.heard == []
 
 
 async def test_subscriptions_that_come_together_share_a_stream() -> None:
@@ -268,10 +271,10 @@ async def test_after_a_drop_subscribed_resources_count_as_updated() -> None:
         wire.fail(await acknowledged(wire), UpstreamError("broke off"))
         await acknowledged(wire)
 
-    role = Role()
-    async with connected(modern(drops, SUBSCRIBABLE), role=role) as (connection, _):
+    delegate = Role()
+    async with connected(modern(drops, SUBSCRIBABLE), delegate=delegate) as (connection, _):
         await connection.subscribe("a:b")
-        await role.until(lambda: role.heard == [("notifications/resources/updated", {"uri": "a:b"})])
+        await delegate.until(lambda: delegate.heard == [("notifications/resources/updated", {"uri": "a:b"})])
 
 
 async def test_a_subscription_that_the_server_refuses_raises_and_the_others_stay() -> None:
@@ -281,13 +284,13 @@ async def test_a_subscription_that_the_server_refuses_raises_and_the_others_stay
         await wire.next("go")
         event(wire, first, "tools/list_changed")
 
-    role = Role()
-    async with connected(modern(refuses, TOOLS | SUBSCRIBABLE), role=role) as (connection, wire):
+    delegate = Role()
+    async with connected(modern(refuses, TOOLS | SUBSCRIBABLE), delegate=delegate) as (connection, wire):
         with pytest.raises(ProtocolError, match="^no such resource$"):
             await connection.subscribe("a:b")
         await anyio.wait_all_tasks_blocked()
         await connection.notify("go")
-        await role.until(lambda: len(role.heard) == 1)
+        await delegate.until(lambda: len(delegate.heard) == 1)
         assert [sent["method"] for sent in wire.received].count("subscriptions/listen") == 2
 
 
@@ -310,16 +313,16 @@ async def test_a_subscription_that_is_asked_for_again_in_vain_stays() -> None:
                 event(wire, request, "subscriptions/acknowledged")
                 event(wire, request, "resources/updated", uri="a:b", x=1)
 
-    role = Role()
+    delegate = Role()
     limits = UpstreamLimits(retry_floor=0.01, retry_cap=0.01, list_timeout=0.05)
-    async with connected(modern(drops, SUBSCRIBABLE), role=role, limits=limits) as (connection, _):
+    async with connected(modern(drops, SUBSCRIBABLE), delegate=delegate, limits=limits) as (connection, _):
         await connection.subscribe("a:b")
         await connection.notify("go")
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(RequestTimeoutError):
             await connection.subscribe("a:b")
         await connection.notify("go on")
-        await role.until(lambda: any(params.get("x") for _, params in role.heard))
+        await delegate.until(lambda: any(params.get("x") for _, params in delegate.heard))
 
 
 async def test_a_subscription_that_nobody_waits_for_any_more_is_not_asked_for() -> None:
@@ -378,10 +381,10 @@ async def test_the_end_of_the_connection_ends_the_listening() -> None:
         await wire.next("go")
         wire.end("exited")
 
-    role = Role()
-    async with connected(modern(ends, TOOLS), role=role) as (connection, wire):
+    delegate = Role()
+    async with connected(modern(ends, TOOLS), delegate=delegate) as (connection, wire):
         await connection.notify("go")
         await connection.ended.wait()
         await anyio.wait_all_tasks_blocked()
         assert [sent["method"] for sent in wire.received].count("subscriptions/listen") == 1
-    assert (role.heard, role.endings) == ([], ["exited"])
+    assert (delegate.heard, delegate.endings) == ([], ["exited"])

@@ -39,7 +39,7 @@ def working(**fields: Any) -> JSON:
 
 @asynccontextmanager
 async def listed(
-    script: Script, role: Role | None = None, capabilities: JSON = TASKS, limits: UpstreamLimits = LIMITS
+    script: Script, delegate: Role | None = None, capabilities: JSON = TASKS, limits: UpstreamLimits = LIMITS
 ) -> AsyncGenerator[tuple[Connection, Wire]]:
     """A connection whose tools are known."""
 
@@ -47,7 +47,7 @@ async def listed(
         wire.answer(await wire.next("tools/list"), {"tools": TOOLS})
         await script(wire)
 
-    async with connected(legacy(run, capabilities), role=role, limits=limits) as (connection, wire):
+    async with connected(legacy(run, capabilities), delegate=delegate, limits=limits) as (connection, wire):
         await connection.list_all("tool")
         yield connection, wire
 
@@ -123,12 +123,12 @@ async def test_what_a_task_asks_belongs_to_the_call() -> None:
         assert (await wire.next())["result"] == {"action": "decline"}
         wire.answer(fetched, RESULT)
 
-    role = Asked({"elicitation": {}}, elicitation={"action": "decline"})
-    async with listed(script, role) as (connection, _):
+    delegate = Asked({"elicitation": {}}, elicitation={"action": "decline"})
+    async with listed(script, delegate) as (connection, _):
         number = connection.new_id()
         assert await called(connection, number=number) == RESULT
     assert calls == [number, number]
-    assert [params.get("_meta") for _, params in role.asked] == [{}, None]
+    assert [params.get("_meta") for _, params in delegate.asked] == [{}, None]
 
 
 async def test_whoever_cancels_the_call_cancels_the_task() -> None:

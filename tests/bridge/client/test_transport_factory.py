@@ -63,9 +63,9 @@ def test_what_may_be_secret_is_known() -> None:
     remote = HttpServerSpec("up", url, {"Authorization": "Bearer xyz"}, oauth=oauth)
     assert secrets_of(remote) == ("Bearer xyz", "key=abcdef", "user:password", "s3cr3t-value")
     assert "s3cr3t" not in repr(remote) + repr(oauth)
-    tailored = StdioServerSpec("up", "npx", options=ServerOptions(secrets=("s3cr3t-value", "short")))
-    assert secrets_of(tailored) == ("s3cr3t-value",)
-    assert "s3cr3t" not in repr(tailored) + repr(tailored.options)
+    transformed = StdioServerSpec("up", "npx", options=ServerOptions(secrets=("s3cr3t-value", "short")))
+    assert secrets_of(transformed) == ("s3cr3t-value",)
+    assert "s3cr3t" not in repr(transformed) + repr(transformed.options)
 
 
 def test_whoever_has_no_server_on_the_network_does_without_the_import_of_http_and_oauth() -> None:

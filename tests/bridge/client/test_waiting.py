@@ -56,7 +56,7 @@ async def outcomes(script: Script, calls: int, deadline: Deadline = DEADLINE) ->
     async def ignore(*report: Any) -> None:
         pass
 
-    async with connected(legacy(script), role=Slow()) as (connection, _), anyio.create_task_group() as tasks:
+    async with connected(legacy(script), delegate=Slow()) as (connection, _), anyio.create_task_group() as tasks:
         for number in range(calls):
             tasks.start_soon(call, connection, number)
     return [ended[number] for number in range(calls)]

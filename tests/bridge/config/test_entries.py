@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from gaia_bridge.config import EntryError, ParsedEntry, entry_of, parse_entry
 from gaia_bridge.config.entries import NAME_RULE
 from gaia_bridge.model import (
-    ArgumentTailoring,
+    ArgumentTransform,
     HttpServerSpec,
     OAuthOptions,
     ServerOptions,
     StdioServerSpec,
-    ToolTailoring,
+    ToolTransform,
 )
 from gaia_bridge.protocol.json_types import JSON
 
@@ -292,12 +292,12 @@ def test_tools_can_be_tailored_and_what_their_defaults_refer_to_is_secret() -> N
     about = {"name": "n", "title": "T", "description": "${A}", "arguments": {"repo": repo, "b": {"description": "d"}}}
     found = parsed({"url": URL, "tools": {"t": about, "u": {"hidden": True}, "v": None}}, A="s3cr3t")
     arguments = {
-        "repo": ArgumentTailoring(default={"names": ["s3cr3t/x", 1], "${A}": None}, secret=True, hidden=True),
-        "b": ArgumentTailoring(description="d"),
+        "repo": ArgumentTransform(default={"names": ["s3cr3t/x", 1], "${A}": None}, secret=True, hidden=True),
+        "b": ArgumentTransform(description="d"),
     }
     assert found.spec.options.tools == {
-        "t": ToolTailoring("n", "T", "${A}", arguments=arguments),
-        "u": ToolTailoring(hidden=True),
+        "t": ToolTransform("n", "T", "${A}", arguments=arguments),
+        "u": ToolTransform(hidden=True),
     }
     assert found.warnings == ()
     assert found.secrets == {"s3cr3t"}

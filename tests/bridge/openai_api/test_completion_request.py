@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from gaia_bridge.openai_api.completion_request import Asked, read_request, session_of
+from gaia_bridge.openai_api.completion_request import CompletionRequest, read_request, session_of
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.tools import Borrowing
 from gaia_bridge.protocol.json_types import JSON
@@ -23,7 +23,7 @@ PICTURE: JSON = {"type": "image_url", "image_url": {"url": "data:image/gif;base6
 TEXT: JSON = {"type": "text", "text": "look"}
 
 
-def read(session_id: str | None = None, **fields: Any) -> Asked:
+def read(session_id: str | None = None, **fields: Any) -> CompletionRequest:
     body = json.dumps({"model": "m", "messages": [USER], **fields}).encode()
     return read_request(body, session_id, ChatEndpointLimits())
 

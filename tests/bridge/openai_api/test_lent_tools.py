@@ -287,8 +287,8 @@ async def lending(server: Chatting, name: str = "raw") -> None:
     """Wait until a server has tools to lend."""
     [source] = [source for source in server.bridge.sources if source.name == name]
     ready = asyncio.Event()
-    stop = source.listen(lambda _: ready.set() if source.offer.tools else None)
-    if not source.offer.tools:
+    stop = source.listen(lambda _: ready.set() if source.features.tools else None)
+    if not source.features.tools:
         await ready.wait()
     stop()
 

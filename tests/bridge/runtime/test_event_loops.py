@@ -11,7 +11,7 @@ import pytest
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.runtime.background_loop import BackgroundLoop
-from gaia_bridge.runtime.event_loops import say_asyncio
+from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
 
 pytest.importorskip("sniffio")
 
@@ -39,7 +39,7 @@ def test_it_is_not_found_by_itself() -> None:
 
 def test_it_is_found_until_that_is_taken_back() -> None:
     async def main() -> tuple[object, object]:
-        take_back: Callable[[], None] = say_asyncio()
+        take_back: Callable[[], None] = mark_thread_as_asyncio()
         said = await time_in_a_callback()
         take_back()
         return said, await time_in_a_callback()
@@ -52,7 +52,7 @@ def test_it_is_found_until_that_is_taken_back() -> None:
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["as they began", "the other way round"])
 def test_the_last_of_several_takes_it_back_in_whatever_order_they_end(order: tuple[int, int]) -> None:
     async def main() -> list[object]:
-        took = [say_asyncio(), say_asyncio()]
+        took = [mark_thread_as_asyncio(), mark_thread_as_asyncio()]
         found: list[object] = []
         for number in order:
             took[number]()

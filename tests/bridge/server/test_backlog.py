@@ -226,8 +226,8 @@ async def test_of_calls_that_may_be_large_only_so_many_are_made_at_once_over_man
             if modern:
                 client.headers |= {"mcp-method": "tools/call", "mcp-name": "give"}
             else:
-                greeting = await client.post("/mcp", json=HELLO)
-                client.headers |= {"mcp-session-id": greeting.headers["mcp-session-id"]}
+                handshake = await client.post("/mcp", json=HELLO)
+                client.headers |= {"mcp-session-id": handshake.headers["mcp-session-id"]}
                 await client.post("/mcp", json=GREETED)
             sizes: list[int] = []
 

@@ -107,10 +107,10 @@ async def test_a_reason_for_cancelling_reaches_the_agent_or_the_server_as_it_was
 @asynccontextmanager
 async def saying(way: str, bridge: Bridge, tasks: TaskGroup) -> AsyncGenerator[Callable[[JSON], Awaitable[object]]]:
     """What sends messages of one client, and does not wait for answers."""
-    greeting, told = hello("2025-11-25"), {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    handshake, told = hello("2025-11-25"), {"jsonrpc": "2.0", "method": "notifications/initialized"}
     if way == "stdio":
         lines = await stream(bridge, tasks)
-        await lines.write(greeting)
+        await lines.write(handshake)
         await lines.next()
         await lines.write(told)
         yield lines.write
@@ -118,7 +118,7 @@ async def saying(way: str, bridge: Bridge, tasks: TaskGroup) -> AsyncGenerator[C
         return
     async with serving_http(bridge, tasks) as http, anyio.create_task_group() as requests:
         headers = {"accept": "application/json, text/event-stream"}
-        headers["mcp-session-id"] = (await http.post("/mcp", json=greeting, headers=headers)).headers["mcp-session-id"]
+        headers["mcp-session-id"] = (await http.post("/mcp", json=handshake, headers=headers)).headers["mcp-session-id"]
 
         async def say(message: JSON) -> None:
             requests.start_soon(lambda: http.post("/mcp", json=message, headers=headers))

@@ -146,7 +146,7 @@ def test_a_tool_without_properties_is_given_them_unless_it_is_on_the_endpoint_of
     modern: bool, kind: SourceKind, merges: bool
 ) -> None:
     source = FixedSource("one", kind=kind)
-    source.offer = source.offering(BARE)
+    source.features = source.offering(BARE)
     view = Catalog(ServerInfo("test", "1"), NamingPolicy.DEFAULT, merges=merges)
     view.add(source)
     [shown] = view.definitions("tool", modern=modern)
@@ -160,7 +160,7 @@ def test_a_definition_is_shown_as_declared_but_for_its_public_name() -> None:
     schema: JSON = {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "$defs": {"x": True}}
     rich: JSON = {"name": "a", "title": "A", "inputSchema": schema, "_meta": {"k": 1}}
     source = FixedSource("one")
-    source.offer = source.offering(rich)
+    source.features = source.offering(rich)
     view = catalog(FixedSource("zero", "a"), source)
     assert view.definitions("tool", modern=True)[1] == {**rich, "name": "one__a"}
     assert view.tool_definition("one__a") == {**rich, "name": "one__a"}
@@ -172,7 +172,7 @@ def test_earlier_revisions_are_shown_what_they_can_read() -> None:
     source = FixedSource("one")
     listing: JSON = {**tool("list"), "outputSchema": {"type": "array"}}
     odd: JSON = {"name": "odd", "inputSchema": {"type": "object", "properties": {"a": None}}}
-    source.offer = source.offering("plain", listing, odd)
+    source.features = source.offering("plain", listing, odd)
     view = catalog(source)
     assert names(view) == ["plain", "list", "odd"]
     assert view.definitions("tool", modern=False) == [tool("plain"), tool("list")]
@@ -195,13 +195,13 @@ def test_a_resource_that_cannot_keep_its_uri_is_logged(caplog: pytest.LogCapture
 def test_one_source_alone_speaks_for_itself_and_several_as_the_bridge() -> None:
     one, two = FixedSource("one", "a", instructions="Ask one."), FixedSource("two", instructions="Ask two.")
     view = catalog(one)
-    assert view.info(modern=True) == one.offer.info
+    assert view.info(modern=True) == one.features.info
     view.add(two)
     merged = view.info(modern=True)
     assert (merged.name, merged.version, merged.title) == ("bridge", "9", "Bridge")
     assert merged.instructions == "## one\n\nAsk one.\n\n## two\n\nAsk two."
     view.remove("two")
-    assert view.info(modern=True) == one.offer.info
+    assert view.info(modern=True) == one.features.info
     assert catalog().info(modern=True).instructions is None
     assert catalog(FixedSource("up", kind=SourceKind.SERVER)).info(modern=True).name == "I am up"
 
@@ -339,7 +339,7 @@ class SlowSource(FixedSource):
 
     def __init__(self, name: str, *tools: str) -> None:
         super().__init__(name, kind=SourceKind.SERVER)
-        self.offer = replace(self.offer, settled=False)
+        self.features = replace(self.features, settled=False)
         self.learnt = 0
         self._tools = tools
 

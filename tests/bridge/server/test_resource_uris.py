@@ -12,7 +12,7 @@ from gaia_bridge.errors import ResourceNotFoundError
 from gaia_bridge.model import SourceKind
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
-from gaia_bridge.server.resource_uris import Addresses
+from gaia_bridge.server.resource_uris import ResourceUris
 from tests.support.fixed_sources import FixedSource
 
 _URIS = st.sampled_from(
@@ -39,19 +39,19 @@ def _sources(draw: st.DrawFn) -> list[FixedSource]:
 def test_what_a_client_is_shown_leads_back_to_its_source_under_its_own_name(
     sources: list[FixedSource], other: str
 ) -> None:
-    addresses = Addresses(sources)
+    addresses = ResourceUris(sources)
     shown = [(definition["uri"], definition["name"]) for definition in addresses.resources(modern=True)]
-    assert len({uri for uri, _ in shown}) == len(shown) == sum(len(source.offer.resources) for source in sources)
+    assert len({uri for uri, _ in shown}) == len(shown) == sum(len(source.features.resources) for source in sources)
     for uri, _ in shown:
         source, own = addresses.find(uri)
-        assert own in {definition["uri"] for definition in source.offer.resources}
+        assert own in {definition["uri"] for definition in source.features.resources}
         assert addresses.public(source, own) == uri
     for source in sources:
-        for definition in source.offer.templates:
+        for definition in source.features.templates:
             listed = [item["uriTemplate"] for item in addresses.templates(modern=True)]
             assert any(addresses.find_template(uri) == (source, definition["uriTemplate"]) for uri in listed)
         said = addresses.public(source, other)
-        if "resources" in source.offer.capabilities and not other.startswith("http"):
+        if "resources" in source.features.capabilities and not other.startswith("http"):
             assert addresses.find(said) == (source, other)
         else:
             assert said == other
@@ -75,7 +75,7 @@ def test_a_template_describes_what_it_describes_however_it_is_looked_for(templat
         return
     for text in (uri, parsed.sample):
         try:
-            found = Addresses([one, two]).find(text)
+            found = ResourceUris([one, two]).find(text)
         except ResourceNotFoundError:
             found = None
         assert (found is not None) == parsed.matches(text)
@@ -101,7 +101,7 @@ def test_no_template_of_a_source_leads_to_it_what_belongs_to_another(template: s
     greedy = FixedSource("greedy", templates=(template,), kind=SourceKind.SERVER)
     code = FixedSource("code", resources=("notes:a", "ui://form"), templates=("notes:{name}",))
     other = FixedSource("other", resources=("notes:a", "file:///a"), kind=SourceKind.SERVER)
-    addresses = Addresses([(greedy, code, other)[place] for place in order])
+    addresses = ResourceUris([(greedy, code, other)[place] for place in order])
     for source in (code, other):
         for uri in ("notes:a", "notes:unlisted", "file:///unlisted", "ui://form", "anything"):
             assert addresses.find(addresses.public(source, uri)) == (source, uri)
@@ -121,7 +121,7 @@ def test_no_resource_is_listed_under_an_address_of_another_source(uri: str, orde
     greedy = FixedSource("greedy", resources=(uri,), kind=SourceKind.SERVER)
     code = FixedSource("code", resources=("notes:a", "ui://form"))
     other = FixedSource("other", resources=("notes:a", "ui://form"), kind=SourceKind.SERVER)
-    addresses = Addresses([(greedy, code, other)[place] for place in order])
+    addresses = ResourceUris([(greedy, code, other)[place] for place in order])
     source, own = addresses.find(uri)
     assert source is code
     assert own == uri.partition("code/")[2] or (own, uri) == ("ui://form", "ui://code/form")
@@ -135,7 +135,7 @@ def test_no_resource_is_listed_under_an_address_of_another_source(uri: str, orde
 @pytest.mark.requirement("F-321")
 def test_a_source_that_alone_reads_may_describe_what_it_likes() -> None:
     one = FixedSource("one", templates=("{+any}",))
-    addresses = Addresses([one, FixedSource("two"), FixedSource("three", kind=SourceKind.SERVER)])
+    addresses = ResourceUris([one, FixedSource("two"), FixedSource("three", kind=SourceKind.SERVER)])
     assert [item["uriTemplate"] for item in addresses.templates(modern=True)] == ["{+any}"]
     assert addresses.find("x:y") == (one, "x:y")
     with pytest.raises(ResourceNotFoundError):
@@ -146,7 +146,7 @@ def test_a_source_that_alone_reads_may_describe_what_it_likes() -> None:
 def test_a_uri_stays_as_it_is_while_it_is_unambiguous() -> None:
     one, two = FixedSource("one", resources=("u:a",)), FixedSource("two", resources=("u:a", "u:b", "ui://f", "ui://g"))
     three = FixedSource("three", resources=("ui://f",), templates=("t:{x}",))
-    addresses = Addresses([one, two, three])
+    addresses = ResourceUris([one, two, three])
     assert [item["uri"] for item in addresses.resources(modern=True)] == [
         "u:a",
         "mcp://two/u:a",
@@ -168,8 +168,10 @@ def test_a_uri_stays_as_it_is_while_it_is_unambiguous() -> None:
 def test_links_to_the_web_stay_links_to_the_web_unless_a_source_reads_them() -> None:
     one = FixedSource("one", resources=("u:a",), templates=("https://one.test/{page}",))
     two = FixedSource("two", resources=("u:b", "https://two.test/listed"))
-    assert Addresses([FixedSource("one", resources=("u:a",)), two]).public(one, "https://x.test/") == "https://x.test/"
-    addresses = Addresses([one, two])
+    assert (
+        ResourceUris([FixedSource("one", resources=("u:a",)), two]).public(one, "https://x.test/") == "https://x.test/"
+    )
+    addresses = ResourceUris([one, two])
     assert addresses.public(one, "http://elsewhere.test/x") == "http://elsewhere.test/x"
     assert addresses.public(one, "https://one.test/x") == "https://one.test/x"
     assert addresses.public(one, "https://elsewhere.test/x") == "https://elsewhere.test/x"
@@ -180,7 +182,7 @@ def test_links_to_the_web_stay_links_to_the_web_unless_a_source_reads_them() -> 
 def test_what_nobody_lists_belongs_to_the_only_source_with_uris_of_that_scheme() -> None:
     one = FixedSource("one", resources=("u:a", "file:///x", "no scheme: at all"))
     two = FixedSource("two", resources=("v:a",), templates=("File:///{name}", "w+1:{id}"))
-    addresses = Addresses([one, two, FixedSource("three", reads=True)])
+    addresses = ResourceUris([one, two, FixedSource("three", reads=True)])
     assert [addresses.find(uri) for uri in ("u:b", "V:b", "w+1:/b/c")] == [
         (one, "u:b"),
         (two, "V:b"),
@@ -198,7 +200,7 @@ def test_a_template_that_describes_what_another_source_has_is_written_otherwise(
         FixedSource("one", templates=("f:///{+path}",)),
         FixedSource("two", templates=("f:///{name}", "broken:{")),
     )
-    addresses = Addresses([one, two])
+    addresses = ResourceUris([one, two])
     assert [item["uriTemplate"] for item in addresses.templates(modern=True)] == [
         "f:///{+path}",
         "mcp://two/f:///{name}",
@@ -213,13 +215,13 @@ def test_a_template_that_describes_what_another_source_has_is_written_otherwise(
 @pytest.mark.requirement("S1-15")
 def test_the_only_source_that_reads_resources_may_know_one_that_it_did_not_list() -> None:
     reader = FixedSource("one", reads=True, kind=SourceKind.SERVER)
-    assert Addresses([reader, FixedSource("two", "a")]).find("u:anything") == (reader, "u:anything")
-    for nobody in (Addresses([reader, FixedSource("two", reads=True)]), Addresses()):
+    assert ResourceUris([reader, FixedSource("two", "a")]).find("u:anything") == (reader, "u:anything")
+    for nobody in (ResourceUris([reader, FixedSource("two", reads=True)]), ResourceUris()):
         with pytest.raises(ResourceNotFoundError):
             nobody.find("u:anything")
     for uri in ("", "mcp://", "mcp://one", "mcp://nobody/u:a", "ui://" + "x" * 100_000):
         with pytest.raises(ResourceNotFoundError):
-            Addresses([reader, FixedSource("two", reads=True)]).find(uri)
+            ResourceUris([reader, FixedSource("two", reads=True)]).find(uri)
 
 
 def test_links_of_a_source_that_nobody_can_read_from_stay_as_they_are() -> None:
@@ -232,7 +234,7 @@ def test_links_of_a_source_that_nobody_can_read_from_stay_as_they_are() -> None:
     mute = FixedSource("mute", "a")
     readers = [FixedSource("one", resources=("u:a", "ui://form")), FixedSource("two", resources=("u:a",))]
     for others in ([], readers[:1], readers):
-        addresses = Addresses([*others, mute])
+        addresses = ResourceUris([*others, mute])
         for source in (mute, FixedSource("gone", reads=True), FixedSource("two", reads=True)):
             assert addresses.outward(source, result) == result
             assert addresses.outward(source, prompt) == prompt
@@ -243,14 +245,14 @@ def test_links_of_a_source_that_nobody_can_read_from_stay_as_they_are() -> None:
 def test_a_source_that_lists_what_others_would_be_called_costs_as_many_tries_as_it_lists() -> None:
     claims = tuple(f"mcp{number or ''}://two/u:a" for number in range(50))
     one, two = FixedSource("one", resources=("u:a",)), FixedSource("two", resources=(*claims, "u:a"))
-    addresses = Addresses([one, two])
+    addresses = ResourceUris([one, two])
     assert addresses.public(two, "u:a") == "mcp50://two/u:a"
     assert addresses.find("mcp50://two/u:a") == (two, "u:a")
 
 
 def test_results_and_definitions_name_what_clients_know() -> None:
     one, two = FixedSource("one", resources=("u:a", "ui://f")), FixedSource("two", resources=("u:a", "ui://f"))
-    addresses = Addresses([one, two])
+    addresses = ResourceUris([one, two])
     link: JSON = {"type": "resource_link", "uri": "u:a", "name": "a"}
     embedded: JSON = {"type": "resource", "resource": {"uri": "u:a", "text": "u:a"}}
     text: JSON = {"type": "text", "text": "u:a"}
@@ -277,5 +279,5 @@ def test_results_and_definitions_name_what_clients_know() -> None:
         "ui/resourceUri": "ui://two/f",
         "y": 2,
     }
-    assert Addresses([two]).outward(two, result) is result
-    assert Addresses([two]).shown(two, app) is app
+    assert ResourceUris([two]).outward(two, result) is result
+    assert ResourceUris([two]).shown(two, app) is app

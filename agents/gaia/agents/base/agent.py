@@ -18,7 +18,7 @@ from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.prompts import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.protocol.mcp_apps import is_for_models
+from gaia_bridge.protocol.mcp_apps import is_model_visible
 
 if TYPE_CHECKING:
     from gaia.agents.chat.engine import ChatEngine
@@ -30,7 +30,7 @@ __all__ = ["Agent"]
 
 
 class Agent:
-    """Base class of agents (document 001).
+    """Base class of agents.
 
     A subclass says what it is by overriding three hooks, each of which has a default:
 
@@ -66,7 +66,7 @@ class Agent:
         system_prompt: Who the agent is, where `_get_system_prompt` is not overridden.
         agent_type: What kind of agent it is, for whoever wants to tell several apart.
         max_steps: Answers of the model in one turn; then it is asked to come to an end.
-        deferred_tools: Whether the model searches for its tools, however few they are (document 002).
+        deferred_tools: Whether the model searches for its tools, however few they are.
         tool_threshold: From how many tools on it does so.
         ranked_search: Whether it is given a search by words, too (`tool_search`).
         confirm_destructive: Whether a person is asked before a tool runs that says that it may destroy something.
@@ -172,7 +172,7 @@ class Agent:
         return self._chat.run(TurnRequest.of(prompt, session_id, True, max_steps)).text
 
     def process_query(self, prompt: str, *, session_id: str = DEFAULT_SESSION, max_steps: int | None = None) -> str:
-        """Another name of `run`, for callers who know GAIA (C27)."""
+        """Another name of `run`, for callers who know GAIA."""
         return self.run(prompt, session_id=session_id, max_steps=max_steps)
 
     def stream(self, prompt: str, *, session_id: str = DEFAULT_SESSION, max_steps: int | None = None) -> Generator[str]:
@@ -191,7 +191,7 @@ class Agent:
         *,
         max_steps: int | None = None,
     ) -> str:
-        """As `run`, without blocking the event loop (document 002). Works on any event loop.
+        """As `run`, without blocking the event loop. Works on any event loop.
 
         Args:
             user_input: What the agent is asked or told.
@@ -232,7 +232,7 @@ class Agent:
     def create_session(
         self, session_id: str, system_message: str | None = None, metadata: dict[str, Any] | None = None
     ) -> AgentSession:
-        """Make a conversation with a history and loaded tools of its own (document 002, "Session handling").
+        """Make a conversation with a history and loaded tools of its own ("Session handling").
 
         Args:
             session_id: What it is called. If there is one already, it is kept, and given what is given here.
@@ -353,7 +353,7 @@ class Agent:
 
         Default: the tools of the registry, but for those that MCP Apps keep from models.
         """
-        return {name: entry for name, entry in self.tool_registry.snapshot().items() if is_for_models(entry)}
+        return {name: entry for name, entry in self.tool_registry.snapshot().items() if is_model_visible(entry)}
 
     async def _prepare_turn(self) -> None:
         """Hook: do what has to be done before each turn. Runs on the background loop, and must not block it."""

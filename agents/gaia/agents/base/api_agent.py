@@ -10,7 +10,7 @@ __all__ = ["ApiAgent"]
 
 
 class ApiAgent(Agent):
-    """Base class of agents that chat clients can choose as a model (document 001, "Multiple Inheritance Pattern")."""
+    """Base class of agents that chat clients can choose as a model ("Multiple Inheritance Pattern")."""
 
     def get_model_id(self) -> str:
         """The model's name: by default `gaia-` and the class name in lower case without a final `Agent`."""

@@ -67,8 +67,8 @@ class Console(Protocol):
 class AgentConsole:
     """A `rich` console on stderr, loaded when the first line is printed.
 
-    Text is shown as it is: no markup, and control characters escaped, since names and messages may come from a server
-    (F-113). When nobody reads stderr any more the console falls silent; an agent must not fail for it (F-114).
+    Text is shown as it is: no markup, and control characters escaped, since names and messages may come from a
+    server. When nobody reads stderr any more the console falls silent; an agent must not fail for it.
     """
 
     def print_tool_usage(self, tool_name: str) -> None:

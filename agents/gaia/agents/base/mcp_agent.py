@@ -11,14 +11,14 @@ from gaia.agents.base.tool_class import validated
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
 from gaia_bridge.protocol.json_types import is_object
-from gaia_bridge.protocol.mcp_apps import is_for_models
+from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
 
 __all__ = ["MCPAgent"]
 
 
 class MCPAgent(AnnouncesChanges, Agent, ABC):
-    """Base class of agents that MCP clients such as an editor can use (document 001).
+    """Base class of agents that MCP clients such as an editor can use.
 
         class NotesAgent(MCPAgent, Agent):
             def get_mcp_tool_definitions(self):
@@ -87,7 +87,7 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
         """What clients may call, the agent's own model may call, too, beside the tools of its registry."""
         described: list[Any] = self.get_mcp_tool_definitions()
         definitions = [item for item in described if is_object(item) and isinstance(item.get("name"), str)]
-        entries = {str(item["name"]): self._own_entry(item) for item in definitions if is_for_models(item)}
+        entries = {str(item["name"]): self._own_entry(item) for item in definitions if is_model_visible(item)}
         return {**entries, **super()._model_tools()}
 
     def _own_entry(self, definition: dict[str, Any]) -> ToolEntry:

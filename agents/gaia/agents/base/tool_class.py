@@ -1,4 +1,4 @@
-"""Tools as objects, for what a decorated function cannot say (document 004, "Tool Wrapping")."""
+"""Tools as objects, for what a decorated function cannot say ("Tool Wrapping")."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Tool:
         raise NotImplementedError(f"{type(self).__name__} has to override call()")
 
     def construct_schema(self, provider: str | None = None) -> JSON:
-        """The tool as a provider of language models wants it described (document 004, "Tool Registration").
+        """The tool as a provider of language models wants it described ("Tool Registration").
 
         Args:
             provider: `openai` (the flat form of the Responses API), `ollama` (the nested one of chat completions,

@@ -70,7 +70,7 @@ def split_docstring(text: str) -> tuple[str, dict[str, str]]:
 
 
 def flat_parameters(schema: Mapping[str, Any]) -> dict[str, JSON]:
-    """Flatten an object schema to a registry entry's `parameters` (document 000, "Tool Registration Pattern").
+    """Flatten an object schema to a registry entry's `parameters` ("Tool Registration Pattern").
 
     Args:
         schema: An object schema.

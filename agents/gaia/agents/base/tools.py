@@ -1,6 +1,6 @@
 """Tools that an agent's model may call: the `tool` decorator and where it records them.
 
-A registry entry is a dictionary (document 000, "Tool Registration Pattern"):
+A registry entry is a dictionary ("Tool Registration Pattern"):
 
     {
         "name": "count_words",
@@ -205,7 +205,7 @@ def tool(
 
 
 def get_tool_display_name(tool_name: str) -> str:
-    """What to show a user instead of a registry key (document 003, "Tool Display Name Resolution").
+    """What to show a user instead of a registry key ("Tool Display Name Resolution").
 
     Args:
         tool_name: A key of `_TOOL_REGISTRY`, or of the tools of the agent that is at work, such as
@@ -226,7 +226,7 @@ def get_tool_display_label(tool_name: str) -> str | None:
 
 
 def matching_tools(tools: Mapping[str, ToolEntry], tool_name: str) -> list[str]:
-    """Find the tools that somebody may mean who does not spell a registry key quite right (S3-19).
+    """Find the tools that somebody may mean who does not spell a registry key quite right.
 
     Case does not matter, and a dash is an underscore. The name of a tool of an MCP server may also lack `mcp_`, the
     server, or both. A part of a name is never enough.
@@ -249,7 +249,7 @@ def describe_tools(tools: Mapping[str, ToolEntry]) -> str:
     """List tools for a system prompt, one line each: `- name(required: type, optional?: type): description`.
 
     A tool of an MCP server is described without the `[MCP:server]` that its entry carries, because its name says the
-    server already (document 003, bug 2; requirement S3-14).
+    server already.
     """
     return "\n".join(f"- {name}({_arguments(entry)}): {_summary(entry)}" for name, entry in tools.items())
 
@@ -305,7 +305,7 @@ def parameters_of(entry: ToolEntry) -> dict[str, JSON]:
 
 
 def tool_summary(entry: ToolEntry) -> str:
-    """What the tool does, without the `[MCP:server]` that the entry of an MCP server's tool carries (S3-14)."""
+    """What the tool does, without the `[MCP:server]` that the entry of an MCP server's tool carries."""
     return str(entry.get("description") or "").removeprefix(f"[MCP:{entry.get('_mcp_server')}]").strip()
 
 

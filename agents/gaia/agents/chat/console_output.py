@@ -17,12 +17,12 @@ from gaia.agents.chat.limits import ChatLimits
 from gaia_bridge.errors import BusyError
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 
-__all__ = ["Narrator"]
+__all__ = ["ConsoleOutput"]
 
 logger = logging.getLogger(__name__)
 
 
-class Narrator:
+class ConsoleOutput:
     """One console, and the one thread that it is used in.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import anyio
 
-from gaia.agents.chat.console_output import Narrator
+from gaia.agents.chat.console_output import ConsoleOutput
 from gaia.agents.chat.lending import lent_entries
 from gaia.agents.chat.limits import CLIENT_SESSION, DEFAULT_SESSION
 from gaia.agents.chat.messages import sendable, split_instructions
@@ -22,13 +22,13 @@ from gaia.agents.chat.no_client import client_request, with_some_request
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.prompts import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
-from gaia.agents.chat.runtime import Seat
+from gaia.agents.chat.runtime import ChatRuntime
 from gaia.agents.chat.sessions import AgentSession, Sessions
 from gaia.agents.chat.suspended_turns import SuspendedTurns
 from gaia.agents.chat.tool_execution import ToolExecutor
 from gaia.agents.chat.tool_search import ToolSearch
 from gaia.agents.chat.turn import Turn, View
-from gaia.agents.chat.turn_stream import Playing, Tell, discard
+from gaia.agents.chat.turn_stream import Tell, TurnStream, discard
 from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.errors import BridgeError, ModelError
 from gaia_bridge.results.conversion import words
@@ -57,8 +57,8 @@ class _Place:
 class _Seated:
     """What an engine plays turns with."""
 
-    seat: Seat
-    narrator: Narrator
+    seat: ChatRuntime
+    narrator: ConsoleOutput
     forgotten: weakref.finalize[..., Any]
     """Leaves the seat when nobody knows the engine any more."""
 
@@ -67,7 +67,7 @@ _ANSWERING: Final[ContextVar[tuple[_Place, ...]]] = ContextVar("gaia_answering",
 """The turns that the current code works for: a tool must not wait for the turn that waits for it."""
 
 _ENGINES: Final = weakref.WeakSet["ChatEngine"]()
-_INHERITED: Final[list[Seat]] = []
+_INHERITED: Final[list[ChatRuntime]] = []
 """After a fork, those of the parent: kept, so that nobody puts away what is not ours."""
 
 
@@ -156,23 +156,23 @@ class ChatEngine:
             self._seated = None
         self.sessions.begin_anew_after_fork()
 
-    def _seat(self) -> tuple[Seat, Narrator]:
+    def _seat(self) -> tuple[ChatRuntime, ConsoleOutput]:
         with self._lock:
             if self._is_closed:
                 raise RuntimeError(CLOSED)
             if self._seated is None or not self._seated.seat.lease.is_alive:
-                seat = Seat(self._name, self._options)
-                narrator = Narrator(self._agent.console, seat.console, seat.asking, self._options.limits)
+                seat = ChatRuntime(self._name, self._options)
+                narrator = ConsoleOutput(self._agent.console, seat.console, seat.asking, self._options.limits)
                 self._seated = _Seated(seat, narrator, weakref.finalize(self, seat.leave_later))
                 self._seated.forgotten.atexit = False
             return self._seated.seat, self._seated.narrator
 
-    def _playing(self, request: TurnRequest) -> tuple[Seat, Playing]:
+    def _playing(self, request: TurnRequest) -> tuple[ChatRuntime, TurnStream]:
         seat, narrator = self._seat()
         play = partial(self._play, seat, narrator, request)
-        return seat, Playing(seat.lease, play, self._options.limits.pieces)
+        return seat, TurnStream(seat.lease, play, self._options.limits.pieces)
 
-    async def _play(self, seat: Seat, narrator: Narrator, request: TurnRequest, tell: Tell) -> Reply:
+    async def _play(self, seat: ChatRuntime, narrator: ConsoleOutput, request: TurnRequest, tell: Tell) -> Reply:
         timeout = self._options.limits.turn_timeout
         try:
             with seat.playing(timeout):
@@ -210,7 +210,7 @@ class ChatEngine:
         request.context.run(_ANSWERING.set, (*answering, place))
         return place
 
-    async def _play_alone(self, seat: Seat, narrator: Narrator, request: TurnRequest, tell: Tell) -> Reply:
+    async def _play_alone(self, seat: ChatRuntime, narrator: ConsoleOutput, request: TurnRequest, tell: Tell) -> Reply:
         """For a client that keeps the history, without what the agent did by itself: that is remembered here."""
         instructions, messages = split_instructions(self._suspended.restored(map(sendable, request.messages)))
         turn = await self._turn(seat, narrator, request, None, instructions, {})
@@ -220,7 +220,7 @@ class ChatEngine:
         return reply
 
     async def _play_in_session(
-        self, seat: Seat, narrator: Narrator, request: TurnRequest, session_id: str, tell: Tell
+        self, seat: ChatRuntime, narrator: ConsoleOutput, request: TurnRequest, session_id: str, tell: Tell
     ) -> Reply:
         session = await self._entered(seat, request, session_id)
         instructions, messages = split_instructions(map(sendable, request.messages))
@@ -240,7 +240,7 @@ class ChatEngine:
         finally:
             self.sessions.leave(session)
 
-    async def _entered(self, seat: Seat, request: TurnRequest, session_id: str) -> AgentSession:
+    async def _entered(self, seat: ChatRuntime, request: TurnRequest, session_id: str) -> AgentSession:
         take = partial(self.sessions.take, session_id, create=request.create_if_missing)
         while True:  # until it was not ended or forgotten in that very moment
             session = await _blocking(seat, take, request.context.copy())
@@ -249,8 +249,8 @@ class ChatEngine:
 
     async def _turn(
         self,
-        seat: Seat,
-        narrator: Narrator,
+        seat: ChatRuntime,
+        narrator: ConsoleOutput,
         request: TurnRequest,
         system_message: str | None,
         instructions: Sequence[str],
@@ -281,7 +281,7 @@ class ChatEngine:
         )
 
 
-async def _blocking(seat: Seat, function: Callable[[], T], context: Context) -> T:
+async def _blocking(seat: ChatRuntime, function: Callable[[], T], context: Context) -> T:
     """Run code of the agent, or of the disk, which may block."""
     outcome = await seat.own.run(function, context)
     if isinstance(outcome.error, Exception):

@@ -9,7 +9,7 @@ from gaia.agents.base.console import CONFIRM_TIMEOUT
 __all__ = ["CLIENT_SESSION", "DEFAULT_SESSION", "ChatLimits"]
 
 DEFAULT_SESSION = "default"
-"""The session of whoever names none (document 002)."""
+"""The session of whoever names none."""
 
 CLIENT_SESSION = "api:"
 """What names of sessions begin with that clients of the OpenAI endpoint choose: none of them is the agent's own."""

@@ -55,7 +55,7 @@ def _search_hint(tools: Mapping[str, ToolEntry]) -> str:
 
 
 def is_deferred(total: int, threshold: int, forced: bool = False) -> bool:
-    """Whether a model is offered a search instead of all tools (document 002; S2-18, S2-19).
+    """Whether a model is offered a search instead of all tools.
 
     Args:
         total: How many tools there are, those of MCP servers included.

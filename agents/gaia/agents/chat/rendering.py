@@ -61,7 +61,7 @@ def as_text(value: Any, limit: int) -> str:
 
 
 def content_text(blocks: list[Any]) -> str:
-    """MCP content as text: texts as they are, everything else named in brackets (S2-12), one below the other."""
+    """MCP content as text: texts as they are, everything else named in brackets, one below the other."""
     return "\n".join(_block_text(block) for block in blocks)
 
 

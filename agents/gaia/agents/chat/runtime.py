@@ -14,10 +14,10 @@ from gaia_bridge.constants import BACKGROUND_FAREWELL
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.runtime.background_loop import BACKGROUND
 
-__all__ = ["Seat"]
+__all__ = ["ChatRuntime"]
 
 
-class Seat:
+class ChatRuntime:
     """Taken when an agent first converses; there until it is closed or forgotten, or the process forks.
 
     Args:

@@ -1,4 +1,4 @@
-"""Sessions: who converses with an agent, each with a history and loaded tools of its own (document 002)."""
+"""Sessions: who converses with an agent, each with a history and loaded tools of its own."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AgentSession:
     history: list[JSON] = field(default_factory=list[JSON], repr=False)
     """The messages so far, without the system message; whole turns only."""
     loaded_tools: dict[str, None] = field(default_factory=dict[str, None], repr=False)
-    """Tools that a search has found, in the order in which they were (C30)."""
+    """Tools that a search has found, in the order in which they were."""
     turn: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
     """Held while a turn is played, on the background loop."""
     busy: int = field(default=0, repr=False)
@@ -96,7 +96,7 @@ class Sessions:
     def create(
         self, session_id: str, system_message: str | None = None, metadata: dict[str, Any] | None = None
     ) -> AgentSession:
-        """Make a session, or take the one that is there and give it what is given here (S2-25).
+        """Make a session, or take the one that is there and give it what is given here.
 
         Raises:
             ValueError: The name is no name.
@@ -127,7 +127,7 @@ class Sessions:
 
         Args:
             session_id: Its name.
-            create: Whether it is made if it is not there (S2-29).
+            create: Whether it is made if it is not there.
 
         Raises:
             ValueError: It is not there, and shall not be made; or that is no name.
@@ -205,13 +205,13 @@ class Sessions:
             self._save(session)
 
     def destroy(self, session_id: str) -> bool:
-        """End a session; whether there was one (S2-26). A turn that is being played goes on, and is forgotten."""
+        """End a session; whether there was one. A turn that is being played goes on, and is forgotten."""
         known = self._end(session_id)
         self._tell(self._destroyed, [session_id] if known else [])
         return known
 
     def summaries(self) -> list[dict[str, Any]]:
-        """What there is, the oldest first (S2-27)."""
+        """What there is, the oldest first."""
         with self._changing:
             with self._memory:
                 found = {name: _summary(session, len(session.history)) for name, session in self._sessions.items()}
@@ -221,7 +221,7 @@ class Sessions:
         return sorted(found.values(), key=lambda summary: str(summary["created_at"]))
 
     def clean_up(self) -> int:
-        """End the sessions that are stale; how many were (S2-28)."""
+        """End the sessions that are stale; how many were."""
         with self._changing:
             gone = self._end_stale() + self._end_stale_in_file()
         self._tell(self._destroyed, gone)

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 
 from gaia.agents.base.tools import ToolEntry, show_tools_of
 from gaia.agents.chat.confirmation import client_can_be_asked
-from gaia.agents.chat.console_output import Narrator
+from gaia.agents.chat.console_output import ConsoleOutput
 from gaia.agents.chat.limits import ChatLimits
 from gaia.agents.chat.messages import decoded, tool_message
 from gaia.agents.chat.rendering import as_text, cut
@@ -63,7 +63,7 @@ class ToolExecutor:
     """
 
     runner: AgentRunner
-    narrator: Narrator
+    narrator: ConsoleOutput
     confirm: Confirm | None
     """Asked before a tool that may destroy something; `None` if the author of the agent wants no questions."""
     limits: ChatLimits

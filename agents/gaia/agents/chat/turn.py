@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from gaia.agents.base.tools import ToolEntry
-from gaia.agents.chat.console_output import Narrator
+from gaia.agents.chat.console_output import ConsoleOutput
 from gaia.agents.chat.messages import answered, assistant_message, user_message
 from gaia.agents.chat.prompts import ENOUGH_STEPS
 from gaia.agents.chat.tool_execution import ToolExecutor
@@ -47,9 +47,9 @@ class Turn:
 
     model: ChatModel
     look: Callable[[], Awaitable[View]]
-    """Looks at the agent, before each step: tools come and go while a turn is played (S2-21)."""
+    """Looks at the agent, before each step: tools come and go while a turn is played."""
     executor: ToolExecutor
-    narrator: Narrator
+    narrator: ConsoleOutput
     search: ToolSearch
     loaded: dict[str, None]
     """The names of tools that a search has found; the turn adds to it."""
@@ -87,7 +87,7 @@ class Turn:
             theirs, ours = self._divided(reply.tool_calls)
             added.append(assistant_message(reply, (*ours, *theirs)))
             run += [call.name for call in ours]
-            note_used = partial(self.search.load, entries=view.tools, loaded=self.loaded)  # S2-22
+            note_used = partial(self.search.load, entries=view.tools, loaded=self.loaded)
             added += await self.executor.run(ours, toolbox, self._searching(view), note_used)
             if theirs:
                 called = replace(reply, tool_calls=theirs, finish_reason="tool_calls")

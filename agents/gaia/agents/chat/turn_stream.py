@@ -10,7 +10,7 @@ import anyio
 from gaia_bridge.chat_types import Reply
 from gaia_bridge.runtime.background_loop import Lease
 
-__all__ = ["Play", "Playing", "Tell", "discard"]
+__all__ = ["Play", "Tell", "TurnStream", "discard"]
 
 Tell = Callable[[str], Awaitable[None]]
 """Given pieces of text as they come."""
@@ -23,7 +23,7 @@ async def discard(text: str) -> None:
     """A `Tell` for whoever waits for the whole answer."""
 
 
-class Playing:
+class TurnStream:
     """One turn, which begins when it is first read. Its coroutines run on the background loop.
 
     Args:

@@ -1,4 +1,4 @@
-"""MCP servers for asynchronous code (document 002): a manager of connections, and an agent that uses their tools."""
+"""MCP servers for asynchronous code: a manager of connections, and an agent that uses their tools."""
 
 from __future__ import annotations
 

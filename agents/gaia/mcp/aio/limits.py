@@ -14,6 +14,6 @@ class ManagerLimits:
     """What the servers of one manager are given."""
 
     connect_wait: float = 10.0
-    """Seconds that `connect_to_servers` waits (document 002). A server that takes longer goes on starting."""
+    """Seconds that `connect_to_servers` waits. A server that takes longer goes on starting."""
     upstream: UpstreamLimits = UpstreamLimits()
     """Everything else: deadlines of calls, restarts. An entry may say otherwise for its own server."""

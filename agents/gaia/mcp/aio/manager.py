@@ -1,4 +1,4 @@
-"""The asynchronous manager of MCP servers (document 002, "MCPClientManager")."""
+"""The asynchronous manager of MCP servers ("MCPClientManager")."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gaia_bridge.config.documents import servers_of
 from gaia_bridge.errors import BridgeError, ConfigError, ProtocolError, ToolError
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.mcp_apps import is_for_models
+from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.runtime.background_loop import BACKGROUND, Lease
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _OWN_KIND: Final = "logicore"
-"""Servers whose names begin like this are the specification's own agents, which would connect to themselves (S2-3)."""
+"""Servers whose names begin like this are the specification's own agents, which would connect to themselves."""
 
 _SIMILAR: Final = 3
 """Names that are suggested for one that is unknown."""
@@ -163,7 +163,7 @@ class MCPClientManager:
 
         Waits for each of them for `ManagerLimits.connect_wait` at most. One that takes longer goes on in the
         background, and its tools appear when it is ready; one that fails is logged. Servers whose names begin with
-        `logicore` are left alone (document 002).
+        `logicore` are left alone.
 
         Cancelling this leaves what is on its way to `cleanup`.
         """
@@ -198,7 +198,7 @@ class MCPClientManager:
                 },
             }
             for name, tool in self.tools.items()
-            if is_for_models(tool.definition)
+            if is_model_visible(tool.definition)
         ]
 
     async def execute_tool(self, tool_name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -317,7 +317,7 @@ class MCPClientManager:
             logger.warning("MCP server '%s' is skipped: %s", name, error)
             return None
         if isinstance(spec, StdioServerSpec):
-            return replace(spec, command=which(spec.command) or spec.command)  # S2-5
+            return replace(spec, command=which(spec.command) or spec.command)
         return spec
 
     def _opened(self) -> _Open:

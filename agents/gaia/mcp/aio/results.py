@@ -1,4 +1,4 @@
-"""Results of MCP tools as document 002 has them: `{"success": ..., ...}`, with the content as text. Pure."""
+"""Results of MCP tools as GAIA has them: `{"success": ..., ...}`, with the content as text. Pure."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _FITTING: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 _PROGRESSING: Final[Mapping[str, Any]] = {"progressToken": "call"}
-"""A server that tells of its progress may take longer: its deadline begins anew each time (S-13)."""
+"""A server that tells of its progress may take longer: its deadline begins anew each time."""
 
 
 class Server:
@@ -63,7 +63,7 @@ class Server:
         transport = None
         if isinstance(spec, AgentServerSpec):
             transport = PublishedAgent(spec.name, partial(agent_named, spec.agent))
-        kept = replace(spec, options=replace(spec.options, lazy=False))  # its session stays open between calls (S2-6)
+        kept = replace(spec, options=replace(spec.options, lazy=False))  # its session stays open between calls
         self._upstream = Upstream(kept, limits, transport=transport)
         self._changed = changed
         self._stopping = anyio.Event()
@@ -90,7 +90,7 @@ class Server:
     @property
     def definitions(self) -> Sequence[Mapping[str, Any]]:
         """Its tools, also while it is away for a moment; none once it has failed or was stopped."""
-        return () if self.stop.is_set() else self._upstream.offer.tools
+        return () if self.stop.is_set() else self._upstream.features.tools
 
     async def wait(self, seconds: float) -> None:
         """Wait until it is known whether it works; if that takes too long, say so in the log."""
@@ -214,7 +214,7 @@ class Servers:
 
 
 def _named(servers: Iterable[Server], before: Mapping[str, ServerTool]) -> dict[str, ServerTool]:
-    """Give every tool a name of its own. Who has one keeps it; of others, the first has the plain name (S2-9)."""
+    """Give every tool a name of its own. Who has one keeps it; of others, the first has the plain name."""
     offered = {
         (server.name, str(definition["name"])): ServerTool(server, definition)
         for server in servers

@@ -1,4 +1,4 @@
-"""An agent that thinks with the tools of MCP servers (document 002, "MCPAgent")."""
+"""An agent that thinks with the tools of MCP servers ("MCPAgent")."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class ToolAgent(Agent):
 
 
 MCPAgent = ToolAgent
-"""What document 002 calls it. The `MCPAgent` of `gaia.agents.base` is another one: it publishes tools (C18)."""
+"""What GAIA calls it. The `MCPAgent` of `gaia.agents.base` is another one: it publishes tools."""
 
 
 def _refreshing(agent: weakref.ref[ToolAgent]) -> Callable[[], None]:

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 class ChangeWatcher:
     """Calls a listener after something changed, in a thread that lives only while there is something to tell.
 
-    However many changes there are, the listener runs at most once per interval, and always after the last (F-035).
+    However many changes there are, the listener runs at most once per interval, and always after the last.
 
     Args:
         name: What changes, for thread names and the log.

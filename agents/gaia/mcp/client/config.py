@@ -1,4 +1,4 @@
-"""Where an agent's MCP servers are remembered (document 000, "MCPConfig"; document 003, stacking)."""
+"""Where an agent's MCP servers are remembered ("MCPConfig", stacking)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client of one MCP server (document 000, "MCPClient")."""
+"""A client of one MCP server ("MCPClient")."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MCPClient:
 
     PROTOCOL_VERSION: ClassVar[str] = "2025-11-25"
     """The revision that `initialize` asks for; a server may answer with any that we know. The specification's literal
-    "1.0.0" is no revision of MCP and refused by strict servers; a subclass may say it all the same (C2)."""
+    "1.0.0" is no revision of MCP and refused by strict servers; a subclass may say it all the same."""
     CLIENT_INFO: ClassVar[Mapping[str, str]] = {"name": "GAIA MCP Client", "version": __version__}
     """How we introduce ourselves."""
 
@@ -68,7 +68,7 @@ class MCPClient:
         self._lists = 0
         self._lock = threading.Lock()
         self._connections = 0
-        self._greeting = False
+        self._handshake = False
         self._connecting = threading.Lock()
         self._watcher = ChangeWatcher(f"tools of {name}", _LIMITS.refresh_interval)
         transport.on_notification = self._notified
@@ -112,7 +112,7 @@ class MCPClient:
 
         Args:
             name: What the server is called here.
-            command: Program and arguments, quoted as for a shell; it is split here and not given to one (C1).
+            command: Program and arguments, quoted as for a shell; it is split here and not given to one.
             timeout: Seconds for the connection and for each request.
             debug: Whether what happens is logged at level DEBUG.
 
@@ -157,7 +157,7 @@ class MCPClient:
             try:
                 connected = self._connect_logged()
             finally:
-                self._greeting = False
+                self._handshake = False
             self._connections += connected
             return connected
 
@@ -171,7 +171,7 @@ class MCPClient:
     def is_connected(self) -> bool:
         """Whether the server was greeted and the transport is connected: of a child process, whether it is alive."""
         # The flag is read last: it was set before the transport was opened, and stands until the server was greeted.
-        return self.transport.is_connected() and not self._greeting
+        return self.transport.is_connected() and not self._handshake
 
     def is_connecting(self) -> bool:
         """Whether a thread is just connecting the client, for the first time or again."""
@@ -328,7 +328,7 @@ class MCPClient:
     def _connect(self) -> str:
         """Connect; returns what is wrong, or nothing."""
         if not self.transport.is_connected():
-            self._greeting = True
+            self._handshake = True
             self._forget_tools()  # its process ended; the next one may be of another version
         if not self.transport.connect():
             reason: Any = self.transport.last_error  # a test's double may have anything here

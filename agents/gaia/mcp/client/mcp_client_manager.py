@@ -1,4 +1,4 @@
-"""Several MCP servers and their configuration file (document 000, "MCPClientManager")."""
+"""Several MCP servers and their configuration file ("MCPClientManager")."""
 
 from __future__ import annotations
 

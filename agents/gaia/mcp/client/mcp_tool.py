@@ -1,4 +1,4 @@
-"""One tool of an MCP server, and how it looks in an agent's registry (document 000, "MCPTool")."""
+"""One tool of an MCP server, and how it looks in an agent's registry ("MCPTool")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gaia_bridge.sources.public_names import SourceName, qualified_name
 __all__ = ["MCPTool", "MCPToolError", "registry_name"]
 
 _EXTRAS: Final = ("enum", "default", "items")
-"""What a parameter's schema may say beside its type and description, and a model can make use of (C13)."""
+"""What a parameter's schema may say beside its type and description, and a model can make use of."""
 
 
 class MCPToolError(ValueError):
@@ -88,7 +88,7 @@ class MCPTool:
 
 
 def registry_name(server_name: str, tool_name: str) -> str:
-    """The key of a server's tool in a registry: `mcp_<server>_<tool>` (S3-18).
+    """The key of a server's tool in a registry: `mcp_<server>_<tool>`.
 
     It has at most 64 characters of `[A-Za-z0-9_-]`, which is what model providers accept; where something had to be
     changed for that, it ends in a hash.

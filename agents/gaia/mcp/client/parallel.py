@@ -17,7 +17,7 @@ R = TypeVar("R")
 def side_by_side(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Apply a function to all items, each in a thread of its own.
 
-    The threads are daemons: whoever gives up waiting can leave (F-118).
+    The threads are daemons: whoever gives up waiting can leave.
 
     Returns:
         What it returned, in the order of the items.

@@ -31,7 +31,7 @@ class ConfiguredServer(NamedTuple):
 
 
 def check_server_config(config: object) -> None:
-    """Refuse what does not name exactly one server (C12).
+    """Refuse what does not name exactly one server.
 
     Args:
         config: An entry of `mcp_servers.json`, or one made in code.
@@ -51,7 +51,7 @@ def check_server_config(config: object) -> None:
 def configured_server(
     name: str, config: Mapping[str, Any], timeout: float, debug: bool, folder: Path | None = None
 ) -> ConfiguredServer:
-    """Understand an entry. References such as `${env:TOKEN}` are filled in; nothing else is expanded (S0-61).
+    """Understand an entry. References such as `${env:TOKEN}` are filled in; nothing else is expanded.
 
     Args:
         name: What the server is called here.
@@ -99,7 +99,7 @@ def client_spec(name: str, config: object, folder: Path | None = None) -> Server
         EntryError: The entry cannot be used; says why.
     """
     spec = parse_entry(name, config, folder or Path()).spec
-    # The specification wants the environment inherited (S0-61, S2-4); the bridge itself passes on much less.
+    # The specification wants the environment inherited; the bridge itself passes on much less.
     if isinstance(spec, StdioServerSpec) and not (is_object(config) and "inherit_env" in config):
         return replace(spec, inherit_env=True)
     return spec

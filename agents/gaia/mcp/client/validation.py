@@ -1,4 +1,4 @@
-"""What a model is told when a tool refused its arguments: the schema that it should have kept to (S0-35)."""
+"""What a model is told when a tool refused its arguments: the schema that it should have kept to."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _SOUNDS_LIKE_ONE: Final = re.compile(
 )
 
 _IS_ABOUT_THE_RESULT: Final = re.compile(r"\boutput (?:schema|validation)\b", re.IGNORECASE)
-"""The same words, but the server broke its own promise: other arguments would not help (F-063)."""
+"""The same words, but the server broke its own promise: other arguments would not help."""
 
 
 def is_validation_error(text: str) -> bool:
-    """Whether the text of an `isError` result says that the arguments did not fit, as servers usually put it (C7)."""
+    """Whether the text of an `isError` result says that the arguments did not fit, as servers usually put it."""
     return _SOUNDS_LIKE_ONE.search(text) is not None and _IS_ABOUT_THE_RESULT.search(text) is None
 
 

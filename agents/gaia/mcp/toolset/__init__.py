@@ -1,4 +1,4 @@
-"""MCP servers as tools of an agent, for any provider of language models (document 004).
+"""MCP servers as tools of an agent, for any provider of language models.
 
     from gaia.mcp.toolset import create_mcp_tools
 

@@ -1,6 +1,6 @@
-"""The connections of this process to the MCP servers of its toolset (document 004, "MCPClientManager").
+"""The connections of this process to the MCP servers of its toolset ("MCPClientManager").
 
-They persist (S4-27): a server keeps its state from call to call, and a call costs a message and not a process. They run
+They persist: a server keeps its state from call to call, and a call costs a message and not a process. They run
 on the background loop, so that calls work from every thread and inside of any event loop, which stands still meanwhile.
 """
 
@@ -258,10 +258,10 @@ def _definition(tool: MCPTool) -> JSON:
 def _was_refused(error: RuntimeError) -> bool:
     """Whether the server has forgotten us, after a restart, and so not done the work."""
     from gaia_bridge.sources.upstream.detached_connection import (
-        SessionOverError,  # loaded already where this can be true
+        ConnectionOverError,  # loaded already where this can be true
     )
 
-    return isinstance(error, SessionOverError)
+    return isinstance(error, ConnectionOverError)
 
 
 def _start_error(name: str, error: Exception) -> RuntimeError:

@@ -1,4 +1,4 @@
-"""Which MCP servers there are, and which of them are switched on (document 004, "Configuration", "Registration")."""
+"""Which MCP servers there are, and which of them are switched on ("Configuration", "Registration")."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRANSPORTS: Final = ("stdio", "http", "sse")
 """A child process; Streamable HTTP; the older HTTP+SSE."""
 
 _ON: Final = frozenset({"true", "1", "yes", "on"})
-"""What switches a server on, in any case of letters (C16)."""
+"""What switches a server on, in any case of letters."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class MCPServerConfig:
         command: With `stdio`, the program that speaks MCP on its standard streams; started without a shell.
         args: Its arguments.
         transport: One of `TRANSPORTS`.
-        env: Variables for the program, over the environment of this process, which it inherits (S4-24). Values of
+        env: Variables for the program, over the environment of this process, which it inherits. Values of
             `.env` are not in there: pass on what it needs, `{"API_KEY": setting("WEATHER_API_KEY", "")}`.
         url: With `http` and `sse`, where the server is.
         allowed_tools: The tools that are used, by the server's own names; all if `None`, none if empty.

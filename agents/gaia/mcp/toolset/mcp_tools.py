@@ -1,4 +1,4 @@
-"""Tools of MCP servers as tools of an agent (document 004, "Tool Creation", "Tool Wrapping")."""
+"""Tools of MCP servers as tools of an agent ("Tool Creation", "Tool Wrapping")."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gaia.mcp.toolset.mcp_config import ALL_SERVERS, MCPServerConfig, get_enable
 from gaia.mcp.toolset.schema_converter import MCPSchemaConverter
 from gaia_bridge.model import NamingPolicy, SourceKind
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.mcp_apps import is_for_models
+from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.sources.public_names import SourceName, assign_names, qualified_name
 
 __all__ = ["MCPToolWrapper", "create_mcp_tools"]
@@ -176,7 +176,7 @@ def _allowed(config: MCPServerConfig, definitions: list[JSON]) -> list[JSON]:
                 name,
                 ", ".join(sorted(offered)) or "none",
             )
-    return [tool for name, tool in offered.items() if name in names and is_for_models(tool)]
+    return [tool for name, tool in offered.items() if name in names and is_model_visible(tool)]
 
 
 def _wrapped(

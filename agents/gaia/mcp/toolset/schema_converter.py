@@ -1,4 +1,4 @@
-"""What MCP says of a tool and its results, as an agent's model takes it (document 004, "Schema Conversion")."""
+"""What MCP says of a tool and its results, as an agent's model takes it ("Schema Conversion")."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class MCPSchemaConverter:
         tools = create_mcp_tools(["fetch"], converter=WithoutMinItems)
 
     Overridden as a static method it works as well, but has no `super()`: it names the base class,
-    `MCPSchemaConverter._normalize_property(prop)` (C17).
+    `MCPSchemaConverter._normalize_property(prop)`.
     """
 
     @classmethod
     def convert_input_schema(cls, mcp_input_schema: JSON | None) -> JSON:
-        """Convert a tool's `inputSchema` to parameters that OpenAI accepts, and through `Tool`, the others (S4-12 ff.).
+        """Convert a tool's `inputSchema` to parameters that OpenAI accepts, and through `Tool`, the others.
 
         Args:
             mcp_input_schema: The JSON Schema as the server gave it; not changed.
@@ -83,7 +83,7 @@ class MCPSchemaConverter:
 
     @classmethod
     def convert_tool_result(cls, result: Any) -> str:
-        """A tool's result as text for a model (S4-22).
+        """A tool's result as text for a model.
 
         Args:
             result: Text; MCP content blocks, as dictionaries or as the objects of an SDK; a result that has them as its

@@ -18,12 +18,12 @@ from anyio.abc import TaskStatus
 
 from gaia_bridge.cli.servers.fields import Field, FieldError
 from gaia_bridge.cli.servers.naming import Activity
-from gaia_bridge.client import ClientRole
+from gaia_bridge.client import ClientDelegate
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.sanitize.escaping import one_line, printable
 
-__all__ = ["CallerRole", "can_ask"]
+__all__ = ["CallerDelegate", "can_ask"]
 
 _ASKS: Final[JSON] = {"elicitation": {"form": {}, "url": {}}}
 
@@ -45,7 +45,7 @@ class _DeclinedError(Exception):
     """The user does not want to answer."""
 
 
-class CallerRole(ClientRole):
+class CallerDelegate(ClientDelegate):
     """Shows on standard error what a server logs, and puts its questions to the user, one at a time.
 
     Args:

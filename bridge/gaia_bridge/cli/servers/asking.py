@@ -58,9 +58,9 @@ def tools(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     hidden = [tool.get("name") for tool in found if not is_permitted(str(tool.get("name")), spec.options)]
     if spec.options.tools:
         shown = shown_tools(found, spec.options.tools)
-        hidden = [tool["name"] for tool in shown.offer.tools if shown.call(tool["name"], {})[0] in hidden]
-        found = shown.offer.tools
-        for item in shown.offer.left_out:
+        hidden = [tool["name"] for tool in shown.features.tools if shown.call(tool["name"], {})[0] in hidden]
+        found = shown.features.tools
+        for item in shown.features.left_out:
             click.echo(f"{item.kind} {printable(item.name)!r} is left out: {printable(item.reason)}", err=True)
     if as_json:
         print_json({"tools": list(found), "notPublished": hidden})
@@ -91,7 +91,7 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     exactly. On a terminal, what the tool asks is asked there, unless with --json.
     """
     with imported_for_good():
-        from gaia_bridge.cli.servers.answering import CallerRole, can_ask
+        from gaia_bridge.cli.servers.answering import CallerDelegate, can_ask
         from gaia_bridge.cli.servers.arguments import ArgumentsError, tool_arguments
         from gaia_bridge.cli.servers.naming import unknown_hint
         from gaia_bridge.cli.servers.probing import UnknownToolError
@@ -102,9 +102,9 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
         from gaia_bridge.sanitize.redaction import Redactor
 
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
-        role = CallerRole(name, activity, asks=asks)
+        delegate = CallerDelegate(name, activity, asks=asks)
         return await call_tool(
-            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options, role
+            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options, delegate
         )
 
     asks = can_ask() and not as_json
@@ -146,12 +146,12 @@ def test_client(name: str, as_json: bool, config: Path | None, **bridge: Any) ->
     found = _probed(spec, show_all=True)
     problems = list(map(Redactor(secrets_of(spec)), found.problems))
     found = replace(found, problems=problems)
-    greeting = found.greeting
+    handshake = found.handshake
     facts: JSON = {
-        "server": greeting.info,
-        "protocolVersion": greeting.revision,
-        "era": greeting.era.value,
-        "capabilities": greeting.capabilities,
+        "server": handshake.info,
+        "protocolVersion": handshake.revision,
+        "era": handshake.era.value,
+        "capabilities": handshake.capabilities,
         "connectSeconds": round(found.connected, 4),
         "listSeconds": round(found.listed, 4),
         "pingSeconds": None if found.ping is None else round(found.ping, 5),
@@ -166,17 +166,17 @@ def test_client(name: str, as_json: bool, config: Path | None, **bridge: Any) ->
 
 
 def _print_test(name: str, found: Probe) -> None:
-    greeting = found.greeting
+    handshake = found.handshake
     who = (
-        one_line(" ".join(str(greeting.info.get(key, "")) for key in ("name", "version"))) or "a server without a name"
+        one_line(" ".join(str(handshake.info.get(key, "")) for key in ("name", "version"))) or "a server without a name"
     )
     counts = ", ".join(
         f"{len(items)} {kind}{'' if len(items) == 1 else 's'}" for kind, items in found.definitions.items()
     )
     lines = [
         ("server", who),
-        ("protocol", f"{greeting.revision} ({greeting.era.value})"),
-        ("capabilities", one_line(", ".join(greeting.capabilities)) or "none"),
+        ("protocol", f"{handshake.revision} ({handshake.era.value})"),
+        ("capabilities", one_line(", ".join(handshake.capabilities)) or "none"),
         ("connected", f"in {found.connected * 1000:.0f} ms"),
         ("listed", f"{counts or 'nothing'}, in {found.listed * 1000:.0f} ms"),
         ("ping", "not answered" if found.ping is None else f"{found.ping * 1000:.1f} ms"),

@@ -183,7 +183,7 @@ def _keep(name: str, entry: JSON, place: _Place, as_json: bool) -> int:
     wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
     path = servers.add(name, entry, to=target.kind, replace=place.force)
     if target.kind is not LayerKind.GLOBAL:
-        TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again (S-25)
+        TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again
     code = _done("added", name, [path], as_json)
     if wants_login:
         where = f" --config {shlex.quote(str(config))}" if config else ""
@@ -282,8 +282,8 @@ def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
 def _introduced(found: Probe) -> str:
     """Who a server says it is, and how much it offers."""
     number = len(found.definitions.get("tool", []))
-    introduced = " ".join(str(found.greeting.info.get(key, "")) for key in ("name", "version"))
-    said = f"{one_line(introduced) or 'a server'}, MCP {found.greeting.revision}"
+    introduced = " ".join(str(found.handshake.info.get(key, "")) for key in ("name", "version"))
+    said = f"{one_line(introduced) or 'a server'}, MCP {found.handshake.revision}"
     return f"{said}: {number} tool{'' if number == 1 else 's'}"
 
 

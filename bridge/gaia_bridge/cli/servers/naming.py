@@ -101,7 +101,7 @@ def entry_of_server(config: ServersConfig, name: str) -> tuple[Layer, JSON]:
 
 
 def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
-    """How to reach a server. One that a project lists must have been approved (S-25).
+    """How to reach a server. One that a project lists must have been approved.
 
     Raises:
         ConfigError: There is no such server, it is disabled or was not approved, or its entry cannot be used.
@@ -138,7 +138,7 @@ def _refuse_disabled(config: ServersConfig, layer: Layer, name: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a result for programs, and harmlessly for terminals (F-113)."""
+    """Print a result for programs, and harmlessly for terminals."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     if not text.isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

@@ -9,16 +9,16 @@ from typing import Any
 import anyio
 
 from gaia_bridge.cli.servers.naming import Activity
-from gaia_bridge.client import ClientRole, Connection, Era, Greeting, connect
+from gaia_bridge.client import ClientDelegate, Connection, Era, ServerHandshake, connect
 from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import ServerOptions, ToolTailoring
+from gaia_bridge.model import ServerOptions, ToolTransform
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.eras import only_era
-from gaia_bridge.sources.upstream.feature_lists import LISTS, empty_offer, with_list
-from gaia_bridge.sources.upstream.tool_transforms import Tailored, tailored
+from gaia_bridge.sources.upstream.feature_lists import LISTS, no_features, with_list
+from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
 
 __all__ = ["PINGS", "Answer", "Probe", "UnknownToolError", "call", "probe", "shown_tools"]
 
@@ -47,7 +47,7 @@ class UnknownToolError(Exception):
 class Probe:
     """What a server is like. All times in seconds."""
 
-    greeting: Greeting
+    handshake: ServerHandshake
     connected: float
     """Until the handshake was complete; with a child process, its start included."""
     listed: float
@@ -89,19 +89,19 @@ async def probe(
         UpstreamError: There is no connection.
     """
     started = anyio.current_time()
-    async with connect(transport, ClientRole(), limits, only=only_era(options or ServerOptions())) as connection:
+    async with connect(transport, ClientDelegate(), limits, only=only_era(options or ServerOptions())) as connection:
         connected = anyio.current_time() - started
         problems: list[str] = []
         definitions: dict[str, list[JSON]] = {}
         started = anyio.current_time()
         for kind in LIST_FIELDS:
             activity.connected(f"reading its {kind}s")
-            if _DECLARED_AS[kind] in connection.greeting.capabilities:
+            if _DECLARED_AS[kind] in connection.handshake.capabilities:
                 await _read(connection, kind, definitions, problems)
         listed = anyio.current_time() - started
         activity.connected("asking whether it is there")
         ping = await _ping(connection, problems)
-        return Probe(connection.greeting, connected, listed, ping, definitions, problems)
+        return Probe(connection.handshake, connected, listed, ping, definitions, problems)
 
 
 async def call(
@@ -111,7 +111,7 @@ async def call(
     arguments: Callable[[JSON], JSON],
     activity: Activity,
     options: ServerOptions | None = None,
-    role: ClientRole | None = None,
+    delegate: ClientDelegate | None = None,
 ) -> Answer:
     """Connect and call one tool.
 
@@ -122,7 +122,7 @@ async def call(
         arguments: Makes its arguments, given its `inputSchema`.
         activity: Where to say what is being done, and how far it is.
         options: What its entry says of it; of its tools, too.
-        role: Who we are to the server; nobody who can be asked, if `None`.
+        delegate: Who we are to the server; nobody who can be asked, if `None`.
 
     Raises:
         UnknownToolError: The server has no such tool.
@@ -135,19 +135,19 @@ async def call(
         reached = f"{progress:g}" + ("" if total is None else f"/{total:g}")
         activity.progress(f"{reached} {message or ''}")
 
-    options, role = options or ServerOptions(), role or ClientRole()
+    options, delegate = options or ServerOptions(), delegate or ClientDelegate()
     # Servers of both eras may ask by requests, which only the handshake era has.
-    era = Era.LEGACY if role.capabilities else None
-    async with connect(transport, role, limits, era=era, only=only_era(options)) as connection:
+    era = Era.LEGACY if delegate.capabilities else None
+    async with connect(transport, delegate, limits, era=era, only=only_era(options)) as connection:
         activity.connected("reading its tools")
         shown = shown_tools(await connection.list_all("tool"), options.tools)
-        tools = {item["name"]: item for item in shown.offer.tools}
+        tools = {item["name"]: item for item in shown.features.tools}
         if tool not in tools:
             raise UnknownToolError(sorted(tools))
         schema = tools[tool].get("inputSchema")
         own, given = shown.call(tool, arguments(schema if is_object(schema) else {}))
         params: JSON = {"name": own, "arguments": given}
-        if connection.greeting.modern:
+        if connection.handshake.modern:
             params["_meta"] = {LOG_LEVEL_KEY: _LOG_LEVEL}
         activity.doing(f"calling {tool}")
         started = anyio.current_time()
@@ -155,19 +155,19 @@ async def call(
         return Answer(result, anyio.current_time() - started)
 
 
-def shown_tools(items: Sequence[Any], tailorings: Mapping[str, ToolTailoring]) -> Tailored:
+def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -> TransformedTools:
     """The tools of a server as the commands show them: as the configuration wants them, if it says anything of them.
 
     Args:
         items: What the server listed. Where nothing is made of them, they are shown whatever they are.
         tailorings: What the configuration makes of them.
     """
-    offer = empty_offer("")
-    if tailorings:
-        offer = with_list(offer, LISTS[0], items)
+    features = no_features("")
+    if transforms:
+        features = with_list(features, LISTS[0], items)
     else:
-        offer = replace(offer, tools=tuple(item for item in items if _named(item)))
-    return tailored(offer, ServerOptions(tools=tailorings))
+        features = replace(features, tools=tuple(item for item in items if _named(item)))
+    return transformed(features, ServerOptions(tools=transforms))
 
 
 async def _read(connection: Connection, kind: str, definitions: dict[str, list[JSON]], problems: list[str]) -> None:

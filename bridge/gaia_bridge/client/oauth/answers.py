@@ -1,7 +1,7 @@
 """What authorization servers answer, judged before the SDK reads it: its own errors repeat what came, tokens too.
 
 An authorization server that is in trouble is not one that says no. Only a refusal makes a refresh token worthless and
-is worth asking the user again (F-067).
+is worth asking the user again.
 """
 
 from __future__ import annotations

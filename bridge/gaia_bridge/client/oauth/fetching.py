@@ -1,4 +1,4 @@
-"""Fetching what a server's words lead to, and never what only we can reach (S-22, C-14 to C-16).
+"""Fetching what a server's words lead to, and never what only we can reach.
 
 Everything that OAuth needs besides the MCP server itself goes through here: metadata documents, registration, tokens.
 The name is resolved once, its addresses are checked, and the connection goes to a checked address, so that a name that

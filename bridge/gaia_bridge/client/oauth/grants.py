@@ -92,7 +92,7 @@ def sdk_client(url: str, store: TokenStore, options: OAuthOptions, login: Login 
 
 
 def check_authorization_server(client: OAuthClientProvider, options: OAuthOptions) -> None:
-    """Make sure that what an SDK client has found is what it was sent to, before it is told anything (S-21).
+    """Make sure that what an SDK client has found is what it was sent to, before it is told anything.
 
     The user may have named the authorization server; else the MCP server does. One that is named has metadata, for
     without them the SDK would take the MCP server itself instead, as was the rule for the MCP servers of 2025-03-26,
@@ -119,9 +119,7 @@ def check_authorization_server(client: OAuthClientProvider, options: OAuthOption
             f"it sends us to another authorization server, {one_line(found, 100)}, than {one_line(expected, 100)}"
         )
     if options.asks_user and "S256" not in (metadata.code_challenge_methods_supported or ()):
-        raise AuthorizationError(
-            f"its authorization server {one_line(found, 100)} does not support PKCE with S256 (S-21)"
-        )
+        raise AuthorizationError(f"its authorization server {one_line(found, 100)} does not support PKCE with S256")
 
 
 class _UserClient(OAuthClientProvider):

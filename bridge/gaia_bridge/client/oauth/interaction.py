@@ -1,4 +1,4 @@
-"""How a user is asked to log in: who may be asked, which addresses are opened, and how (S-23, C-1)."""
+"""How a user is asked to log in: who may be asked, which addresses are opened, and how."""
 
 from __future__ import annotations
 

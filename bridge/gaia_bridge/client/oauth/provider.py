@@ -5,7 +5,7 @@ send everything through the MCP server's own connections, wherever the server po
 its answer, all others wait for it. So they are not asked about requests, but only for tokens: when one is missing,
 refused or over, an SDK client is driven through its flow with the server's challenge, and all that it wants to be sent
 goes through a guarded `Fetcher`. At most one such drive goes on for a server, in all of our processes; who has waited
-for it shares its outcome (F-067).
+for it shares its outcome.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _driving: contextvars.ContextVar[bool] = contextvars.ContextVar("driving", defau
 
 
 def _is_not_ours(record: logging.LogRecord) -> bool:
-    """The SDK logs failures with tracebacks that repeat what servers sent; we report them ourselves (F-112)."""
+    """The SDK logs failures with tracebacks that repeat what servers sent; we report them ourselves."""
     return not (_driving.get() and record.exc_info)
 
 
@@ -181,7 +181,7 @@ class ServerAuthorization(httpx2.Auth):
         """Send a request with a token, and again with another when the server asks for it.
 
         Args:
-            request: A request to the server. What it has of `Authorization` is replaced (S-18).
+            request: A request to the server. What it has of `Authorization` is replaced.
 
         Raises:
             AuthorizationError: No token could be had, or none that the server is content with.
@@ -279,7 +279,7 @@ class ServerAuthorization(httpx2.Auth):
             attempt.logged_in = True
 
     def _insist_on_news(self, attempt: _Attempt, refusal: httpx2.Response) -> None:
-        """Make sure that nobody is asked for a login like the one that the server has just refused (S-20, F-066).
+        """Make sure that nobody is asked for a login like the one that the server has just refused.
 
         Raises:
             AuthorizationError: The server has got what it asked for, and asks again.

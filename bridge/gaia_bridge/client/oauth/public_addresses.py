@@ -1,8 +1,8 @@
 """Which network addresses are on the public internet, and which URLs may lead there. Pure.
 
 A server's words must not make us knock at what only we can reach: this machine, its network, the metadata service of
-its cloud. IPv6 has several ways to carry an IPv4 address to where it came from, so the carried one counts too (S-22,
-C-15). The tables are those of IANA's special-purpose address registries, where Python's `ipaddress` is behind them.
+its cloud. IPv6 has several ways to carry an IPv4 address to where it came from, so the carried one counts too. The
+tables are those of IANA's special-purpose address registries, where Python's `ipaddress` is behind them.
 """
 
 from __future__ import annotations

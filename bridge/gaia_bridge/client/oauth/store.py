@@ -1,8 +1,8 @@
-"""Where logins are kept: one file for each server, readable by its owner alone, shared by all our processes (S-24).
+"""Where logins are kept: one file for each server, readable by its owner alone, shared by all our processes.
 
 A file holds what belongs together and is replaced as a whole: the tokens, the client registration they were given to,
 and the metadata of the authorization server that gave both. So a refresh token is never sent to another server than
-the one that issued it, also after a restart (S-21).
+the one that issued it, also after a restart.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TokenStore:
     Args:
         server_url: The server.
         client_id: The client that the user has registered there, if any: another one has another login.
-        issuer: The authorization server that the user has named, if any: what it gave is never sent to another (S-21).
+        issuer: The authorization server that the user has named, if any: what it gave is never sent to another.
         folder: Where the files are.
     """
 

@@ -52,7 +52,7 @@ def session_of(reply: Reply) -> str | None:
     """The session that the answer to `initialize` has opened, or `None` where the server keeps none.
 
     Raises:
-        UpstreamError: Its id cannot be sent back (F-069).
+        UpstreamError: Its id cannot be sent back.
     """
     session = reply.headers.get(SESSION)
     if session is not None and not _SESSION_ID.fullmatch(session):
@@ -64,7 +64,7 @@ async def messages_of(reply: Reply) -> list[JSON]:
     """The messages in the body: a response, and where the server batches perhaps others.
 
     Raises:
-        UpstreamError: There is something else, or nothing (F-062, F-068).
+        UpstreamError: There is something else, or nothing.
     """
     if reply.status in (202, 204):
         raise UpstreamError(f"answered a request with HTTP {named_status(reply.status)}, and so not at all")
@@ -105,7 +105,7 @@ async def knows_no_method(reply: Reply) -> bool:
 
 
 async def knows_no_session(reply: Reply, response: JSON | None) -> bool:
-    """Whether a server that was given a session says that there is none (F-053).
+    """Whether a server that was given a session says that there is none.
 
     The specification wants 404. Version 1 of the Python SDK answers 400 with a plain text, and servers made after the
     example of the TypeScript SDK 400 with a JSON-RPC error, also where a restarted server was not greeted yet.

@@ -1,4 +1,4 @@
-"""What one server may cost all others: lines that say nothing, and time of the event loop (F-301). Pure."""
+"""What one server may cost all others: lines that say nothing, and time of the event loop. Pure."""
 
 from __future__ import annotations
 

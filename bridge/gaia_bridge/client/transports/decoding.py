@@ -1,4 +1,4 @@
-"""Bodies that are compressed although it was asked not to be: decoded in pieces of bounded size (F-061)."""
+"""Bodies that are compressed although it was asked not to be: decoded in pieces of bounded size."""
 
 from __future__ import annotations
 

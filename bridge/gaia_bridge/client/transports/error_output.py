@@ -1,4 +1,4 @@
-"""What one child writes to its error output: always read, never kept whole, redacted line by line (P-8, F-013)."""
+"""What one child writes to its error output: always read, never kept whole, redacted line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transport that is not ours: what comes in through it is made what the wires of this package let in (F-300)."""
+"""A transport that is not ours: what comes in through it is made what the wires of this package let in."""
 
 from __future__ import annotations
 

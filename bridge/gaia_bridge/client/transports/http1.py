@@ -2,7 +2,7 @@
 
 What httptools takes apart is checked for what it leaves open: how long a head may be, what comes unasked, where a body
 without a length ends. A server can keep its reader busy with next to nothing, such as interim answers and chunks of one
-byte; so a connection is read no faster than its share of the loop's time allows (F-301).
+byte; so a connection is read no faster than its share of the loop's time allows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gaia_bridge.constants import KIB
 __all__ = ["PIECE", "ClosedError", "Connection", "Http1Error", "NotTakenError", "Owner", "Response"]
 
 PIECE: Final = 64 * KIB
-"""Bytes that are handed out at once. What they say must not keep every other server waiting (F-061)."""
+"""Bytes that are handed out at once. What they say must not keep every other server waiting."""
 _HEAD: Final = 100 * KIB
 """Bytes of all header lines of one answer, and of anything else that is no body."""
 _AHEAD: Final = 256 * KIB

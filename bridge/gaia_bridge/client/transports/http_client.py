@@ -282,7 +282,7 @@ class HttpClient:
         )
 
     async def _deliver(self, request: _Request, connections: Connections) -> Reply:
-        """Send a request, after redirects that stay at its origin (F-064)."""
+        """Send a request, after redirects that stay at its origin."""
         for _ in range(_HOPS + 1):
             response = await connections.send(request.encoded())
             location = response.headers.get("location")

@@ -38,7 +38,7 @@ LONGEST_WAIT: Final = 86_400.0
 
 
 def retry_after(value: str | None) -> float | None:
-    """The seconds of a `Retry-After` header (RFC 9110, section 10.2.3), or `None` if it does not say (F-052).
+    """The seconds of a `Retry-After` header (RFC 9110, section 10.2.3), or `None` if it does not say.
 
     Args:
         value: Seconds, or a date; anything else says nothing.
@@ -56,7 +56,7 @@ def retry_after(value: str | None) -> float | None:
 
 
 def shown(url: httpx2.URL) -> str:
-    """A URL for people, without what may be secret in it: user, query, fragment (S-36)."""
+    """A URL for people, without what may be secret in it: user, query, fragment."""
     return one_line(str(url.copy_with(userinfo=b"", query=None, fragment=None)), 200)
 
 
@@ -78,7 +78,7 @@ def usable_url(url: str) -> httpx2.URL:
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers, names in lower case; nothing in them can end a line (S-6).
+    """The headers, names in lower case; nothing in them can end a line.
 
     Blanks at the ends of a value, such as a file brings along, belong to no value (RFC 9110, section 5.5).
 

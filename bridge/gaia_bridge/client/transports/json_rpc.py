@@ -38,9 +38,8 @@ def messages(content: bytes | str) -> list[JSON]:
     batches; later revisions have none. They are taken whatever was agreed: the answer to `initialize` comes before
     that, and there is nothing else that they could mean. What of a batch is no object is left out.
 
-    Bytes that are no UTF-8 are replaced (F-011), and so are lone surrogates, which the strict reader takes for an
-    error (F-300). NaN and the infinities, which JSON does not have and some servers write all the same, become null
-    (F-039).
+    Bytes that are no UTF-8 are replaced, and so are lone surrogates, which the strict reader takes for an
+    error. NaN and the infinities, which JSON does not have and some servers write all the same, become null.
 
     Raises:
         UpstreamError: There is no JSON object, or there are too many.
@@ -82,7 +81,7 @@ def response_to(request_id: int, message: JSON) -> JSON:
     An error without an id is meant for it: JSON-RPC 2.0, section 5, has servers answer so if they could not read one.
 
     Raises:
-        UpstreamError: It is something else (F-068).
+        UpstreamError: It is something else.
     """
     if not is_response(message) or not is_complete(message):
         raise UpstreamError("answered with what is no JSON-RPC response")

@@ -32,14 +32,14 @@ def messages(line: bytes) -> list[JSON]:
 
 
 def request_id_of(line: OversizedLine | bytes) -> int | None:
-    """Which request a response answers that could not be read, if its two ends tell (F-014, F-040)."""
+    """Which request a response answers that could not be read, if its two ends tell."""
     head, tail = (line.head, line.tail) if isinstance(line, OversizedLine) else (line[:512], line[-512:])
     found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
     return int(found[1]) if found else None
 
 
 class Garbage:
-    """Counts what is no message, within a budget (F-008, F-009).
+    """Counts what is no message, within a budget.
 
     Args:
         budget: Lines within the window; more is too much.

@@ -48,7 +48,7 @@ HARMLESS_ENVIRONMENT: Final = (
     *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
 )
 """Variables that every child sees, beside those that begin with `LC_`: who runs it, where, in which language, and whose
-certificates are believed there. Not those that hold the credentials of other programs (F-046, C-29)."""
+certificates are believed there. Not those that hold the credentials of other programs."""
 
 PROXY_ENVIRONMENT: Final = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 """Variables that every child sees as well, in upper and lower case, without the user and password in them: those are
@@ -75,11 +75,11 @@ _PARTS_OF: Final = {
 """Where the programs come from that most servers are started with."""
 
 _PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Reasons for a failed launch that may be gone next time (F-048)."""
+"""Reasons for a failed launch that may be gone next time."""
 
 
 def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a child sees: the harmless variables, those that its entry asks for, and those that its entry sets (C9).
+    """What a child sees: the harmless variables, those that its entry asks for, and those that its entry sets.
 
     Args:
         spec: The entry.
@@ -164,15 +164,15 @@ async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
 class Child:
     """A running child.
 
-    Launching does not wait, so that nothing can be cancelled half-way through (F-124). Whoever launched it calls
+    Launching does not wait, so that nothing can be cancelled half-way through. Whoever launched it calls
     `stop`, in every case.
 
     Args:
         spec: What to launch.
 
     Raises:
-        LaunchError: It cannot be launched as it is configured (F-043, F-044).
-        UpstreamError: It cannot be launched right now (F-048).
+        LaunchError: It cannot be launched as it is configured.
+        UpstreamError: It cannot be launched right now.
     """
 
     def __init__(self, spec: StdioServerSpec) -> None:
@@ -235,7 +235,7 @@ class Child:
         """See the child and its descendants to their end; its input was closed before. Cancelled only afterwards.
 
         Wait, then SIGTERM, wait, then SIGKILL; always for the whole group, because a child may end properly and leave
-        others behind (F-028, F-029, F-031, F-032).
+        others behind.
 
         Args:
             limits: How long to wait.

@@ -1,4 +1,4 @@
-"""Where a broken event stream is taken up again, and how soon, whatever the server says (F-056). Pure."""
+"""Where a broken event stream is taken up again, and how soon, whatever the server says. Pure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Place:
         self._put_off = 0.0
 
     def put_off(self, retry_after: float | None) -> None:
-        """Instead of a stream came an answer, which may have said when to ask again (F-052).
+        """Instead of a stream came an answer, which may have said when to ask again.
 
         Args:
             retry_after: Seconds, if it did.
@@ -55,7 +55,7 @@ class Place:
         self._put_off = min(retry_after or 0.0, self._limits.retry_after_cap)
 
     def pause(self, failures: int = 0) -> float:
-        """Seconds to wait before the stream is asked for again (F-056).
+        """Seconds to wait before the stream is asked for again.
 
         Args:
             failures: How often in a row that has led to nothing; each doubles the time.

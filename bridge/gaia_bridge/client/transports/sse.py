@@ -82,7 +82,7 @@ class _SseLink(HttpLink):
         await super().close()
 
     async def _endpoint_in(self, stream: EventStream) -> httpx2.URL:
-        """Where messages go, as the first event of the stream says (F-064).
+        """Where messages go, as the first event of the stream says.
 
         Raises:
             UpstreamError: It says something else, or another place than the server's own.

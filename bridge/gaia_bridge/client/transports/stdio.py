@@ -40,13 +40,13 @@ logger = logging.getLogger(__name__)
 
 _AFTERMATH: Final = 0.05
 """Seconds between the first sign of a child's end (its output is closed, it has exited) and the verdict: the other sign
-and its last words are on their way, unless somebody else holds its pipes (F-025, F-033)."""
+and its last words are on their way, unless somebody else holds its pipes."""
 
 _MISCONFIGURED: Final = 78
 """The exit code of programs that cannot use their configuration (`EX_CONFIG` of sysexits.h), also of bridges."""
 
 _ENDLESS: Final = 4
-"""How many times too long a line may be before the child is given up: it will not end (F-015)."""
+"""How many times too long a line may be before the child is given up: it will not end."""
 
 
 class StdioTransport:
@@ -351,7 +351,7 @@ class _Input(asyncio.BaseProtocol):
         self._readable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The child closed its input, or is gone (F-026)."""
+        """The child closed its input, or is gone."""
         self._transport = None
         self.abandon(ConnectionLostError("closed its standard input"))
         self._on_lost()
@@ -361,7 +361,7 @@ class _Input(asyncio.BaseProtocol):
 
         Raises:
             ConnectionLostError: The child is gone.
-            UpstreamError: It does not read (F-027).
+            UpstreamError: It does not read.
         """
         if not self._readable.is_set():
             with anyio.move_on_after(self._timeout):

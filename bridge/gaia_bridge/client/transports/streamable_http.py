@@ -75,7 +75,7 @@ class _StreamableHttpLink(HttpLink):
             try:
                 return await self._answer(message, await self._post(message, fields), resumable=not modern)
             except asyncio.CancelledError:
-                if not modern:  # there, closing the stream says it (S-9)
+                if not modern:  # there, closing the stream says it
                     self._tell_cancelled(message, self._own_headers())
                 raise
 
@@ -97,7 +97,7 @@ class _StreamableHttpLink(HttpLink):
         return revision is not None and is_modern(revision)
 
     def _headers_of(self, message: JSON, modern: bool) -> dict[str, str]:
-        """The headers that repeat what the body says (S-5)."""
+        """The headers that repeat what the body says."""
         method = message.get("method")
         if method == "initialize":
             return {"accept": _ACCEPTED}
@@ -147,7 +147,7 @@ class _StreamableHttpLink(HttpLink):
         """Pass on what is no response; returns the response to a request, if that is among them.
 
         Raises:
-            UpstreamError: Something else is answered (F-068).
+            UpstreamError: Something else is answered.
         """
         response: JSON | None = None
         for message in found:
@@ -172,7 +172,7 @@ class _StreamableHttpLink(HttpLink):
         return response
 
     async def _streamed(self, request_id: int, reply: Reply | None, resumable: bool) -> JSON:
-        """The response in an event stream. If that breaks, a legacy server may go on in another one (F-055)."""
+        """The response in an event stream. If that breaks, a legacy server may go on in another one."""
         place = Place(self._limits)
         resumes = 0
         while True:
@@ -239,7 +239,7 @@ class _StreamableHttpLink(HttpLink):
     # The standing stream, and the session
 
     async def _stand(self, answered: asyncio.Event) -> None:
-        """Keep a stream open for what the server says of its own accord, for as long as it offers one (F-056).
+        """Keep a stream open for what the server says of its own accord, for as long as it offers one.
 
         Args:
             answered: Set when the server has answered for the first time, or could not be asked.

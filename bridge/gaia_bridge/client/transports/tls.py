@@ -35,7 +35,7 @@ _FAILURES: Final = {
 
 
 def verifying_context() -> ssl.SSLContext:
-    """What servers are verified with: the system's authorities, or those of `SSL_CERT_FILE` or `SSL_CERT_DIR` (F-065).
+    """What servers are verified with: the system's authorities, or those of `SSL_CERT_FILE` or `SSL_CERT_DIR`.
 
     Raises:
         LaunchError: The variables lead to none. Certificates are read when they are needed first, and kept.

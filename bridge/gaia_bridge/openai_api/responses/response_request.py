@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gaia_bridge.openai_api.checks import came, invalid, object_at, string_at
-from gaia_bridge.openai_api.completion_request import Asked, decoded_body
+from gaia_bridge.openai_api.completion_request import CompletionRequest, decoded_body
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.messages import since_last_answer
 from gaia_bridge.openai_api.options import read_flag, read_options
@@ -34,7 +34,7 @@ _MAX_METADATA_CHARS: Final = 512
 class ResponseAsked:
     """What a client asks for."""
 
-    asked: Asked
+    asked: CompletionRequest
     """As far as the agent is concerned."""
     history: list[JSON]
     """The whole conversation up to the answer, without instructions."""
@@ -74,7 +74,7 @@ def read_response_request(
     if instructions is not None and not isinstance(instructions, str):
         raise invalid("instructions", instructions, "a text")
     said = history if session_id is None else since_last_answer(new)
-    asked = Asked(
+    asked = CompletionRequest(
         model=model,
         messages=[{"role": "system", "content": instructions}, *said] if instructions else said,
         session_id=session_id,

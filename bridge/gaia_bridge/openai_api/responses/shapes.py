@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gaia_bridge.chat_types import Reply, ToolCall, Usage
 from gaia_bridge.openai_api.answering import Event
-from gaia_bridge.openai_api.completion_request import Asked
+from gaia_bridge.openai_api.completion_request import CompletionRequest
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.responses.response_request import ResponseAsked
 from gaia_bridge.openai_api.responses.stored import StoredResponses
@@ -41,7 +41,7 @@ class ResponseExchange:
         self._said: list[str] = []
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> CompletionRequest:
         """As far as the agent is concerned."""
         return self._request.asked
 

@@ -34,7 +34,7 @@ class AccessPolicy:
         limits: How much and how long.
 
     Raises:
-        ConfigError: The token is empty or holds characters that a header cannot carry (C-4: fail closed).
+        ConfigError: The token is empty or holds characters that a header cannot carry (fail closed).
     """
 
     hosts: frozenset[str]
@@ -105,7 +105,7 @@ class AccessPolicy:
 
 
 def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> None:
-    """Refuse an address that other machines can reach, unless it was thought about (design section 6, S-2).
+    """Refuse an address that other machines can reach, unless it was thought about.
 
     Args:
         host: The address or name to listen on. A name other than `localhost` counts as reachable.
@@ -138,7 +138,7 @@ def reaches_beyond(host: str, allow_hosts: Iterable[str]) -> bool:
 
 
 def shown(value: bytes | str) -> str:
-    """Return what a peer sent, harmless in a message and in a log: ASCII, escaped, quoted, cut (F-113)."""
+    """Return what a peer sent, harmless in a message and in a log: ASCII, escaped, quoted, cut."""
     text = value.decode("latin-1") if isinstance(value, bytes) else value
     return ascii(text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "...")
 

@@ -1,6 +1,6 @@
 """The HTTP application: MCP paths are served here, everything else by Starlette, all of it behind one guard.
 
-Paths (design section 6): `/mcp`, `/sse` and `/messages/` for everything, the same below `/agents/{name}` and
+Paths: `/mcp`, `/sse` and `/messages/` for everything, the same below `/agents/{name}` and
 `/servers/{name}` for one source alone, `POST /` for a single JSON-RPC call without a session, and `/health`, `/ready`,
 `/status` and `/tools` for people and monitors; `gaia_bridge.openai_api` adds those below `/v1/`.
 """
@@ -70,14 +70,14 @@ class HttpBinding:
         self._sse.close()
 
     async def streamable(self, exchange: Exchange) -> None:
-        """Streamable HTTP: POST, GET and DELETE of both eras (P-9)."""
+        """Streamable HTTP: POST, GET and DELETE of both eras."""
         if exchange.header(REVISION_HEADER) in (None, *HANDSHAKE_REVISIONS):
             await self._handshake(exchange)
         else:
             await self._modern(exchange)
 
     async def single_call(self, exchange: Exchange) -> None:
-        """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge (S1-21)."""
+        """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge."""
         if is_array(exchange.content):
             await exchange.refuse(unexpected_batch())
         elif exchange.header("accept") is not None and not exchange.accepts[0]:
@@ -184,7 +184,7 @@ class _McpPaths:
 
 
 def _problem(exchange: Exchange, *, by_header: bool) -> Refusal | None:
-    """Why the body of a POST is not taken (F-078). Which revision a batch is of, only the session knows.
+    """Why the body of a POST is not taken. Which revision a batch is of, only the session knows.
 
     Args:
         exchange: The request.

@@ -59,7 +59,7 @@ _BODY: Final = (_Part.SIZED_BODY, _Part.CHUNKED_BODY)
 
 
 class Unsent:
-    """What waits for all the clients that do not read: a bounded part of the memory (F-090).
+    """What waits for all the clients that do not read: a bounded part of the memory.
 
     Args:
         limits: How much.

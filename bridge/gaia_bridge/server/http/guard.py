@@ -4,18 +4,18 @@ Every route of every transport is behind the one `Guard`, so that the same reque
 Nothing of a body is read before the headers were accepted. The checks, in order:
 
     target         a path                                        400   RFC 9112 section 3.2
-    Host           exactly one, well-formed / on the list        400 / 421   S-2: DNS rebinding
-    Origin         absent, or exactly one on the list            403   S-1
+    Host           exactly one, well-formed / on the list        400 / 421   DNS rebinding
+    Origin         absent, or exactly one on the list            403
     header size    at most `HttpLimits.header_bytes`             431
     preflight      answered, for allowed cross origins only      200
-    credential     `Authorization: Bearer`, if there is a token  401   S-3
-    content        application/json in UTF-8, not compressed     415   C-31
-    body           at most `HttpLimits.body_bytes`, in time      413, 408   F-077, F-091
+    credential     `Authorization: Bearer`, if there is a token  401
+    content        application/json in UTF-8, not compressed     415
+    body           at most `HttpLimits.body_bytes`, in time      413, 408
 
 What is refused is answered as the clients of its path expect: below `/v1/` as OpenAI's API does, elsewhere as JSON-RPC.
 
 A verdict rests on `scope["path"]`, `scope["method"]` and header bytes alone, never on a URL that was put together from
-them (C-31). What is accepted is compared with a precomputed value; parsing serves only to explain a refusal.
+them. What is accepted is compared with a precomputed value; parsing serves only to explain a refusal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from gaia_bridge.server.http.refusal_log import Refusals
 __all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "body_for", "error_body", "replaying"]
 
 HEALTH_PATH = "/health"
-"""The only path that `GET` may read without the token: a supervisor has none, and it tells nothing (C-8)."""
+"""The only path that `GET` may read without the token: a supervisor has none, and it tells nothing."""
 
 INVALID_REQUEST = -32600
 """JSON-RPC 2.0 section 5.1: what was sent is not a valid request."""
@@ -90,7 +90,7 @@ class Guard:
     """ASGI middleware that lets through what the policy accepts and answers everything else itself.
 
     Args:
-        app: What is guarded: all of it, so that no route can be forgotten (C-30).
+        app: What is guarded: all of it, so that no route can be forgotten.
         policy: Who may call.
     """
 
@@ -151,7 +151,7 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
-            # No MCP transport uses one, and a browser sends it without a preflight (C-23). 1008: policy violation.
+            # No MCP transport uses one, and a browser sends it without a preflight. 1008: policy violation.
             await send({"type": "websocket.close", "code": 1008, "reason": "WebSockets are not served here"})
         else:
             raise RuntimeError(f"the guard does not know ASGI connections of type {scope['type']!r}")

@@ -53,7 +53,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
         Listening sockets, at least one. Clients that connect now wait until a server accepts them.
 
     Raises:
-        ListenError: The address is taken, not allowed, not there or not understood (F-120).
+        ListenError: The address is taken, not allowed, not there or not understood.
     """
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if not 0 <= port <= 65535:

@@ -1,7 +1,7 @@
 """The bearer token of `--auth`: one file, readable by its owner alone, made once and kept.
 
 Editors read the token from their own configuration, so it must survive a restart. The file is published complete and
-under its final name in one step: two bridges that start together end with the same token (S-3, S-24).
+under its final name in one step: two bridges that start together end with the same token.
 """
 
 from __future__ import annotations

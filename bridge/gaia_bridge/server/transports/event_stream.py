@@ -1,7 +1,7 @@
 """Messages to an HTTP client as server-sent events, and what it missed while its stream was broken.
 
 Revisions up to 2025-11-25 let a client resume a stream with `Last-Event-ID` (basic/transports, "Resumability and
-Redelivery"); 2026-07-28 has no such thing. Each session remembers its own events, bounded by count and bytes (S-11).
+Redelivery"); 2026-07-28 has no such thing. Each session remembers its own events, bounded by count and bytes.
 """
 
 from __future__ import annotations

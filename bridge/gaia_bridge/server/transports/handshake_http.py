@@ -223,7 +223,7 @@ class HandshakeHttp:
             await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
 
     async def single_call(self, exchange: Exchange) -> None:
-        """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge (S1-21)."""
+        """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge."""
         message = exchange.content
         if is_array(message):
             await exchange.refuse(unexpected_batch())

@@ -75,7 +75,7 @@ class LineClient:
         self._none_left: asyncio.Future[None] | None = None
 
     async def take(self, line: bytes | OversizedLine) -> None:
-        """Have a line answered, whatever it is (F-074, F-075, F-077)."""
+        """Have a line answered, whatever it is."""
         content = oversized(line) if isinstance(line, OversizedLine) else decoded(line)
         size = 0 if isinstance(line, OversizedLine) else len(line)
         if is_array(content):

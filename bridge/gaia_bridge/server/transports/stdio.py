@@ -50,7 +50,7 @@ def claim_stdio() -> ClaimedStdio:
     """Take standard input and output away before any agent code runs.
 
     From here on, `print`, `os.write(1, ...)`, child processes and C code write to standard error, and reading
-    standard input finds it empty: nothing but MCP reaches the client (P-7, F-108, S-12).
+    standard input finds it empty: nothing but MCP reaches the client.
     """
     import fcntl
 
@@ -198,7 +198,7 @@ async def _writer(descriptor: int) -> AsyncGenerator[asyncio.StreamWriter]:
 
 
 async def _write(writer: asyncio.StreamWriter, data: bytes) -> bool:
-    """Whether there was somebody to write to: a transport closes itself when its other end is closed (F-119)."""
+    """Whether there was somebody to write to: a transport closes itself when its other end is closed."""
     if writer.is_closing():
         return False
     try:

@@ -1,6 +1,6 @@
 """What an agent declares, read through the agent's own pool, checked one by one, and compiled for use.
 
-A definition that MCP cannot carry is left out alone, with its reason; the rest is served (S1-10, S1-18, S1-22).
+A definition that MCP cannot carry is left out alone, with its reason; the rest is served.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import anyio
 from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ReadsResources
 from gaia_bridge.errors import BusyError, ToolError
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
-from gaia_bridge.model import LeftOut, Offer, ServerInfo
+from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import repaired
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -45,21 +45,21 @@ class CompiledTool:
     arguments: SchemaValidator
     output: SchemaValidator | None
     takes_kwargs: bool
-    """Whether `kwargs` is a parameter of its own, so that the VS Code envelope must be left alone (S1-23)."""
+    """Whether `kwargs` is a parameter of its own, so that the VS Code envelope must be left alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
     """Everything one agent declares at one moment."""
 
-    offer: Offer
+    features: ServerFeatures
     tools: Mapping[str, CompiledTool] = field(default_factory=dict[str, CompiledTool])
     republished: frozenset[tuple[str, str]] = frozenset()
     """Kind and key of those that are not the agent's own."""
 
 
 async def read_definitions(
-    agent: Any, runner: AgentRunner, limits: AgentLimits, known: Offer | None = None, also: Any = None
+    agent: Any, runner: AgentRunner, limits: AgentLimits, known: ServerFeatures | None = None, also: Any = None
 ) -> Definitions:
     """Ask an agent for all it declares. Bounded; what MCP cannot carry is left out with its reason.
 
@@ -73,7 +73,7 @@ async def read_definitions(
     reader = _Reader(agent, runner, limits, also)
     agents = (agent, also)
     info = await reader.info(known.info if known else None)
-    known = known or Offer(info)
+    known = known or ServerFeatures(info)
     tools = await reader.compiled_tools(known.tools)
     prompts = await reader.definitions("prompt", "get_mcp_prompts", known.prompts)
     resources = await reader.definitions("resource", "get_mcp_resources", known.resources)
@@ -85,7 +85,7 @@ async def read_definitions(
         capabilities.add("resources")
     if any(isinstance(item, CompletesArguments) for item in agents):
         capabilities.add("completions")
-    offer = Offer(
+    features = ServerFeatures(
         info=info,
         tools=tuple(tool.definition for tool in tools.values()),
         prompts=tuple(prompts),
@@ -94,7 +94,7 @@ async def read_definitions(
         capabilities=frozenset(capabilities),
         left_out=tuple(reader.left_out),
     )
-    return Definitions(offer, tools, frozenset(reader.republished))
+    return Definitions(features, tools, frozenset(reader.republished))
 
 
 async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method: str) -> Any:
@@ -176,7 +176,7 @@ class _Reader:
         return list(found.values())
 
     async def info(self, known: ServerInfo | None) -> ServerInfo:
-        """Who the agent says it is, with the specification's default where it says nothing (S1-8, S1-16)."""
+        """Who the agent says it is, with the specification's default where it says nothing."""
         try:
             told = await self._call(self._agent, "get_mcp_server_info")
         except ToolError as error:

@@ -25,7 +25,7 @@ from gaia_bridge.runtime.agent_runner import Job, LoopHandle, Outcome, resting
 from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.settings import AgentLimits
 
-__all__ = ["AgentCall"]
+__all__ = ["Invocation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class _CloseStream:
 _Note = _Progress | _Log | _CloseStream
 
 
-class AgentCall:
-    """The two ends of one call: `CallChannel` for the agent, `calls.parked_calls.Work` for the bridge.
+class Invocation:
+    """The two ends of one call: `CallChannel` for the agent, `calls.parked_calls.Resumable` for the bridge.
 
     Args:
         limits: How large its messages may be, and how many may wait for a slow client before the oldest is dropped.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from gaia_bridge.calls.parked_calls import Conversations, Waiting
+from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.calls.request_context import RequestContext, request_scope
 from gaia_bridge.contract import JSON, ClientRequest
 from gaia_bridge.errors import (
@@ -23,9 +23,9 @@ from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
 from gaia_bridge.results.conversion import as_protocol_error, failure_text, is_input_required
 from gaia_bridge.runtime.agent_runner import AgentRunner, Outcome
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.sources.agent.invocation import AgentCall
+from gaia_bridge.sources.agent.invocation import Invocation
 
-__all__ = ["Performer"]
+__all__ = ["AgentInvoker"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _AGENT_STATE = "agent:"
 """What a `requestState` begins with, once opened, that is the agent's own text; see `parked_calls` for the others."""
 
 
-class Performer:
+class AgentInvoker:
     """The way from a request into one agent's code and back.
 
     Args:
@@ -45,7 +45,7 @@ class Performer:
         self._runner = runner
         self._limits = limits
         self._one_large = threading.Lock()
-        self._calls = Conversations[AgentCall](Waiting(limits.max_parked), limits.question_timeout)
+        self._calls = ParkedCalls[Invocation](Waiting(limits.max_parked), limits.question_timeout)
 
     async def perform(
         self, call: Callable[[], Any], request: ClientRequest, what: str, convert: Callable[[Any], JSON]
@@ -62,7 +62,7 @@ class Performer:
             RequestError: The failure, in words that a peer may read.
         """
         active = self._calls.resumed(request) or self._started(call, convert, request)
-        asked = await self._calls.carry_on(active, request, what, self._limits.call_timeout)
+        asked = await self._calls.run_or_park(active, request, what, self._limits.call_timeout)
         if asked is not None:
             return asked
         active.cancel(f"{what} is over")  # for whatever the agent still has running in its name
@@ -72,8 +72,8 @@ class Performer:
         """Cancel every call: those that run and those that wait for a client."""
         self._calls.close("the agent is no longer published")
 
-    def _started(self, call: Callable[[], Any], convert: Callable[[Any], JSON], request: ClientRequest) -> AgentCall:
-        active = AgentCall(self._limits)
+    def _started(self, call: Callable[[], Any], convert: Callable[[Any], JSON], request: ClientRequest) -> Invocation:
+        active = Invocation(self._limits)
         state = request.request_state
         context = RequestContext(active, request, None if state is None else state.removeprefix(_AGENT_STATE))
         converted = partial(self._converted, convert)

@@ -1,6 +1,6 @@
 """One agent as a source: its definitions kept current, its code run through its own bounded door.
 
-Whatever the agent does, the client gets a defined answer and the next call works (F-100 to F-109).
+Whatever the agent does, the client gets a defined answer and the next call works.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
     ToolError,
 )
-from gaia_bridge.model import Change, ChangeKind, Offer, ServerInfo, SourceKind, SourceState, SourceStatus
+from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.results.conversion import (
@@ -45,7 +45,7 @@ from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle
 from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.definitions import CompiledTool, Definitions, ask_agent, read_definitions
-from gaia_bridge.sources.agent.invoker import Performer
+from gaia_bridge.sources.agent.invoker import AgentInvoker
 from gaia_bridge.sources.change_queue import ChangeQueue
 
 __all__ = ["AgentSource"]
@@ -79,11 +79,11 @@ class AgentSource:
         self._runner = AgentRunner(name, limits.threads, limits.queue)
         self._reader = self._runner.beside(threads=2, queue=0)
         self._chats = self._runner.beside(limits.threads, limits.queue)
-        self._definitions = Definitions(Offer(ServerInfo(name, "")))
+        self._definitions = Definitions(ServerFeatures(ServerInfo(name, "")))
         self._read_at = 0.0
         self._reading = anyio.Lock()
         self._listeners: dict[object, ChangeListener] = {}
-        self._performer = Performer(self._runner, limits)
+        self._invoker = AgentInvoker(self._runner, limits)
 
     @property
     def chats(self) -> AgentRunner:
@@ -99,9 +99,9 @@ class AgentSource:
         return await ask_agent(self.agent, self._reader, self._limits, method)
 
     @property
-    def offer(self) -> Offer:
+    def features(self) -> ServerFeatures:
         """What the agent declares, as last read."""
-        return self._definitions.offer
+        return self._definitions.features
 
     @property
     def status(self) -> SourceStatus:
@@ -130,7 +130,7 @@ class AgentSource:
                     await self._read()
                 self._emit(change)
         finally:
-            self._performer.close()
+            self._invoker.close()
             with anyio.CancelScope(shield=True):
                 await self._tell_agent("on_mcp_unpublished", publisher)
                 for runner in (self._reader, self._chats, self._runner):
@@ -151,15 +151,15 @@ class AgentSource:
         """Read the definitions again if they are older than `definitions_max_age`, and announce what changed."""
         if time.monotonic() - self._read_at < self._limits.definitions_max_age or self._reading.locked():
             return
-        before = self.offer
+        before = self.features
         await self._read()
         for kind, old, new in (
-            (ChangeKind.TOOLS, before.tools, self.offer.tools),
-            (ChangeKind.PROMPTS, before.prompts, self.offer.prompts),
+            (ChangeKind.TOOLS, before.tools, self.features.tools),
+            (ChangeKind.PROMPTS, before.prompts, self.features.prompts),
             (
                 ChangeKind.RESOURCES,
                 (before.resources, before.templates),
-                (self.offer.resources, self.offer.templates),
+                (self.features.resources, self.features.templates),
             ),
         ):
             if old != new:
@@ -179,7 +179,7 @@ class AgentSource:
             return error_result(f"The arguments do not fit the input schema of tool '{name}':\n{problems}")
         agent = self._agent_of("tool", name)
         try:
-            return await self._performer.perform(
+            return await self._invoker.perform(
                 # A copy: what the agent does to its arguments must not change what further rounds are called with.
                 lambda: agent.execute_mcp_tool(name, copy.deepcopy(arguments)),
                 request,
@@ -192,12 +192,12 @@ class AgentSource:
             return error_result(str(error))
 
     async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
-        """Fill in a prompt. An agent without the hook gives its description and the arguments (C25).
+        """Fill in a prompt. An agent without the hook gives its description and the arguments.
 
         Raises:
             ProtocolError: No such prompt, a required argument is missing, or the agent failed.
         """
-        definition = next((prompt for prompt in self.offer.prompts if prompt["name"] == name), None)
+        definition = next((prompt for prompt in self.features.prompts if prompt["name"] == name), None)
         if definition is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
         listed: list[JSON] = definition.get("arguments") or []
@@ -210,7 +210,7 @@ class AgentSource:
             lines = [description or name, *(f"{key}: {value}" for key, value in arguments.items())]
             return prompt_result("\n".join(lines), description, self._limits.result_bytes)
         with _failures_as_protocol_errors():
-            return await self._performer.perform(
+            return await self._invoker.perform(
                 partial(hook, name, arguments),
                 request,
                 f"prompt '{name}'",
@@ -230,9 +230,9 @@ class AgentSource:
             hook = partial(_read_by_either, hook, self._also)
         if hook is None:
             raise ResourceNotFoundError(uri)
-        mime_type = next((item.get("mimeType") for item in self.offer.resources if item["uri"] == uri), None)
+        mime_type = next((item.get("mimeType") for item in self.features.resources if item["uri"] == uri), None)
         with _failures_as_protocol_errors():
-            return await self._performer.perform(
+            return await self._invoker.perform(
                 partial(hook, uri),
                 request,
                 f"resource '{uri}'",
@@ -253,7 +253,7 @@ class AgentSource:
         if hook is None:
             return completion_result(None, self._limits.result_bytes)
         with _failures_as_protocol_errors():
-            return await self._performer.perform(
+            return await self._invoker.perform(
                 partial(hook, ref, argument["name"], argument["value"], context),
                 request,
                 f"completion of '{argument['name']}'",
@@ -268,10 +268,10 @@ class AgentSource:
 
     async def _read(self) -> None:
         async with self._reading:
-            before = self.offer if self._read_at else None
+            before = self.features if self._read_at else None
             self._definitions = await read_definitions(self.agent, self._reader, self._limits, before, self._also)
             self._read_at = time.monotonic()
-            for item in self.offer.left_out:
+            for item in self.features.left_out:
                 if before is None or item not in before.left_out:
                     logger.warning("%s: %s %s is left out: %s", self.name, item.kind, item.name, item.reason)
 
@@ -280,7 +280,7 @@ class AgentSource:
         return self._also if (kind, key) in self._definitions.republished else self.agent
 
     def _lists(self, uri: str) -> bool:
-        return any(item["uri"] == uri for item in self.offer.resources)
+        return any(item["uri"] == uri for item in self.features.resources)
 
     async def _tell_agent(self, hook: str, publisher: _Publisher) -> None:
         if not isinstance(self.agent, KnowsPublisher):
@@ -336,7 +336,7 @@ async def _read_by_either(own: Callable[[str], Any] | None, also: Any, uri: str)
 
 
 def _without_envelope(tool: CompiledTool, arguments: JSON) -> JSON:
-    """Unwrap VS Code's `{"kwargs": {...}}` or `{"kwargs": "{...}"}`, unless the tool has such a parameter (S1-23)."""
+    """Unwrap VS Code's `{"kwargs": {...}}` or `{"kwargs": "{...}"}`, unless the tool has such a parameter."""
     if tool.takes_kwargs or arguments.keys() != {"kwargs"}:
         return arguments
     inner = arguments["kwargs"]
@@ -347,7 +347,7 @@ def _without_envelope(tool: CompiledTool, arguments: JSON) -> JSON:
 
 
 def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:
-    """The wire result, or an error that says how it breaks the tool's own output schema (S-29)."""
+    """The wire result, or an error that says how it breaks the tool's own output schema."""
     result = tool_result(value, limit, structured=tool.output is not None)
     if tool.output is None or result.get("isError") or is_input_required(result):
         return result

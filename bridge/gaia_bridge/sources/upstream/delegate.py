@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from gaia_bridge.client import ClientRole
+from gaia_bridge.client import ClientDelegate
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.relay import ASKABLE
 
-__all__ = ["Told", "UpstreamRole"]
+__all__ = ["Told", "UpstreamDelegate"]
 
 _CARRIED: Final = (*ASKABLE, "extensions", "experimental")
 """Capabilities of a client that it has through us as well."""
@@ -19,7 +19,7 @@ _APP: Final = "text/html;profile=mcp-app"
 
 
 class Told(Protocol):
-    """What is told of what the server says: see `ClientRole`."""
+    """What is told of what the server says: see `ClientDelegate`."""
 
     @property
     def name(self) -> str:
@@ -43,11 +43,11 @@ class Told(Protocol):
         ...
 
 
-class UpstreamRole(ClientRole):
+class UpstreamDelegate(ClientDelegate):
     """Who the bridge is to one server: whoever is the client of the call in flight.
 
     What a server of the handshake era may ask is declared before there is any client, so everything is; a client that
-    lacks it is not asked, and the server is told so (S-32).
+    lacks it is not asked, and the server is told so.
 
     Args:
         upstream: Does what is to be done.

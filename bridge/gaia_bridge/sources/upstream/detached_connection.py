@@ -1,11 +1,10 @@
 """A connection in separate calls, for callers who cannot hold an `async with` open: open, initialize, use, close.
 
-`client.connect` is a block that one task enters and leaves. A `Session` keeps such a task, so that every step may come
-from a task of its own: that is what synchronous code on a background loop does. It opens the link first and greets the
-server later, because the specification's transports have those two steps.
-
-Answers have the shape of JSON-RPC responses, and failures are Python's own exceptions, as the specification's
-`MCPTransport.send_request` has them.
+`client.connect` is a block that one task enters and leaves. A `DetachedConnection` keeps such a task, so that every
+step may come from a task of its own: that is what synchronous code on a background loop does. It opens the link first
+and greets the server later, because the specification's transports have those two steps.  Answers have the shape of
+JSON-RPC responses, and failures are Python's own exceptions, as the specification's `MCPTransport.send_request` has
+them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.client import ClientRole, Connection, Deadline, Era, Greeting, RequestTimeoutError, connect
+from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, ServerHandshake, connect
 from gaia_bridge.client.transport import (
     ConnectionLostError,
     Link,
@@ -37,7 +36,7 @@ from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relay import ASKABLE, Relay, Relays
 
-__all__ = ["Notified", "Session", "SessionOverError"]
+__all__ = ["ConnectionOverError", "DetachedConnection", "Notified"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +48,11 @@ _CLOSED: Final = "is no longer connected"
 _KIND_OF_LIST: Final = {method: (kind, field) for kind, (method, field) in LIST_FIELDS.items()}
 
 
-class SessionOverError(RuntimeError):
+class ConnectionOverError(RuntimeError):
     """The server has forgotten the session and not done the work: over a new connection, it may be asked again."""
 
 
-class Session:
+class DetachedConnection:
     """One connection to one server. Every method that is a coroutine runs on the same event loop.
 
     Args:
@@ -79,7 +78,7 @@ class Session:
         introduction: JSON | None = None,
     ) -> None:
         self.name = name
-        self.greeting: Greeting | None = None
+        self.handshake: ServerHandshake | None = None
         """What the server said about itself, once it was greeted."""
         self._id = own
         self._relays = Relays(name, limits.call_timeout)
@@ -93,7 +92,7 @@ class Session:
         self._connection: Connection | None = None
         self._owner: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
-        self._greeted: asyncio.Future[Greeting] | None = None
+        self._greeted: asyncio.Future[ServerHandshake] | None = None
         self._numbers = itertools.count(1)
         self._ids = itertools.count(1)
 
@@ -226,24 +225,24 @@ class Session:
         await asyncio.wait({greeted})
         if greeted.cancelled():
             raise ConnectionLostError(_CLOSED)
-        greeting = greeted.result()
+        handshake = greeted.result()
         result: JSON = {
-            "protocolVersion": greeting.revision,
-            "capabilities": greeting.capabilities,
-            "serverInfo": greeting.info,
+            "protocolVersion": handshake.revision,
+            "capabilities": handshake.capabilities,
+            "serverInfo": handshake.info,
         }
-        return result if greeting.instructions is None else {**result, "instructions": greeting.instructions}
+        return result if handshake.instructions is None else {**result, "instructions": handshake.instructions}
 
-    def _begin(self, params: JSON) -> asyncio.Future[Greeting]:
+    def _begin(self, params: JSON) -> asyncio.Future[ServerHandshake]:
         """Start the task that owns the connection; returns what resolves as soon as the server was greeted."""
         if self._closing.is_set():
             raise ConnectionLostError(_CLOSED)
-        role = _Role(self.name, params, self._notified)
+        delegate = _Delegate(self.name, params, self._notified)
         if self._id:
-            role.id, role.capabilities, role.relays = self._id, dict(ASKABLE), self._relays
+            delegate.id, delegate.capabilities, delegate.relays = self._id, dict(ASKABLE), self._relays
         loop = asyncio.get_running_loop()
-        greeted: asyncio.Future[Greeting] = loop.create_future()
-        owner = self._owner = asyncio.create_task(self._own(role, greeted), name=f"connection to {self.name}")
+        greeted: asyncio.Future[ServerHandshake] = loop.create_future()
+        owner = self._owner = asyncio.create_task(self._own(delegate, greeted), name=f"connection to {self.name}")
         patience = self._limits.connect_timeout
 
         def expire() -> None:
@@ -260,15 +259,15 @@ class Session:
         greeted.add_done_callback(greeting_ended)
         return greeted
 
-    async def _own(self, role: _Role, greeted: asyncio.Future[Greeting]) -> None:
+    async def _own(self, delegate: _Delegate, greeted: asyncio.Future[ServerHandshake]) -> None:
         # The deadline is kept by whoever began this; that of `connect` comes too late to matter.
         limits = replace(self._limits, connect_timeout=self._limits.connect_timeout + 1)
         try:
             lines = _Lines(self._line_for)
-            async with connect(lines, role, limits, era=self._era, numbers=self._ids) as connection:
-                self._connection, self.greeting = connection, connection.greeting
+            async with connect(lines, delegate, limits, era=self._era, numbers=self._ids) as connection:
+                self._connection, self.handshake = connection, connection.handshake
                 if not greeted.done():
-                    greeted.set_result(connection.greeting)
+                    greeted.set_result(connection.handshake)
                 await self._closing.wait()
         except Exception as error:
             if not greeted.done():
@@ -324,7 +323,7 @@ class Session:
         except RequestTimeoutError as error:
             raise TimeoutError(f"{self.name} {error}") from None
         except SessionExpiredError as error:
-            raise SessionOverError(f"{self.name} {error}") from None
+            raise ConnectionOverError(f"{self.name} {error}") from None
         except ConnectionLostError as error:
             raise RuntimeError(f"{self.name} {error}") from None
         except UpstreamError as error:
@@ -447,7 +446,7 @@ class _Line:
             self._opened.cancel()  # does nothing to one that is done
 
 
-class _Role(ClientRole):
+class _Delegate(ClientDelegate):
     """Who we are: what the caller of `initialize` says."""
 
     relays: Relays | None = None
@@ -456,8 +455,8 @@ class _Role(ClientRole):
     def __init__(self, server: str, params: JSON, notified: Notified) -> None:
         self.server = server
         info, capabilities = params.get("clientInfo"), params.get("capabilities")
-        self.info = info if is_object(info) else ClientRole.info
-        # Nothing answers questions here, so nothing that asks is declared (S-32).
+        self.info = info if is_object(info) else ClientDelegate.info
+        # Nothing answers questions here, so nothing that asks is declared.
         self.capabilities = capabilities if is_object(capabilities) else {}
         self._notified = notified
 

@@ -15,10 +15,10 @@ from typing import Final, Generic, Literal, Protocol, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from gaia_bridge.client import Era, Greeting
+from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ChangeListener, ClientRequest
-from gaia_bridge.model import Change, ChangeKind, Offer, ServerOptions, SourceState, SourceStatus
+from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerOptions, SourceState, SourceStatus
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.isolation import Runs
 
@@ -97,21 +97,21 @@ class KnownEras:
         era, self._first = self._first, self.only
         return era
 
-    def found(self, greeting: Greeting, tried: Era | None) -> None:
+    def found(self, handshake: ServerHandshake, tried: Era | None) -> None:
         """A connection was opened.
 
         Args:
-            greeting: What the server said.
+            handshake: What the server said.
             tried: The era that was tried first.
         """
         if self.only is not None:
             return
-        self._first = greeting.next_era
-        self._has[greeting.era] = True
-        if greeting.also_modern:
+        self._first = handshake.next_era
+        self._has[handshake.era] = True
+        if handshake.also_modern:
             self._has[Era.MODERN] = True
-        elif (tried or Era.MODERN) is not greeting.era:
-            self._has[_other(greeting.era)] = False
+        elif (tried or Era.MODERN) is not handshake.era:
+            self._has[_other(handshake.era)] = False
 
     def note(self, era: Era, *, had: bool) -> None:
         """It was tried whether it has an era."""
@@ -141,11 +141,11 @@ class OneEra(Runs, Protocol):
         ...
 
     @property
-    def everything(self) -> Offer:
+    def everything(self) -> ServerFeatures:
         """What it offers, whatever the configuration permits."""
         ...
 
-    async def connected(self) -> Greeting:
+    async def connected(self) -> ServerHandshake:
         """Wait until there is a connection; raises `UpstreamError`."""
         ...
 
@@ -217,7 +217,9 @@ class OtherEras(Generic[S]):
     def __iter__(self) -> Iterator[tuple[Era, S]]:
         return iter(tuple(self._of.items()))  # connections may come while somebody waits for one
 
-    async def of(self, request: ClientRequest, shared: Callable[[], Awaitable[Greeting]], tasks: TaskGroup) -> S | None:
+    async def of(
+        self, request: ClientRequest, shared: Callable[[], Awaitable[ServerHandshake]], tasks: TaskGroup
+    ) -> S | None:
         """What serves the client of a request; `None` if that is the shared connection.
 
         Args:
@@ -251,7 +253,7 @@ class OtherEras(Generic[S]):
             return None
         return await self._connected(wanted, other)
 
-    async def _turned(self, era: Era, shared: Callable[[], Awaitable[Greeting]]) -> None:
+    async def _turned(self, era: Era, shared: Callable[[], Awaitable[ServerHandshake]]) -> None:
         """Have the shared connection opened anew in the era of the first client: so it needs no second one."""
         self._yielded = True  # what came of it is known from now on, or it failed
         self._turning = anyio.Event()

@@ -9,8 +9,8 @@ from typing import Final
 __all__ = ["ErrorLines"]
 
 _LAST_LINES: Final = 20
-"""Lines of error output that the status shows, of the latest start: why a server does not start is mostly there
-(F-001). Clients are not told: they may be somebody else's."""
+"""Lines of error output that the status shows, of the latest start: why a server does not start is mostly there.
+Clients are not told: they may be somebody else's."""
 
 
 class ErrorLines:

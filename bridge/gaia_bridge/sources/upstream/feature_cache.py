@@ -16,17 +16,17 @@ from typing import Any, Final
 
 import anyio.to_thread
 
-from gaia_bridge.client import Era, Greeting
+from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.loop_guard.bridge_hops import came_through
-from gaia_bridge.model import ListPage, Offer
+from gaia_bridge.model import ListPage, ServerFeatures
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import server_info
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.feature_lists import LISTS, introduced, with_list
 from gaia_bridge.version import __version__
 
-__all__ = ["CatalogCache", "Remembered", "default_cache_folder"]
+__all__ = ["FeatureCache", "Remembered", "default_cache_folder"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def default_cache_folder() -> Path | None:
 class Remembered:
     """What is known of a server from last time."""
 
-    offer: Offer
+    features: ServerFeatures
     """What it offered, all of it, whatever the configuration permits."""
     era: Era
     """Which family of revisions it spoke."""
@@ -53,7 +53,7 @@ class Remembered:
     """Whether it speaks the other one too, as far as that was tried."""
 
 
-class CatalogCache:
+class FeatureCache:
     """The offers of all servers.
 
     Args:
@@ -88,14 +88,14 @@ class CatalogCache:
         """
         if self._folder is None:
             return
-        offer = remembered.offer
-        if _of_bridge(offer) or (
-            offer.other is not None and _of_bridge(offer.other)
+        features = remembered.features
+        if _of_bridge(features) or (
+            features.other is not None and _of_bridge(features.other)
         ):  # the ids of bridges are those of this run
             await self.forget(fingerprint)
             return
         content = json.dumps(_document(remembered), ensure_ascii=False)
-        # A server may say in a description what it was given in its environment (S-36).
+        # A server may say in a description what it was given in its environment.
         if len(content) > self._limits.cache_bytes or any(_quoted(secret) in content for secret in secrets):
             await self.forget(fingerprint)
             return
@@ -158,29 +158,31 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def _of_bridge(offer: Offer) -> bool:
-    return any(came_through(definition) for listed in LISTS for definition in getattr(offer, listed.field))
+def _of_bridge(features: ServerFeatures) -> bool:
+    return any(came_through(definition) for listed in LISTS for definition in getattr(features, listed.field))
 
 
 def _document(remembered: Remembered) -> JSON:
-    other = remembered.offer.other
+    other = remembered.features.other
     return {
         "version": __version__,
         "era": remembered.era.value,
         "both": remembered.both,
-        **_document_of(remembered.offer),
+        **_document_of(remembered.features),
         "other": None if other is None else _document_of(other),
     }
 
 
-def _document_of(offer: Offer) -> JSON:
+def _document_of(features: ServerFeatures) -> JSON:
     return {
-        "modern": offer.modern,
-        "serverInfo": offer.implementation or server_info(offer.info),
-        "instructions": offer.info.instructions,
-        "capabilities": offer.declared or {},
-        **{listed.field: list(getattr(offer, listed.field)) for listed in LISTS},
-        "pages": {kind: [[page.cursor, page.keys, page.more] for page in pages] for kind, pages in offer.pages.items()},
+        "modern": features.modern,
+        "serverInfo": features.implementation or server_info(features.info),
+        "instructions": features.info.instructions,
+        "capabilities": features.declared or {},
+        **{listed.field: list(getattr(features, listed.field)) for listed in LISTS},
+        "pages": {
+            kind: [[page.cursor, page.keys, page.more] for page in pages] for kind, pages in features.pages.items()
+        },
     }
 
 
@@ -191,32 +193,32 @@ def _remembered(name: str, document: JSON) -> Remembered | None:
         return None
     told = document.get("modern")
     modern = told if isinstance(told, bool) else era is Era.MODERN
-    if (offer := _offer(name, document, modern=modern)) is None:
+    if (features := _features(name, document, modern=modern)) is None:
         return None
     other = document.get("other")
     if is_object(other):
-        offer = replace(offer, other=_offer(name, other, modern=not modern))
+        features = replace(features, other=_features(name, other, modern=not modern))
     both = document.get("both")
-    return Remembered(offer, era, both if isinstance(both, bool) else None)
+    return Remembered(features, era, both if isinstance(both, bool) else None)
 
 
-def _offer(name: str, document: JSON, *, modern: bool) -> Offer | None:
+def _features(name: str, document: JSON, *, modern: bool) -> ServerFeatures | None:
     """What was offered in one era; `None` if that cannot be read."""
     info, capabilities, instructions = (document.get(key) for key in ("serverInfo", "capabilities", "instructions"))
     lists: list[Any] = [document.get(listed.field) for listed in LISTS]
     if not (is_object(info) and is_object(capabilities) and all(is_array(items) for items in lists)):
         return None
-    greeting = Greeting(
+    handshake = ServerHandshake(
         revision="",
         modern=modern,
         info=info,
         capabilities=capabilities,
         instructions=instructions if isinstance(instructions, str) else None,
     )
-    offer = introduced(name, greeting)
+    features = introduced(name, handshake)
     for listed, items in zip(LISTS, lists, strict=True):
-        offer = with_list(offer, listed, items)
-    return replace(offer, pages=_pages(document.get("pages")))
+        features = with_list(features, listed, items)
+    return replace(features, pages=_pages(document.get("pages")))
 
 
 def _pages(document: object) -> dict[str, tuple[ListPage, ...]]:

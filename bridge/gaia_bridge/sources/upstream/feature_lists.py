@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gaia_bridge.client import Greeting
+from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.json_schema.validation import reference_problem, shape_problem
 from gaia_bridge.loop_guard.bridge_hops import came_through
-from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, Offer, ServerInfo, ServerOptions
+from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatures, ServerInfo, ServerOptions
 from gaia_bridge.protocol.definition_repairs import repaired
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -27,9 +27,9 @@ __all__ = [
     "LISTS",
     "ListedKind",
     "changes",
-    "empty_offer",
     "introduced",
     "is_permitted",
+    "no_features",
     "permitted",
     "summary",
     "with_list",
@@ -47,7 +47,7 @@ class ListedKind:
     capability: str
     """What the server declares if it has this list."""
     field: str
-    """Where `Offer` holds it."""
+    """Where `ServerFeatures` holds it."""
     key: str
     """What tells two definitions apart."""
     change: ChangeKind
@@ -65,7 +65,7 @@ _TEXTS: Final = ("title", "description")
 """What of a definition, and of the schemas in it, is written for models and people."""
 
 _DEFINITION_BYTES: Final = 256 * 1024
-"""One definition (S-30)."""
+"""One definition."""
 
 CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging")
 """What an offer says of a server's capabilities."""
@@ -74,23 +74,23 @@ EXTRAS: Final = ("tasks", "extensions", "experimental")
 """What it says of what goes beyond the core."""
 
 
-def empty_offer(name: str) -> Offer:
+def no_features(name: str) -> ServerFeatures:
     """The offer of a server that nothing is known of.
 
     Args:
         name: What the server is called here.
     """
-    return Offer(info=ServerInfo(name=name, version=""), declared={})
+    return ServerFeatures(info=ServerInfo(name=name, version=""), declared={})
 
 
-def introduced(name: str, greeting: Greeting) -> Offer:
+def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
     """The offer of a server whose lists were not read.
 
     Args:
         name: What the server is called here; it counts where the server does not say who it is.
-        greeting: What it said, unchecked.
+        handshake: What it said, unchecked.
     """
-    told, declared = greeting.info, _declared(greeting)
+    told, declared = handshake.info, _declared(handshake)
 
     def text(key: str) -> str | None:
         value = told.get(key)
@@ -102,63 +102,63 @@ def introduced(name: str, greeting: Greeting) -> Offer:
         version=text("version") or "",
         title=text("title"),
         description=text("description"),
-        instructions=None if greeting.instructions is None else without_hidden(greeting.instructions),
+        instructions=None if handshake.instructions is None else without_hidden(handshake.instructions),
         website_url=text("websiteUrl"),
         icons=tuple(icon for icon in icons if is_object(icon)) if is_array(icons) else (),
     )
     if info_problem(info) is not None:
         info = replace(info, icons=(), website_url=None)
-    return Offer(
+    return ServerFeatures(
         info=info,
         capabilities=frozenset(item for item in CAPABILITIES if item in declared),
         extras={item: more for item in EXTRAS if is_object(more := declared.get(item))},
         declared=declared,
-        modern=greeting.modern,
+        modern=handshake.modern,
         implementation={**told, **server_info(info)} if info_problem(info, told) is None else None,
     )
 
 
-def _declared(greeting: Greeting) -> JSON:
+def _declared(handshake: ServerHandshake) -> JSON:
     """What a server declares that clients can be told."""
     declared: JSON = {}
-    for name, told in greeting.capabilities.items():
+    for name, told in handshake.capabilities.items():
         if told is not None and capability_problem(name, told) is None:
             declared[name] = told
         elif told is not None and name in CAPABILITIES:  # it has that, whatever it says of it
             declared[name] = {}
-    if greeting.modern:
+    if handshake.modern:
         declared.pop("tasks", None)  # which are an extension since
     return declared
 
 
-def with_lists_of(offer: Offer, old: Offer) -> Offer:
+def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatures:
     """The offer with another's lists, where it may have such lists at all.
 
     Args:
-        offer: Says what there is.
+        features: Says what there is.
         old: Has the lists.
     """
     kept: dict[str, Any] = {
-        listed.field: getattr(old, listed.field) for listed in LISTS if listed.capability in offer.capabilities
+        listed.field: getattr(old, listed.field) for listed in LISTS if listed.capability in features.capabilities
     }
     pages = {
         listed.kind: old.pages[listed.kind]
         for listed in LISTS
-        if listed.kind in old.pages and listed.capability in offer.capabilities
+        if listed.kind in old.pages and listed.capability in features.capabilities
     }
-    return replace(offer, left_out=old.left_out, pages=pages, **kept)
+    return replace(features, left_out=old.left_out, pages=pages, **kept)
 
 
-def permitted(offer: Offer, options: ServerOptions) -> Offer:
+def permitted(features: ServerFeatures, options: ServerOptions) -> ServerFeatures:
     """The offer with those tools only that the configuration allows (`allowed_tools`, `disabled_tools`).
 
     Args:
-        offer: Everything that the server offers.
+        features: Everything that the server offers.
         options: The server's own options.
     """
     if options.allowed_tools is None and not options.disabled_tools:
-        return offer
-    return replace(offer, tools=tuple(tool for tool in offer.tools if is_permitted(tool["name"], options)))
+        return features
+    return replace(features, tools=tuple(tool for tool in features.tools if is_permitted(tool["name"], options)))
 
 
 def is_permitted(tool: str, options: ServerOptions) -> bool:
@@ -167,17 +167,17 @@ def is_permitted(tool: str, options: ServerOptions) -> bool:
     return (allowed is None or tool in allowed) and tool not in options.disabled_tools
 
 
-def with_list(offer: Offer, listed: ListedKind, items: Sequence[object], own: str = "") -> Offer:
+def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[object], own: str = "") -> ServerFeatures:
     """The offer with one list replaced.
 
     Args:
-        offer: The offer so far.
+        features: The offer so far.
         listed: Which list.
         items: What the server listed, unchecked.
         own: Our id: what came through ourselves is left out.
     """
     found: dict[str, JSON] = {}
-    left_out = [other for other in offer.left_out if other.kind != listed.kind]
+    left_out = [other for other in features.left_out if other.kind != listed.kind]
     for number, item in enumerate(items, 1):
         if not is_object(item):
             left_out.append(LeftOut(listed.kind, f"#{number}", "it is not an object"))
@@ -193,19 +193,21 @@ def with_list(offer: Offer, listed: ListedKind, items: Sequence[object], own: st
         else:
             left_out.append(LeftOut(listed.kind, key, problem))
     lists: Mapping[str, Any] = {listed.field: tuple(found.values())}
-    return replace(offer, left_out=tuple(left_out), **lists)
+    return replace(features, left_out=tuple(left_out), **lists)
 
 
-def with_pages(offer: Offer, listed: ListedKind, pages: Sequence[ReadPage], own: str = "") -> Offer:
+def with_pages(
+    features: ServerFeatures, listed: ListedKind, pages: Sequence[ReadPage], own: str = ""
+) -> ServerFeatures:
     """The offer with one list replaced, and how it is cut into pages.
 
     Args:
-        offer: The offer so far.
+        features: The offer so far.
         listed: Which list.
         pages: What the server listed, unchecked.
         own: Our id: what came through ourselves is left out.
     """
-    offer = with_list(offer, listed, [item for page in pages for item in page.items], own)
+    features = with_list(features, listed, [item for page in pages for item in page.items], own)
     told: set[str] = set()
     cut: list[ListPage] = []
     for page in pages:
@@ -213,7 +215,7 @@ def with_pages(offer: Offer, listed: ListedKind, pages: Sequence[ReadPage], own:
         new = tuple(key for key in dict.fromkeys(keys) if key not in told)
         cut.append(ListPage(page.cursor, new, _sound(page.more)))
         told.update(new)
-    return replace(offer, pages={**offer.pages, listed.kind: tuple(cut)})
+    return replace(features, pages={**features.pages, listed.kind: tuple(cut)})
 
 
 def _sound(more: JSON) -> JSON:
@@ -240,7 +242,7 @@ _SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def _described_openly(value: Any) -> Any:
-    """A definition whose texts for models and people hide nothing (F-305). Names and URIs stay what they are."""
+    """A definition whose texts for models and people hide nothing. Names and URIs stay what they are."""
     if is_array(value):
         return [_described_openly(item) for item in value]
     if not is_object(value):
@@ -252,7 +254,7 @@ def _described_openly(value: Any) -> Any:
 
 
 def _problem(kind: str, definition: JSON) -> str | None:
-    """Why one definition is left out, or `None` (F-037). The shape comes first: it keeps the other checks cheap."""
+    """Why one definition is left out, or `None`. The shape comes first: it keeps the other checks cheap."""
     problem = shape_problem(definition) or definition_problem(kind, definition)
     if problem is None and (size := len(to_json(definition))) > _DEFINITION_BYTES:
         problem = f"it has {size:,} bytes; at most {_DEFINITION_BYTES:,} are published"
@@ -263,15 +265,15 @@ def _problem(kind: str, definition: JSON) -> str | None:
     return problem
 
 
-def summary(offer: Offer) -> str:
+def summary(features: ServerFeatures) -> str:
     """How much is offered, for people."""
-    counts = {listed.kind: len(getattr(offer, listed.field)) for listed in LISTS}
+    counts = {listed.kind: len(getattr(features, listed.field)) for listed in LISTS}
     return (
         ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count) or "no tools"
     )
 
 
-def changes(old: Offer, new: Offer) -> tuple[Change, ...]:
+def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
     """What listeners are told when one offer replaces another."""
     kinds: dict[ChangeKind, None] = {}
     for modern in (True, False):
@@ -279,7 +281,7 @@ def changes(old: Offer, new: Offer) -> tuple[Change, ...]:
     return tuple(Change(kind) for kind in sorted(kinds, key=list(ChangeKind).index))
 
 
-def _changes(old: Offer, new: Offer) -> dict[ChangeKind, None]:
+def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]:
     """What is new for clients of one era."""
     kinds = {
         listed.change: None
@@ -290,6 +292,13 @@ def _changes(old: Offer, new: Offer) -> dict[ChangeKind, None]:
     return kinds if _introduction(old) == _introduction(new) else {**kinds, ChangeKind.INTRODUCTION: None}
 
 
-def _introduction(offer: Offer) -> object:
+def _introduction(features: ServerFeatures) -> object:
     """Who it says it is, and what it says it can do."""
-    return offer.info, offer.implementation, offer.capabilities, offer.extras, offer.declared, offer.settled
+    return (
+        features.info,
+        features.implementation,
+        features.capabilities,
+        features.extras,
+        features.declared,
+        features.settled,
+    )

@@ -1,7 +1,7 @@
 """What one upstream server offers: as it was last time, as it is, and word of every change.
 
 Its lists are read when it is connected and when it says that they changed. Clients are told at a bounded rate, whatever
-the server does (F-035, F-071).
+the server does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import anyio
 
-from gaia_bridge.client import Greeting
+from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.client.transport_factory import secrets_of
@@ -22,25 +22,25 @@ from gaia_bridge.config import fingerprint
 from gaia_bridge.contract import ChangeListener
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.json_schema.output_schemas import OutputSchemas
-from gaia_bridge.model import Change, ChangeKind, Notification, Offer, ServerSpec
+from gaia_bridge.model import Change, ChangeKind, Notification, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import notification_problem
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache, Remembered
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered
 from gaia_bridge.sources.upstream.feature_lists import (
     LISTS,
     changes,
-    empty_offer,
     introduced,
+    no_features,
     with_lists_of,
     with_pages,
 )
 from gaia_bridge.sources.upstream.freshness import outdated
-from gaia_bridge.sources.upstream.tool_transforms import tailored
+from gaia_bridge.sources.upstream.tool_transforms import transformed
 
-__all__ = ["HasLists", "Offering"]
+__all__ = ["FeatureTracker", "HasLists"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,14 +54,14 @@ _ANNOUNCED: Final = {
 class HasLists(Protocol):
     """What is needed of a connection."""
 
-    greeting: Greeting
+    handshake: ServerHandshake
 
     async def list_pages(self, kind: str) -> list[ReadPage]:
         """Read a list to its end."""
         ...
 
 
-class Offering:
+class FeatureTracker:
     """The lists of one server, and those who want to know of changes.
 
     Args:
@@ -71,20 +71,22 @@ class Offering:
         own: Our id: what came through ourselves is not offered.
     """
 
-    def __init__(self, spec: ServerSpec, limits: UpstreamLimits, cache: CatalogCache | None, own: str = "") -> None:
+    def __init__(self, spec: ServerSpec, limits: UpstreamLimits, cache: FeatureCache | None, own: str = "") -> None:
         self._spec = spec
         self._limits = limits
         self._cache = cache
         self._own = own
         self._fingerprint = fingerprint(spec)
-        self._everything = replace(empty_offer(spec.name), settled=False)  # whatever the configuration permits
+        self._everything = replace(no_features(spec.name), settled=False)  # whatever the configuration permits
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
         """What its tools promise of their results."""
-        self.published = tailored(self._everything, spec.options)
+        self.published = transformed(self._everything, spec.options)
         """What is offered right now, and how it is called."""
         self._learnt = self._everything  # read last
-        self._in_era: dict[bool | None, Offer] = {}  # what was read last in each era, by whether it is the modern one
-        self._fetched: Offer | None = None  # read, but not published yet
+        self._in_era: dict[
+            bool | None, ServerFeatures
+        ] = {}  # what was read last in each era, by whether it is the modern one
+        self._fetched: ServerFeatures | None = None  # read, but not published yet
         self._announced_at = -math.inf
         self._remembered: Remembered | None = None
         self.both: bool | None = None
@@ -98,9 +100,9 @@ class Offering:
         self._listeners: dict[object, ChangeListener] = {}
 
     @property
-    def offer(self) -> Offer:
+    def features(self) -> ServerFeatures:
         """What is offered right now."""
-        return self.published.offer
+        return self.published.features
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
         """Call `listener` after every change; returns an idempotent function that stops it."""
@@ -136,7 +138,7 @@ class Offering:
         self._remembered = await self._cache.load(self._fingerprint, self._spec.name)
         if self._remembered is None:
             return None
-        self._learnt = self._remembered.offer
+        self._learnt = self._remembered.features
         for told in filter(None, (self._learnt, self._learnt.other)):
             self._in_era[told.modern] = replace(told, other=None)
         self._publish(self._learnt)
@@ -150,7 +152,7 @@ class Offering:
         """
         self._stale.clear()
         self._told.clear()
-        known = with_lists_of(introduced(self._spec.name, connection.greeting), self._everything)
+        known = with_lists_of(introduced(self._spec.name, connection.handshake), self._everything)
         everything = frozenset(kind for kind in ChangeKind if kind.is_list)
         self._fetched = await self._read_lists(connection, known, everything)
         await self.remember(connection)
@@ -183,10 +185,10 @@ class Offering:
         stale, self._stale = self._stale, set()
         told, self._told = self._told, set()
         try:
-            offer = await self._read_lists(connection, self._everything, stale)
+            features = await self._read_lists(connection, self._everything, stale)
         except ConnectionLostError:
             return False
-        self._publish(offer, announced=told)
+        self._publish(features, announced=told)
         self._caught_up.set()
         self._caught_up = anyio.Event()
         await self.remember(connection)
@@ -227,25 +229,27 @@ class Offering:
     def withdraw(self) -> None:
         """Offer nothing."""
         self._fetched = None
-        self._publish(empty_offer(self._spec.name))
+        self._publish(no_features(self._spec.name))
         self._announced_at = -math.inf  # if it ever works again, that is because somebody asked for it
 
     def end(self) -> None:
         """Offer nothing, and tell nobody: whoever ends it knows, and may be on the way out."""
-        self._everything = empty_offer(self._spec.name)
-        self.published = tailored(self._everything, self._spec.options)
+        self._everything = no_features(self._spec.name)
+        self.published = transformed(self._everything, self._spec.options)
 
-    async def _read_lists(self, connection: HasLists, offer: Offer, stale: Collection[ChangeKind]) -> Offer:
+    async def _read_lists(
+        self, connection: HasLists, features: ServerFeatures, stale: Collection[ChangeKind]
+    ) -> ServerFeatures:
         """The offer with the stale lists read again; a list that cannot be read stays as it was.
 
         Raises:
             ConnectionLostError: The connection ended.
         """
         for listed in LISTS:
-            if listed.change not in stale or listed.capability not in offer.capabilities:
+            if listed.change not in stale or listed.capability not in features.capabilities:
                 continue
             try:
-                offer = with_pages(offer, listed, await connection.list_pages(listed.kind), self._own)
+                features = with_pages(features, listed, await connection.list_pages(listed.kind), self._own)
             except ConnectionLostError:
                 raise
             except (ProtocolError, UpstreamError) as error:
@@ -253,74 +257,74 @@ class Offering:
                 expected = isinstance(error, ProtocolError) and error.code == METHOD_NOT_FOUND
                 level = logging.DEBUG if expected else logging.WARNING
                 logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
-        self._learnt = offer = self._beside(offer)
+        self._learnt = features = self._beside(features)
         self._read_at |= dict.fromkeys(stale, anyio.current_time())
-        self.outputs.replace(offer.tools)  # which holds at once, however much later clients are told of new lists
-        return offer
+        self.outputs.replace(features.tools)  # which holds at once, however much later clients are told of new lists
+        return features
 
-    def _beside(self, offer: Offer) -> Offer:
+    def _beside(self, features: ServerFeatures) -> ServerFeatures:
         """What was read in one era, beside what is known of the other."""
-        offer = replace(offer, other=None)
-        before, other = self._in_era.get(offer.modern), self._in_era.get(not offer.modern)
-        self._in_era[offer.modern] = offer
-        if other is not None and before is not None and before != offer:
+        features = replace(features, other=None)
+        before, other = self._in_era.get(features.modern), self._in_era.get(not features.modern)
+        self._in_era[features.modern] = features
+        if other is not None and before is not None and before != features:
             # That is older than what is known now: whoever it was may be another, and have other lists.
-            other = with_lists_of(other, offer) if other.info.version == offer.info.version else None
-            self._in_era.pop(not offer.modern)
+            other = with_lists_of(other, features) if other.info.version == features.info.version else None
+            self._in_era.pop(not features.modern)
         if other is not None:
             self._in_era[other.modern] = other
-        return replace(offer, other=other)
+        return replace(features, other=other)
 
-    def overheard(self, change: Change, offer: Offer) -> None:
+    def overheard(self, change: Change, features: ServerFeatures) -> None:
         """Something is new on a connection of the other era.
 
         Args:
             change: What.
-            offer: What the server offers there.
+            features: What the server offers there.
         """
         if change.kind.is_offer:
-            self._heard(offer)
+            self._heard(features)
         if change.kind.is_list:
             self.look_again(change.kind)
         else:
             self.announce(change)
 
-    def _heard(self, offer: Offer) -> None:
-        self._in_era[offer.modern] = offer = replace(offer, other=None)
-        if self._learnt.modern is (not offer.modern):
-            self._learnt = replace(self._learnt, other=offer)
+    def _heard(self, features: ServerFeatures) -> None:
+        self._in_era[features.modern] = features = replace(features, other=None)
+        if self._learnt.modern is (not features.modern):
+            self._learnt = replace(self._learnt, other=features)
         if self._fetched is not None:
-            self._fetched = replace(self._fetched, other=offer)
-        if self._everything.modern is (not offer.modern):
-            self._publish(replace(self._everything, other=offer))
+            self._fetched = replace(self._fetched, other=features)
+        if self._everything.modern is (not features.modern):
+            self._publish(replace(self._everything, other=features))
 
     @property
-    def everything(self) -> Offer:
+    def everything(self) -> ServerFeatures:
         """What is offered, whatever the configuration permits."""
         return self._everything
 
     async def remember(self, connection: HasLists) -> None:
         """Store what was just learnt. Whoever it was learnt for may have gone, and the process end at any moment."""
-        remembered = Remembered(self._learnt, connection.greeting.next_era, self.both)
+        remembered = Remembered(self._learnt, connection.handshake.next_era, self.both)
         if self._cache is not None and remembered != self._remembered:
             self._remembered = remembered
             await self._cache.store(self._fingerprint, remembered, secrets_of(self._spec))
 
     def _publish_fetched(self) -> None:
         assert self._fetched is not None
-        offer, self._fetched = self._fetched, None
-        if self._publish(offer):
+        features, self._fetched = self._fetched, None
+        if self._publish(features):
             self._announced_at = anyio.current_time()
 
-    def _publish(self, everything: Offer, announced: Collection[ChangeKind] = ()) -> bool:
+    def _publish(self, everything: ServerFeatures, announced: Collection[ChangeKind] = ()) -> bool:
         """Offer this from now on; whether that is a change. What the server announced is told in any case."""
-        old, self._everything = self.offer, everything
-        self.published = tailored(everything, self._spec.options)
-        for left_out in self.offer.left_out:
+        old, self._everything = self.features, everything
+        self.published = transformed(everything, self._spec.options)
+        for left_out in self.features.left_out:
             if left_out not in old.left_out:
                 text = printable(f"{left_out.kind} {left_out.name!r} is left out: {left_out.reason}")
                 logger.warning("upstream %r: %s", self._spec.name, text)
-        news = changes(old, self.offer)
+        news = changes(old, self.features)
         for change in news:
             self.announce(change)
         for kind in announced:

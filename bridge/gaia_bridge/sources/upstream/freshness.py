@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gaia_bridge.model import ChangeKind, Offer
+from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.sources.upstream.feature_lists import LISTS
 
@@ -13,12 +13,12 @@ __all__ = ["outdated"]
 
 
 def outdated(
-    offer: Offer, read: Mapping[ChangeKind, float], now: float, usual: float, *, at_least: float
+    features: ServerFeatures, read: Mapping[ChangeKind, float], now: float, usual: float, *, at_least: float
 ) -> set[ChangeKind]:
     """Which lists are to be read again.
 
     Args:
-        offer: What the server offers.
+        features: What the server offers.
         read: When each was read.
         now: The same for now.
         usual: Seconds that a list is trusted of which the server does not say how long (`ttlMs`).
@@ -26,10 +26,10 @@ def outdated(
     """
     found: set[ChangeKind] = set()
     for listed in LISTS:
-        declared = (offer.declared or {}).get(listed.capability)
+        declared = (features.declared or {}).get(listed.capability)
         if not is_object(declared) or declared.get("listChanged") is True:
             continue
-        said = [page.more["ttlMs"] / 1000 for page in offer.pages.get(listed.kind, ()) if "ttlMs" in page.more]
+        said = [page.more["ttlMs"] / 1000 for page in features.pages.get(listed.kind, ()) if "ttlMs" in page.more]
         trusted = at_least if usual <= at_least else max(at_least, min(said, default=usual))
         if now - read.get(listed.change, -math.inf) >= trusted:
             found.add(listed.change)

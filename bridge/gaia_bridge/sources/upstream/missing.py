@@ -12,7 +12,7 @@ from gaia_bridge.protocol.parameters import METHODS
 __all__ = ["understood"]
 
 _RESOURCE_NOT_FOUND: Final = -32002
-"""MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI (S-8)."""
+"""MCP up to 2025-11-25, server/resources; later revisions say that parameters are invalid, and which URI."""
 
 _OF_SDK_1: Final = "Invalid request parameters"
 """What version 1 of the Python SDK answers to a method that it does not know, with the code of invalid parameters."""

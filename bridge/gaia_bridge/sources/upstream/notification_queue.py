@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["Note", "Notes"]
+__all__ = ["Note", "NotificationQueue"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,10 +22,10 @@ Note = Callable[[ClientRequest], Awaitable[None]]
 """Passes one message on to a client."""
 
 
-class Notes:
+class NotificationQueue:
     """What waits to be told to a client. There is a task as long as something does, and none otherwise.
 
-    Progress is thinned out where there is too much of it: then the latest is sent as soon as one may be (S-14). While
+    Progress is thinned out where there is too much of it: then the latest is sent as soon as one may be. While
     nobody is there to be told, because the call is parked, everything waits.
 
     Args:

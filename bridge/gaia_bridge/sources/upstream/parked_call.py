@@ -1,7 +1,7 @@
 """A call at a legacy server on behalf of a modern client, which cannot be asked while it waits.
 
 The call runs in a task of its own and outlives the request that began it: when the server asks, the client is given
-the question as its result, and the request that brings the answer carries on with the same call (design section 4).
+the question as its result, and the request that brings the answer carries on with the same call.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from gaia_bridge.errors import (
     RequestError,
 )
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sources.upstream.notification_queue import Notes
+from gaia_bridge.sources.upstream.notification_queue import NotificationQueue
 
-__all__ = ["StandingCall"]
+__all__ = ["ParkedCall"]
 
 
-class StandingCall:
-    """Implements `calls.parked_calls.Work`.
+class ParkedCall:
+    """Implements `calls.parked_calls.Resumable`.
 
     Args:
         tasks: Where the call runs.
@@ -38,7 +38,7 @@ class StandingCall:
         send: Makes the call.
     """
 
-    def __init__(self, tasks: TaskGroup, notes: Notes, send: Callable[[], Awaitable[JSON]]) -> None:
+    def __init__(self, tasks: TaskGroup, notes: NotificationQueue, send: Callable[[], Awaitable[JSON]]) -> None:
         self._notes = notes
         self._send = send
         self._open: dict[str, Question] = {}

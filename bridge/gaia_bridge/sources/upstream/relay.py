@@ -2,7 +2,7 @@
 
 A server of the handshake era asks by requests of its own. Where the wire does not tell on behalf of which call, the
 client is known all the same as long as the calls in flight are one client's. When it is not, the question waits until
-it is, and from then on the calls of clients that can be asked take turns (design section 4, row 1).
+it is, and from then on the calls of clients that can be asked take turns (row 1).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from gaia_bridge.calls.parked_calls import Waiting
-from gaia_bridge.client import Deadline, Greeting, OnProgress
+from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import (
@@ -49,10 +49,10 @@ from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.notification_queue import Notes
-from gaia_bridge.sources.upstream.parked_call import StandingCall
+from gaia_bridge.sources.upstream.notification_queue import NotificationQueue
+from gaia_bridge.sources.upstream.parked_call import ParkedCall
 from gaia_bridge.sources.upstream.required_urls import asking_for, check_links, links_of
-from gaia_bridge.sources.upstream.tracing import hop
+from gaia_bridge.sources.upstream.tracing import request_span
 
 __all__ = ["ASKABLE", "Asks", "Relay", "Relays", "Tells", "may_be_asked"]
 
@@ -86,7 +86,7 @@ _WHOSE: Final = (
 """What a server is told that asks for nobody knows whom. Most tell it to their clients, who can do something."""
 
 _STATE: Final = "upstream:"
-"""What a `requestState` begins with that is the server's own (S-31); see `parked_calls` for the others."""
+"""What a `requestState` begins with that is the server's own; see `parked_calls` for the others."""
 
 ASKABLE: Final[Mapping[str, JSON]] = {
     "elicitation": {"form": {}, "url": {}},
@@ -102,7 +102,7 @@ _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging
 class Asks(Protocol):
     """What is needed of a connection."""
 
-    greeting: Greeting
+    handshake: ServerHandshake
 
     async def set_log_level(self, level: str) -> None:
         """Ask for log messages of a level and above."""
@@ -151,9 +151,9 @@ class Relay:
         self.method = method
         self.params = params
         self.request = request
-        self.notes = Notes(tasks, limits)
+        self.notes = NotificationQueue(tasks, limits)
         self.notes.attach(request)
-        self.standing: StandingCall | None = None
+        self.standing: ParkedCall | None = None
         """The call, where it may outlive the request."""
         self.asked = 0
         """How many questions its client has not answered yet."""
@@ -273,7 +273,7 @@ class Relays:
             ToolError: The user does not want what the upstream needs.
             UpstreamError: It did not answer as it should, or had no turn for the call.
         """
-        modern = connection.greeting.modern
+        modern = connection.handshake.modern
         check_links(relay.request.input_responses)
         await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
@@ -281,7 +281,7 @@ class Relays:
             await self._turn(relay)
         self._in_flight[number] = relay
         try:
-            with hop(self._upstream, relay.method, _params(relay, modern=modern)) as params:
+            with request_span(self._upstream, relay.method, _params(relay, modern=modern)) as params:
                 result = await connection.request(
                     relay.method,
                     params,
@@ -360,7 +360,7 @@ class Relays:
             connection: To the server.
             request: The client's notification.
         """
-        if not self._wants_roots or connection.greeting.modern or request.client_capabilities.get("roots") is None:
+        if not self._wants_roots or connection.handshake.modern or request.client_capabilities.get("roots") is None:
             return
         if self._rooted is None or self._rooted.client != request.client:
             request.when_client_leaves(partial(self._forget_roots, request.client))
@@ -472,7 +472,7 @@ class Relays:
         if level is not None and (self._level is None or is_loud_enough(self._level, level)):
             self._level = level
         wanted = (connection, self._level)
-        if self._level is None or connection.greeting.modern or self._told == wanted:
+        if self._level is None or connection.handshake.modern or self._told == wanted:
             return
         self._told = connection, self._level  # before it was, so that calls at the same time do not tell it again
         try:

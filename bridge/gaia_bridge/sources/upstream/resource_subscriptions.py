@@ -12,12 +12,12 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 
-__all__ = ["Interests"]
+__all__ = ["ResourceSubscriptions"]
 
 logger = logging.getLogger(__name__)
 
 
-class Interests:
+class ResourceSubscriptions:
     """The resources of one server that are listened to. Only on the event loop.
 
     Args:

@@ -10,13 +10,13 @@ from typing import Final
 
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["Restarts"]
+__all__ = ["RestartPolicy"]
 
 _EXPONENT: Final = 30
 """Doublings after which every pause is at its cap, whatever the limits; more would only overflow."""
 
 
-class Restarts:
+class RestartPolicy:
     """Counts the failures of one server and says how long to wait after each. It is told the time.
 
     Args:

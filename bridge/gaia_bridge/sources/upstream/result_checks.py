@@ -15,7 +15,7 @@ from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
 from gaia_bridge.protocol.vocabulary import result_problem
 
-__all__ = ["Judge"]
+__all__ = ["ResultChecker"]
 
 _LARGE: Final = 256 * KIB
 """Bytes from which on a result is looked at in a thread: below, that takes a few milliseconds at most."""
@@ -27,7 +27,7 @@ _BLOCKS: Final = 250
 """Blocks of content that are looked at in one go: nothing else runs meanwhile, also in another thread."""
 
 
-class Judge:
+class ResultChecker:
     """Looks at the results of one server."""
 
     def __init__(self) -> None:

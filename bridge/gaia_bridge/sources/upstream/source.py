@@ -18,8 +18,8 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.calls.cancellation import note_too_late
-from gaia_bridge.calls.parked_calls import Conversations, Waiting
-from gaia_bridge.client import Connection, Deadline, Era, EraRefusedError, Greeting, connect
+from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
+from gaia_bridge.client import Connection, Deadline, Era, EraRefusedError, ServerHandshake, connect
 from gaia_bridge.client.transport import (
     ConnectionLostError,
     SessionExpiredError,
@@ -36,7 +36,7 @@ from gaia_bridge.model import (
     AgentServerSpec,
     Change,
     ChangeKind,
-    Offer,
+    ServerFeatures,
     ServerSpec,
     SourceKind,
     SourceState,
@@ -50,20 +50,20 @@ from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.concurrency import Turns
-from gaia_bridge.sources.upstream.delegate import UpstreamRole
+from gaia_bridge.sources.upstream.delegate import UpstreamDelegate
 from gaia_bridge.sources.upstream.eras import OPTION_OF, KnownEras, OtherEras, era_of
 from gaia_bridge.sources.upstream.error_lines import ErrorLines
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.feature_lists import summary
-from gaia_bridge.sources.upstream.features import Offering
+from gaia_bridge.sources.upstream.features import FeatureTracker
 from gaia_bridge.sources.upstream.first_look import FirstLook
 from gaia_bridge.sources.upstream.isolation import PrivateConnections
 from gaia_bridge.sources.upstream.missing import understood
-from gaia_bridge.sources.upstream.parked_call import StandingCall
+from gaia_bridge.sources.upstream.parked_call import ParkedCall
 from gaia_bridge.sources.upstream.relay import Relay, Relays, may_be_asked
-from gaia_bridge.sources.upstream.resource_subscriptions import Interests
-from gaia_bridge.sources.upstream.restart_policy import Restarts
-from gaia_bridge.sources.upstream.result_checks import Judge
+from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscriptions
+from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
+from gaia_bridge.sources.upstream.result_checks import ResultChecker
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 
 __all__ = ["Upstream"]
@@ -97,7 +97,7 @@ class Upstream:
         limits: UpstreamLimits,
         *,
         transport: Transport | None = None,
-        cache: CatalogCache | None = None,
+        cache: FeatureCache | None = None,
         on_error_line: Callable[[str], None] | None = None,
         launches: Pace | None = None,
         own: str = "",
@@ -115,23 +115,23 @@ class Upstream:
             refusal,
         )
         self._redacted = Redactor(secrets_of(spec))
-        self._judge = Judge()
-        self._offering = Offering(spec, limits, cache, own)
-        self._role = UpstreamRole(self, own)
-        restarts = Restarts(limits, gives_up=isinstance(spec, StdioServerSpec))
+        self._checker = ResultChecker()
+        self._tracker = FeatureTracker(spec, limits, cache, own)
+        self._delegate = UpstreamDelegate(self, own)
+        restarts = RestartPolicy(limits, gives_up=isinstance(spec, StdioServerSpec))
         one_of_both = alone is not None and spec.options.era != "auto"
         called = f"{spec.name} ({spec.options.era})" if one_of_both else spec.name
         self._supervisor: Supervisor[Connection] = Supervisor(called, self, limits, restarts, lazy=spec.options.lazy)
         waiting = Waiting(limits.max_parked)
         self._relays = Relays(spec.name, limits.call_timeout, self.shown, waiting, self._redacted)
-        self._calls = Conversations[StandingCall](waiting, limits.question_timeout)
+        self._calls = ParkedCalls[ParkedCall](waiting, limits.question_timeout)
         self._turns = Turns(limits.max_concurrency, limits.call_timeout)
         self._tasks: TaskGroup | None = None
         self._connection: Connection | None = None
         self._used = False
         self._eras = KnownEras(spec.options, alone)
         self._look = FirstLook(limits)
-        self._interests = Interests(spec.name, self._supervisor, limits.call_timeout)
+        self._interests = ResourceSubscriptions(spec.name, self._supervisor, limits.call_timeout)
         self.refused = False
         """Whether the server said that it does not speak the one era that it is to be spoken to in."""
         shared = replace(spec.options, isolation="shared")
@@ -143,7 +143,7 @@ class Upstream:
 
         def of_client(request: ClientRequest) -> Upstream:
             private = further(replace(spec, options=shared), alone=era_of(request))
-            private._role.represent(request)
+            private._delegate.represent(request)
             return private
 
         has_others = alone is None and not isinstance(spec, AgentServerSpec)  # an agent does the same in both
@@ -163,7 +163,7 @@ class Upstream:
 
     @property
     def name(self) -> str:
-        """The name of its entry in the configuration; not the one that it gives itself (S-27)."""
+        """The name of its entry in the configuration; not the one that it gives itself."""
         return self._spec.name
 
     @property
@@ -172,14 +172,14 @@ class Upstream:
         return SourceKind.SERVER
 
     @property
-    def offer(self) -> Offer:
+    def features(self) -> ServerFeatures:
         """What it offers right now, or offered when it was last seen, unless it failed."""
-        return self._offering.offer
+        return self._tracker.features
 
     @property
-    def everything(self) -> Offer:
+    def everything(self) -> ServerFeatures:
         """What it offers, whatever the configuration permits."""
-        return self._offering.everything
+        return self._tracker.everything
 
     @property
     def status(self) -> SourceStatus:
@@ -189,11 +189,11 @@ class Upstream:
     @property
     def details(self) -> JSON:
         """What else is known of it, for people: nothing that is secret."""
-        supervisor, greeting = self._supervisor, self._connection and self._connection.greeting
+        supervisor, handshake = self._supervisor, self._connection and self._connection.handshake
         garbage, lines = self._transport.garbage
         return {
             "transport": kind_of(self._spec),
-            "protocolVersion": greeting.revision if greeting else None,
+            "protocolVersion": handshake.revision if handshake else None,
             "starts": supervisor.starts,
             "retryIn": round(supervisor.pause, 1),
             "requests": supervisor.requests,
@@ -218,16 +218,16 @@ class Upstream:
         for _, other in self._others:
             await other.wait_drained()
 
-    async def connected(self) -> Greeting:
+    async def connected(self) -> ServerHandshake:
         """Wait until there is a connection, as a request does; what the server said about itself.
 
         Raises:
             UpstreamError: There is none; says why, and what to do.
         """
         if (ready := self._supervisor.ready) is not None:
-            return ready.greeting
+            return ready.handshake
         with self._supervisor.using():
-            return (await self._supervisor.connection(self._limits.call_timeout)).greeting
+            return (await self._supervisor.connection(self._limits.call_timeout)).handshake
 
     @property
     def awaited(self) -> bool:
@@ -258,16 +258,16 @@ class Upstream:
             spec: Its entry; only `allowed_tools`, `disabled_tools` and `tools` may be different.
         """
         self._spec = spec
-        self._offering.adjust(spec)
+        self._tracker.adjust(spec)
         self._supervisor.retry()
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
         """Call `listener` after every change; returns an idempotent function that stops it."""
-        return self._offering.listen(listener)
+        return self._tracker.listen(listener)
 
     async def settle(self) -> None:
         """Wait until it is known what it offers, or that it fails, for `first_look` seconds over all who ever wait."""
-        if not self.offer.settled and not self._supervisor.settled.is_set():
+        if not self.features.settled and not self._supervisor.settled.is_set():
             await self._look.within(self.learn)
 
     async def meet(self, request: ClientRequest) -> None:
@@ -277,25 +277,25 @@ class Upstream:
         """
         if self._tasks is None or self._connection is None or not self._look.is_first_of(era_of(request)):
             return
-        if self.offer.told(modern=request.modern).modern is not request.modern:
+        if self.features.told(modern=request.modern).modern is not request.modern:
             with anyio.move_on_after(self._look.second()), suppress(UpstreamError):
                 await self._others.of(request, self.connected, self._tasks)
 
     async def learn(self) -> None:
         """Wait until it is known what it offers, or that it fails."""
-        if not self.offer.settled:
+        if not self.features.settled:
             with self._supervisor.using():
                 await self._supervisor.settled.wait()
 
     async def seek(self) -> None:
         """Wait as `settle` does, and for lists that it announces no changes of to be read again."""
         await self.settle()
-        await self._offering.renew(0, self._limits.first_look)
+        await self._tracker.renew(0, self._limits.first_look)
 
     async def refresh(self) -> None:
         """Wait as `settle` does, and a little for old lists to be read again that it announces no changes of."""
         await self.settle()
-        await self._offering.renew(self._limits.list_max_age, self._limits.renewal)
+        await self._tracker.renew(self._limits.list_max_age, self._limits.renewal)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keep the server going until cancelled. Starts at once, whatever the server does.
@@ -307,7 +307,7 @@ class Upstream:
             self._supervisor.close("its entry in the configuration disables it")
             task_status.started()
             await anyio.sleep_forever()
-        if (remembered := await self._offering.recall()) is not None:
+        if (remembered := await self._tracker.recall()) is not None:
             self._eras.recall(remembered.era, remembered.both)
         task_status.started()
         try:
@@ -316,7 +316,7 @@ class Upstream:
                 await self._supervisor.run(at_once=remembered is None or not self._spec.options.lazy)
         finally:
             self._calls.close("the server is no longer published")
-            self._offering.end()
+            self._tracker.end()
 
     # Requests
 
@@ -327,13 +327,13 @@ class Upstream:
             ProtocolError: The server answered with a JSON-RPC error, or the configuration does not permit the tool.
         """
         try:
-            own, arguments = self._offering.published.call(name, arguments)
+            own, arguments = self._tracker.published.call(name, arguments)
             result = await self._relay("tools/call", {"name": own, "arguments": arguments}, request)
         except ToolError as error:
             return error_result(str(error))
         except UpstreamError as error:
             return error_result(f"{self._described(error)} (tool {name!r})")
-        if problem := self._offering.outputs.problem(own, result):
+        if problem := self._tracker.outputs.problem(own, result):
             promise = f"the output schema of its tool {name!r}"
             return error_result(
                 f"upstream {self.name!r} answered with structured content against {promise}:\n{problem}"
@@ -368,7 +368,7 @@ class Upstream:
         """Pass on what only the server and its client know. Raises as `get_prompt` does."""
         result = await self._ask(method, params, request)
         if method == "tools/list" and is_array(tools := result.get("tools")):
-            return {**result, "tools": self._offering.published.listed(tools)}
+            return {**result, "tools": self._tracker.published.listed(tools)}
         return result
 
     def roots_changed(self, request: ClientRequest) -> None:
@@ -428,13 +428,13 @@ class Upstream:
                     return await self._perform(relay)
                 finally:
                     relay.notes.end()
-            call = relay.standing = StandingCall(self._tasks, relay.notes, partial(self._perform, relay))
-        asked = await self._calls.carry_on(call, request, f"{method} at {self.name}", self._limits.call_cap)
+            call = relay.standing = ParkedCall(self._tasks, relay.notes, partial(self._perform, relay))
+        asked = await self._calls.run_or_park(call, request, f"{method} at {self.name}", self._limits.call_cap)
         return call.result if asked is None else asked
 
     def _may_be_parked(self, request: ClientRequest) -> bool:
         """Whether a call may ask its client something in a way that only works when the call outlives the request."""
-        speaks_modern = self._connection is not None and self._connection.greeting.modern
+        speaks_modern = self._connection is not None and self._connection.handshake.modern
         return request.modern and not speaks_modern and may_be_asked(request)
 
     async def _perform(self, relay: Relay) -> JSON:
@@ -445,7 +445,7 @@ class Upstream:
                 try:
                     return await self._send(connection, relay, began)
                 except SessionExpiredError:
-                    # The one case in which it is known that nothing was done (F-053).
+                    # The one case in which it is known that nothing was done.
                     self._supervisor.expired(connection)
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 return await self._send(connection, relay, began)
@@ -460,15 +460,15 @@ class Upstream:
             raise
         except UpstreamError as error:
             self._supervisor.unanswered(connection, unreachable=isinstance(error, UnreachableError))
-            if self._transport.garbage[0] > garbage:  # the answer, perhaps, over several lines (F-010)
+            if self._transport.garbage[0] > garbage:  # the answer, perhaps, over several lines
                 raise error.adding("wrote lines to its standard output that are no MCP messages") from None
             raise
         except ProtocolError as error:
             self._supervisor.answered()
-            same_era = connection.greeting.modern is relay.request.modern
+            same_era = connection.handshake.modern is relay.request.modern
             raise understood(error, relay.method, relay.params, same_era=same_era) from None
         self._supervisor.answered()
-        if problem := await self._judge.problem(relay.method, result):
+        if problem := await self._checker.problem(relay.method, result):
             raise UpstreamError(f"answered {relay.method} with a result that {problem}")
         return result
 
@@ -482,9 +482,9 @@ class Upstream:
         if self._others.turning:
             limits = replace(limits, connect_timeout=min(limits.connect_timeout, self._look.second()))
         try:
-            async with connect(self._transport, self._role, limits, era=era, only=self._eras.only) as connection:
+            async with connect(self._transport, self._delegate, limits, era=era, only=self._eras.only) as connection:
                 self._connection, self._used = connection, False
-                self._eras.found(connection.greeting, era)
+                self._eras.found(connection.handshake, era)
                 try:
                     yield connection
                 finally:
@@ -496,8 +496,8 @@ class Upstream:
     async def prepare(self, connection: Connection) -> None:
         """Read its lists, and subscribe again to what somebody listens to."""
         with anyio.move_on_after(self._limits.connect_timeout) as patience:
-            self._offering.both = self._eras.both
-            await self._offering.read(connection)
+            self._tracker.both = self._eras.both
+            await self._tracker.read(connection)
             await self._relays.want_logs(connection)
             await self._interests.renew(connection)
         if patience.cancelled_caught:
@@ -506,8 +506,8 @@ class Upstream:
     async def attend(self, connection: Connection) -> None:
         """Follow what it offers."""
         self._look.succeeded()
-        logger.info("%s is ready: %s", self.name, summary(self.offer))
-        await self._offering.follow(connection)
+        logger.info("%s is ready: %s", self.name, summary(self.features))
+        await self._tracker.follow(connection)
 
     @property
     def needed(self) -> bool:
@@ -522,17 +522,17 @@ class Upstream:
         return "; ".join(filter(None, (words or next(reversed(self._errors.last), ""), hint)))
 
     def shown(self, text: str) -> str:
-        """Text of the server, for a log or a status: without what it may have repeated of its environment (S-36)."""
+        """Text of the server, for a log or a status: without what it may have repeated of its environment."""
         return printable(self._redacted(text))
 
     def changed(self, status: SourceStatus) -> None:
         """Publish what goes with the state."""
         if status.state is SourceState.FAILED:
-            self._offering.withdraw()
+            self._tracker.withdraw()
         elif status.state is SourceState.READY:
-            self._offering.connected()
+            self._tracker.connected()
             for uri in self._interests:
-                self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile
+                self._tracker.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))  # it may have changed meanwhile
 
     # What the server says
 
@@ -552,17 +552,17 @@ class Upstream:
             logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
         elif method == LOG_MESSAGE:
             if not self._relays.log(params, during):
-                self._offering.tell_all(method, params)
+                self._tracker.tell_all(method, params)
         elif method == _ELICITATION_COMPLETE:
-            self._offering.tell_all(method, params)
+            self._tracker.tell_all(method, params)
         elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
-            self._offering.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
+            self._tracker.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
         else:
-            self._offering.notified(method)
+            self._tracker.notified(method)
 
     def _overheard(self, other: Upstream, change: Change) -> None:
         """Something is new on a connection of the other era, and so perhaps on this one."""
-        self._offering.overheard(change, other.everything)
+        self._tracker.overheard(change, other.everything)
         if change.kind.is_list and self._connection is None:
             self._supervisor.retry()
 
@@ -570,16 +570,16 @@ class Upstream:
         """End the connection, if no request used it, for one of the other era; whether that was so."""
         if self._used or self._supervisor.requests:
             return False
-        self._offering.hurry()
+        self._tracker.hurry()
         with self._supervisor.using():  # it is wanted again at once: nothing is held against it
             self._supervisor.lost("is spoken to in the era of its first client", blameless=True)
         return True
 
     def _note_eras(self) -> None:
         """It turned out whether the server has both eras."""
-        self._offering.both = self._eras.both
+        self._tracker.both = self._eras.both
         if self._tasks is not None and self._connection is not None:
-            self._tasks.start_soon(self._offering.remember, self._connection)
+            self._tasks.start_soon(self._tracker.remember, self._connection)
 
     def ended(self, reason: str) -> None:
         """The connection is over."""

@@ -9,7 +9,7 @@
        └──── asked ─ failed      it failed too often, or in a way that trying again cannot mend
 
 What a server offers stays published in every state but `failed`: a server that comes and goes would else make all
-clients list again each time, and models would lose the tools they were about to use (F-071). A request that comes
+clients list again each time, and models would lose the tools they were about to use. A request that comes
 meanwhile waits for the next connection, or is told when to try again. A server that failed for good, or was taken out
 of the configuration, offers nothing: a tool that cannot work is worse than none.
 """
@@ -30,7 +30,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
 from gaia_bridge.runtime.suspension import resumed
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.restart_policy import Restarts
+from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 
 __all__ = ["HasPing", "Life", "Supervisor"]
 
@@ -107,7 +107,9 @@ class Supervisor(Generic[C]):
         lazy: Whether it runs only when it is needed.
     """
 
-    def __init__(self, name: str, life: Life[C], limits: UpstreamLimits, restarts: Restarts, *, lazy: bool) -> None:
+    def __init__(
+        self, name: str, life: Life[C], limits: UpstreamLimits, restarts: RestartPolicy, *, lazy: bool
+    ) -> None:
         self._name = name
         self._life = life
         self._limits = limits
@@ -228,11 +230,11 @@ class Supervisor(Generic[C]):
             self._enter(SourceState.READY)
 
     def unanswered(self, connection: C, *, unreachable: bool = False) -> None:
-        """The server did not answer a request. When that adds up, it has to answer a ping (F-007).
+        """The server did not answer a request. When that adds up, it has to answer a ping.
 
         Args:
             connection: Where it was asked.
-            unreachable: Whether it did not even take the request: once is enough then (F-050).
+            unreachable: Whether it did not even take the request: once is enough then.
         """
         if self._connection is not connection:
             return
@@ -256,7 +258,7 @@ class Supervisor(Generic[C]):
         """The server closed the connection.
 
         One that did so while nobody used it is started again when somebody does, and nothing is held against it:
-        servers may have an idle timeout of their own (F-034).
+        servers may have an idle timeout of their own.
 
         Args:
             reason: Continues a sentence that begins with its name.
@@ -277,7 +279,7 @@ class Supervisor(Generic[C]):
             self._fail(UpstreamError(reason))
 
     def expired(self, connection: C) -> None:
-        """The server forgot the session, and has to be greeted anew; that is no failure (F-053)."""
+        """The server forgot the session, and has to be greeted anew; that is no failure."""
         if self._connection is connection:
             self.lost(str(SessionExpiredError()), blameless=True)
 
@@ -353,7 +355,7 @@ class Supervisor(Generic[C]):
         self._suspected.set()
 
     async def _suspect_after_suspensions(self) -> None:
-        """A server may be gone without our having heard of it. Many are not asked at the same moment (F-123)."""
+        """A server may be gone without our having heard of it. Many are not asked at the same moment."""
         while True:
             await resumed(self._limits.watch_interval)
             await anyio.sleep(random.uniform(0, self._limits.resume_spread))

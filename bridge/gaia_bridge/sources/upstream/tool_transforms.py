@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ToolError
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator, references
-from gaia_bridge.model import ArgumentTailoring, LeftOut, Offer, ServerOptions, ToolTailoring
+from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ServerOptions, ToolTransform
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sources.upstream.feature_lists import is_permitted, permitted
 
-__all__ = ["Tailored", "tailored"]
+__all__ = ["TransformedTools", "transformed"]
 
 _SPEAKS_OF_NAMES: Final = (
     "$ref",
@@ -75,10 +75,10 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Tailored:
+class TransformedTools:
     """What is published of a server."""
 
-    offer: Offer
+    features: ServerFeatures
     _options: ServerOptions = field(repr=False)
     _calls: Mapping[str, _Call] = field(repr=False)
 
@@ -99,9 +99,11 @@ class Tailored:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         return name, arguments
 
-    def beside(self, other: Tailored) -> Tailored:
+    def beside(self, other: TransformedTools) -> TransformedTools:
         """The same, and what is published of the same server in the other era."""
-        return Tailored(replace(self.offer, other=other.offer), self._options, {**other._calls, **self._calls})
+        return TransformedTools(
+            replace(self.features, other=other.features), self._options, {**other._calls, **self._calls}
+        )
 
     def listed(self, tools: Iterable[Any]) -> list[JSON]:
         """What may be shown of tools that the server lists and that are not in the offer.
@@ -119,25 +121,25 @@ class Tailored:
         ]
 
 
-def tailored(offer: Offer, options: ServerOptions) -> Tailored:
+def transformed(features: ServerFeatures, options: ServerOptions) -> TransformedTools:
     """What the configuration makes of an offer: with those tools only that it allows, as it wants them.
 
     Args:
-        offer: Everything that the server offers.
+        features: Everything that the server offers.
         options: The server's own options.
     """
-    ours = _tailored(offer, options)
-    return ours if offer.other is None else ours.beside(_tailored(offer.other, options))
+    ours = _transformed(features, options)
+    return ours if features.other is None else ours.beside(_transformed(features.other, options))
 
 
-def _tailored(offer: Offer, options: ServerOptions) -> Tailored:
+def _transformed(features: ServerFeatures, options: ServerOptions) -> TransformedTools:
     """What it makes of what is offered in one era."""
-    allowed = permitted(offer, options)
+    allowed = permitted(features, options)
     if not options.tools:
-        return Tailored(allowed, options, {})
+        return TransformedTools(allowed, options, {})
     left_out: list[LeftOut] = []
-    if offer.tools:  # else its list is not known yet
-        unknown = options.tools.keys() - {tool["name"] for tool in offer.tools}
+    if features.tools:  # else its list is not known yet
+        unknown = options.tools.keys() - {tool["name"] for tool in features.tools}
         left_out += [_left_out(name, "the server has no such tool") for name in options.tools if name in unknown]
     fitting = list(_fitting(allowed.tools, options.tools, left_out))
     taken = {tool["name"] for tool, call in fitting if call is None or tool["name"] == call.name}
@@ -154,14 +156,14 @@ def _tailored(offer: Offer, options: ServerOptions) -> Tailored:
         tools.append(tool)
     renamed = {call.name: name for name, call in calls.items()}
     pages = [
-        replace(page, keys=tuple(renamed.get(key, key) for key in page.keys)) for page in offer.pages.get("tool", ())
+        replace(page, keys=tuple(renamed.get(key, key) for key in page.keys)) for page in features.pages.get("tool", ())
     ]
-    return Tailored(
+    return TransformedTools(
         replace(
             allowed,
             tools=tuple(tools),
-            left_out=(*offer.left_out, *left_out),
-            pages={**offer.pages, "tool": tuple(pages)} if pages else offer.pages,
+            left_out=(*features.left_out, *left_out),
+            pages={**features.pages, "tool": tuple(pages)} if pages else features.pages,
         ),
         options,
         calls,
@@ -173,38 +175,38 @@ def _left_out(name: str, reason: str) -> LeftOut:
 
 
 def _fitting(
-    tools: Iterable[Mapping[str, Any]], tailorings: Mapping[str, ToolTailoring], left_out: list[LeftOut]
+    tools: Iterable[Mapping[str, Any]], transforms: Mapping[str, ToolTransform], left_out: list[LeftOut]
 ) -> Iterator[tuple[Mapping[str, Any], _Call | None]]:
     """The tools that can be published, each with how to call it if it was tailored."""
     for tool in tools:
-        tailoring = tailorings.get(tool["name"])
-        if tailoring is None:
+        transform = transforms.get(tool["name"])
+        if transform is None:
             yield tool, None
-        elif not tailoring.hidden:
+        elif not transform.hidden:
             try:
-                yield _tool(tool, tailoring)
+                yield _tool(tool, transform)
             except _Misfit as misfit:
                 left_out.append(_left_out(tool["name"], str(misfit)))
 
 
-def _tool(tool: Mapping[str, Any], tailoring: ToolTailoring) -> tuple[JSON, _Call]:
-    told = {"name": tailoring.name, "title": tailoring.title, "description": tailoring.description}
+def _tool(tool: Mapping[str, Any], transform: ToolTransform) -> tuple[JSON, _Call]:
+    told = {"name": transform.name, "title": transform.title, "description": transform.description}
     definition = {**tool, **{key: text for key, text in told.items() if text is not None}}
-    if not tailoring.arguments:
+    if not transform.arguments:
         return definition, _Call(tool["name"])
     schema: JSON = tool["inputSchema"]
-    definition["inputSchema"] = _schema(schema, tailoring.arguments)
-    names = {own: about.name or own for own, about in tailoring.arguments.items() if not about.hidden}
+    definition["inputSchema"] = _schema(schema, transform.arguments)
+    names = {own: about.name or own for own, about in transform.arguments.items() if not about.hidden}
     shown: JSON = definition["inputSchema"]["properties"]
     return definition, _Call(
         name=tool["name"],
         renamed={name: own for own, name in names.items() if name != own},
-        gone=frozenset(tailoring.arguments.keys() - shown.keys()),
-        defaults={own: about.default for own, about in tailoring.arguments.items() if about.default is not None},
+        gone=frozenset(transform.arguments.keys() - shown.keys()),
+        defaults={own: about.default for own, about in transform.arguments.items() if about.default is not None},
     )
 
 
-def _name(own: str, arguments: Mapping[str, ArgumentTailoring]) -> str | None:
+def _name(own: str, arguments: Mapping[str, ArgumentTransform]) -> str | None:
     """What clients call an argument of the server; `None` if they do not see it."""
     about = arguments.get(own)
     if about is None:
@@ -212,7 +214,7 @@ def _name(own: str, arguments: Mapping[str, ArgumentTailoring]) -> str | None:
     return None if about.hidden else about.name or own
 
 
-def _schema(schema: JSON, arguments: Mapping[str, ArgumentTailoring]) -> JSON:
+def _schema(schema: JSON, arguments: Mapping[str, ArgumentTransform]) -> JSON:
     """The schema of what clients give. It accepts exactly what, mapped back, the server's own schema accepts.
 
     Raises:
@@ -246,17 +248,17 @@ def _schema(schema: JSON, arguments: Mapping[str, ArgumentTailoring]) -> JSON:
     return tailored_schema
 
 
-def _argument(schema: Any, tailoring: ArgumentTailoring | None) -> Any:
+def _argument(schema: Any, transform: ArgumentTransform | None) -> Any:
     """The schema of one argument; what it accepts stays as it is."""
-    if tailoring is None or (tailoring.description is None and tailoring.default is None):
+    if transform is None or (transform.description is None and transform.default is None):
         return schema
     about: JSON = dict(schema) if is_object(schema) else {} if schema else {"not": {}}
-    if tailoring.description is not None:
-        about["description"] = tailoring.description
-    if tailoring.default is not None:
+    if transform.description is not None:
+        about["description"] = transform.description
+    if transform.default is not None:
         about.pop("default", None)  # which is not what is sent
-        if not tailoring.secret:
-            about["default"] = tailoring.default
+        if not transform.secret:
+            about["default"] = transform.default
     return about
 
 
@@ -264,7 +266,7 @@ def _without_examples(schema: JSON) -> JSON:
     return {key: value for key, value in schema.items() if key not in _EXAMPLES}
 
 
-def _check_names(schema: JSON, required: list[str], arguments: Mapping[str, ArgumentTailoring]) -> None:
+def _check_names(schema: JSON, required: list[str], arguments: Mapping[str, ArgumentTransform]) -> None:
     """Refuse what depends on the arguments' names beside `properties` and `required`, and what would be missing."""
     for keyword in _SPEAKS_OF_NAMES:
         if keyword in schema:
@@ -277,7 +279,7 @@ def _check_names(schema: JSON, required: list[str], arguments: Mapping[str, Argu
             raise _Misfit(f"it requires its argument {own!r}, which is hidden without a default")
 
 
-def _check_defaults(schema: JSON, properties: JSON, arguments: Mapping[str, ArgumentTailoring]) -> None:
+def _check_defaults(schema: JSON, properties: JSON, arguments: Mapping[str, ArgumentTransform]) -> None:
     """Refuse defaults that the server would refuse. They may be secrets, so what is wrong with them is not told."""
     kept = {key: value for key, value in schema.items() if key not in ("properties", "required")}
     for own, about in arguments.items():

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.version import __version__
 
-__all__ = ["hop"]
+__all__ = ["request_span"]
 
 
 @contextmanager
-def hop(upstream: str, method: str, params: JSON) -> Generator[JSON]:
+def request_span(upstream: str, method: str, params: JSON) -> Generator[JSON]:
     """Trace one request until the end of the block.
 
     Args:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from gaia_bridge.chaining.agent_transport import LocalTransport
+from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.cli.servers.naming import Activity
 from gaia_bridge.cli.servers.probing import UnknownToolError, call, probe
 from gaia_bridge.protocol.json_types import JSON
@@ -35,11 +35,11 @@ class Greeter:
 
 
 @asynccontextmanager
-async def greeter() -> AsyncGenerator[LocalTransport]:
+async def greeter() -> AsyncGenerator[AgentTransport]:
     source = AgentSource(Greeter(), "greeter", AgentLimits())
     async with anyio.create_task_group() as tasks:
         await tasks.start(source.run)
-        yield LocalTransport(source)
+        yield AgentTransport(source)
         tasks.cancel_scope.cancel()
 
 
@@ -49,7 +49,7 @@ async def test_a_probe_tells_who_the_server_is_and_everything_that_it_offers() -
             found = await probe(server, UpstreamLimits(), Activity())
     assert [tool["name"] for tool in found.definitions["tool"]] == ["greet", "fail"]
     assert [prompt["name"] for prompt in found.definitions["prompt"]] == ["hello"]
-    assert found.greeting.revision
+    assert found.handshake.revision
     assert found.ping is not None
     assert found.problems == []
 

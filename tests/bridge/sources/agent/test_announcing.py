@@ -57,7 +57,7 @@ async def test_a_list_that_changed_without_a_word_is_found_and_announced_when_it
         prompts.append({"name": "p"})
         await source.refresh()
         assert changes.heard[1:] == [Change(ChangeKind.PROMPTS)]
-        assert "prompts" in source.offer.capabilities
+        assert "prompts" in source.features.capabilities
         changes.stop()
         changes.stop()
         agent.tools.clear()
@@ -121,7 +121,7 @@ async def test_an_agent_whose_list_hangs_keeps_the_list_it_gave() -> None:
             await source.refresh()
             assert text_of(await call(source)) == "worked"
         assert changes.heard == []
-        assert source.offer.left_out
+        assert source.features.left_out
         release.set()
 
 
@@ -142,7 +142,7 @@ async def test_an_agent_announces_from_its_own_threads_and_the_new_list_is_read_
     seen: list[list[str]] = []
     async with published(agent) as source:
         changes = Changes(source)
-        source.listen(lambda _: seen.append([item["name"] for item in source.offer.tools]))
+        source.listen(lambda _: seen.append([item["name"] for item in source.features.tools]))
         await call(source)
         await changes.until(Change(ChangeKind.RESOURCE_UPDATED, "book:1"))
     kinds = (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.model import LeftOut, Offer, ServerInfo
+from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.json_types import JSON, is_array
 from gaia_bridge.protocol.vocabulary import definition_problem, for_legacy
 from gaia_bridge.runtime.agent_runner import AgentRunner
@@ -65,22 +65,22 @@ def agent(**methods: Any) -> Any:
 
 
 async def read(
-    runner: AgentRunner, limits: AgentLimits = LIMITS, known: Offer | None = None, **methods: Any
+    runner: AgentRunner, limits: AgentLimits = LIMITS, known: ServerFeatures | None = None, **methods: Any
 ) -> Definitions:
     with anyio.fail_after(PATIENCE):
         return await read_definitions(agent(**methods), runner, limits, known)
 
 
 def reasons(definitions: Definitions) -> dict[str, str]:
-    return {item.name: item.reason for item in definitions.offer.left_out}
+    return {item.name: item.reason for item in definitions.features.left_out}
 
 
 @pytest.mark.anyio
 @pytest.mark.requirement("S1-5", "S1-10")
 async def test_a_definition_is_offered_with_every_field_it_has(runner: AgentRunner) -> None:
     read_back = await read(runner, get_mcp_tool_definitions=[RICH_TOOL])
-    assert list(read_back.offer.tools) == [RICH_TOOL]
-    assert not read_back.offer.left_out
+    assert list(read_back.features.tools) == [RICH_TOOL]
+    assert not read_back.features.left_out
 
 
 @pytest.mark.anyio
@@ -88,14 +88,14 @@ async def test_what_an_agent_changes_later_does_not_change_what_was_read(runner:
     own = json.loads(json.dumps(RICH_TOOL))
     read_back = await read(runner, get_mcp_tool_definitions=[own])
     own["inputSchema"]["properties"].clear()
-    assert list(read_back.offer.tools) == [RICH_TOOL]
+    assert list(read_back.features.tools) == [RICH_TOOL]
 
 
 @pytest.mark.anyio
 @pytest.mark.requirement("S1-18")
 async def test_an_empty_schema_becomes_an_object_schema(runner: AgentRunner) -> None:
     read_back = await read(runner, get_mcp_tool_definitions=[{"name": "a", "inputSchema": {}}, {"name": "b"}])
-    assert [tool["inputSchema"] for tool in read_back.offer.tools] == [{"type": "object", "properties": {}}] * 2
+    assert [tool["inputSchema"] for tool in read_back.features.tools] == [{"type": "object", "properties": {}}] * 2
 
 
 @pytest.mark.anyio
@@ -120,9 +120,9 @@ async def test_an_empty_schema_becomes_an_object_schema(runner: AgentRunner) -> 
 )
 async def test_one_bad_definition_is_left_out_alone(runner: AgentRunner, bad: Any, reason: str) -> None:
     read_back = await read(runner, get_mcp_tool_definitions=[{"name": "good"}, bad, {"name": "also-good"}])
-    assert [tool["name"] for tool in read_back.offer.tools] == ["good", "also-good"]
+    assert [tool["name"] for tool in read_back.features.tools] == ["good", "also-good"]
     assert list(read_back.tools) == ["good", "also-good"]
-    [left_out] = read_back.offer.left_out
+    [left_out] = read_back.features.left_out
     assert left_out.kind == "tool"
     assert reason in left_out.reason
 
@@ -130,7 +130,7 @@ async def test_one_bad_definition_is_left_out_alone(runner: AgentRunner, bad: An
 @pytest.mark.anyio
 async def test_a_nameless_definition_is_known_by_its_place_and_a_long_name_is_cut(runner: AgentRunner) -> None:
     read_back = await read(runner, get_mcp_tool_definitions=[{"name": "a"}, 5, {"name": "x" * 5_000, "inputSchema": 1}])
-    assert [item.name for item in read_back.offer.left_out] == ["#2", "x" * 100]
+    assert [item.name for item in read_back.features.left_out] == ["#2", "x" * 100]
 
 
 @pytest.mark.anyio
@@ -138,14 +138,14 @@ async def test_a_nameless_definition_is_known_by_its_place_and_a_long_name_is_cu
 async def test_capabilities_follow_what_the_agent_has(runner: AgentRunner) -> None:
     hook: Callable[..., Any] = lambda *_: None  # noqa: E731 - any callable
     bare = await read(runner)
-    assert bare.offer.capabilities == {"tools", "logging"}
-    assert (await read(runner, get_mcp_prompts=[])).offer.capabilities == bare.offer.capabilities
+    assert bare.features.capabilities == {"tools", "logging"}
+    assert (await read(runner, get_mcp_prompts=[])).features.capabilities == bare.features.capabilities
     listed = await read(runner, get_mcp_prompts=[{"name": "p"}], get_mcp_resources=[{"uri": "u:x", "name": "x"}])
-    assert listed.offer.capabilities == {"tools", "logging", "prompts", "resources"}
+    assert listed.features.capabilities == {"tools", "logging", "prompts", "resources"}
     hooks = await read(runner, get_mcp_prompt=hook, read_mcp_resource=hook, complete_mcp_argument=hook)
-    assert hooks.offer.capabilities == {"tools", "logging", "prompts", "resources", "completions"}
+    assert hooks.features.capabilities == {"tools", "logging", "prompts", "resources", "completions"}
     templates = await read(runner, get_mcp_resource_templates=[{"uriTemplate": "u:{x}", "name": "x"}])
-    assert templates.offer.capabilities == {"tools", "logging", "resources"}
+    assert templates.features.capabilities == {"tools", "logging", "resources"}
 
 
 @pytest.mark.anyio
@@ -163,8 +163,8 @@ async def test_prompts_resources_and_templates_are_judged_one_by_one_too(
 ) -> None:
     methods: dict[str, Any] = {method: [bad, good, good]}
     read_back = await read(runner, **methods)
-    assert list(getattr(read_back.offer, field)) == [good]
-    assert len(read_back.offer.left_out) == 2
+    assert list(getattr(read_back.features, field)) == [good]
+    assert len(read_back.features.left_out) == 2
 
 
 @pytest.mark.anyio
@@ -192,7 +192,7 @@ class BadWords(Exception):
         raise SystemExit(3)
 
 
-KNOWN = Offer(ServerInfo("known", "1"), tools=({"name": "known", "inputSchema": {"type": "object"}},))
+KNOWN = ServerFeatures(ServerInfo("known", "1"), tools=({"name": "known", "inputSchema": {"type": "object"}},))
 
 
 @pytest.mark.anyio
@@ -214,9 +214,9 @@ async def test_an_agent_that_fails_to_say_what_it_has_keeps_what_was_known(
     runner: AgentRunner, method: Callable[[], Any], reason: str
 ) -> None:
     nothing = await read(runner, get_mcp_tool_definitions=method)
-    assert nothing.offer.tools == ()
+    assert nothing.features.tools == ()
     read_back = await read(runner, known=KNOWN, get_mcp_tool_definitions=method)
-    assert read_back.offer.tools == KNOWN.tools
+    assert read_back.features.tools == KNOWN.tools
     assert list(read_back.tools) == ["known"]
     [(name, said)] = reasons(read_back).items()
     assert name == "all of get_mcp_tool_definitions()"
@@ -237,7 +237,7 @@ async def test_an_agent_that_does_not_say_in_time_keeps_what_was_known(runner: A
     try:
         read_back = await read(runner, limits, KNOWN, get_mcp_tool_definitions=stuck, get_mcp_prompts=[{"name": "p"}])
         assert list(read_back.tools) == ["known"]
-        assert [prompt["name"] for prompt in read_back.offer.prompts] == ["p"]
+        assert [prompt["name"] for prompt in read_back.features.prompts] == ["p"]
         assert "within 0.05 s" in reasons(read_back)["all of get_mcp_tool_definitions()"]
         again = await read(runner, limits, KNOWN, get_mcp_tool_definitions=stuck)
         assert "within" in reasons(again)["all of get_mcp_tool_definitions()"]
@@ -259,14 +259,14 @@ async def test_an_attribute_that_cannot_even_be_looked_up_is_a_failure_of_the_ag
 
     read_back = await read_definitions(Odd(), runner, LIMITS)
     assert list(read_back.tools) == ["a"]
-    assert read_back.offer.info.name == "GAIA Odd"
+    assert read_back.features.info.name == "GAIA Odd"
     assert "SystemExit" in reasons(read_back)["all of get_mcp_server_info()"]
 
 
 @pytest.mark.anyio
 @pytest.mark.requirement("S1-8", "S1-16")
 async def test_the_server_info_is_what_the_agent_says_with_the_documents_default(runner: AgentRunner) -> None:
-    assert (await read(runner)).offer.info == ServerInfo("GAIA SimpleNamespace", "2.0.0")
+    assert (await read(runner)).features.info == ServerInfo("GAIA SimpleNamespace", "2.0.0")
     icon = {"src": "https://example.com/i.png"}
     told = {
         "name": "Books",
@@ -277,7 +277,7 @@ async def test_the_server_info_is_what_the_agent_says_with_the_documents_default
         "websiteUrl": "https://example.com",
         "icons": [icon],
     }
-    info = (await read(runner, get_mcp_server_info=lambda: told)).offer.info
+    info = (await read(runner, get_mcp_server_info=lambda: told)).features.info
     assert info == ServerInfo("Books", "3", "T", "D", "Ask first.", "https://example.com", (icon,))
 
 
@@ -285,14 +285,14 @@ async def test_the_server_info_is_what_the_agent_says_with_the_documents_default
 @pytest.mark.parametrize("icons", [[{"theme": "dark"}], [{"src": 5}], [{"src": "x", "sizes": "48x48"}]])
 async def test_icons_that_cannot_be_carried_are_left_out_of_the_introduction(runner: AgentRunner, icons: Any) -> None:
     read_back = await read(runner, get_mcp_server_info=lambda: {"name": "Books", "icons": icons})
-    assert read_back.offer.info == ServerInfo("Books", "2.0.0")
-    assert [item.kind for item in read_back.offer.left_out] == ["server info"]
+    assert read_back.features.info == ServerInfo("Books", "2.0.0")
+    assert [item.kind for item in read_back.features.left_out] == ["server info"]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("told", [None, [], "Books", {"name": "", "version": None}, {"icons": "x", "websiteUrl": ""}])
 async def test_an_introduction_that_says_nothing_is_the_default(runner: AgentRunner, told: Any) -> None:
-    assert (await read(runner, get_mcp_server_info=lambda: told)).offer.info == ServerInfo(
+    assert (await read(runner, get_mcp_server_info=lambda: told)).features.info == ServerInfo(
         "GAIA SimpleNamespace", "2.0.0"
     )
 
@@ -300,7 +300,7 @@ async def test_an_introduction_that_says_nothing_is_the_default(runner: AgentRun
 @pytest.mark.anyio
 async def test_an_agent_that_fails_to_introduce_itself_keeps_its_introduction(runner: AgentRunner) -> None:
     read_back = await read(runner, known=KNOWN, get_mcp_server_info=_raise(RuntimeError()))
-    assert read_back.offer.info == KNOWN.info
+    assert read_back.features.info == KNOWN.info
 
 
 @pytest.mark.anyio
@@ -344,15 +344,15 @@ def test_whatever_an_agent_declares_every_offered_tool_can_be_sent_and_every_oth
             read_back = await read_definitions(agent(get_mcp_tool_definitions=lambda: declared), runner, LIMITS)
         finally:
             runner.close()
-        assert all(definition_problem("tool", dict(tool)) is None for tool in read_back.offer.tools)
-        assert list(read_back.tools) == [tool["name"] for tool in read_back.offer.tools]
-        for tool in read_back.offer.tools:
+        assert all(definition_problem("tool", dict(tool)) is None for tool in read_back.features.tools)
+        assert list(read_back.tools) == [tool["name"] for tool in read_back.features.tools]
+        for tool in read_back.features.tools:
             for_legacy("tool", dict(tool))
             read_back.tools[tool["name"]].arguments.errors({})
-        left_out = list(read_back.offer.left_out)
+        left_out = list(read_back.features.left_out)
         assert all(isinstance(item, LeftOut) and item.reason for item in left_out)
         if is_array(declared) and not any("all of" in item.name for item in left_out):
-            assert len(read_back.offer.tools) + len(left_out) == len(declared)
+            assert len(read_back.features.tools) + len(left_out) == len(declared)
 
     anyio.run(check)
 
@@ -385,7 +385,7 @@ async def test_definitions_without_end_are_left_out_with_the_bound_and_the_other
     listed: dict[str, Callable[[], Any]] = {method: lambda: (one for one in short), other: lambda: [fine]}
     with anyio.fail_after(PATIENCE):
         read = await read_definitions(agent(**listed), runner, limits)
-    [left_out] = read.offer.left_out
+    [left_out] = read.features.left_out
     assert (left_out.kind, left_out.name) == (kind, f"all of {method}()")
     assert ("100,000" if limits.definitions == 5 else "at most 50") in left_out.reason
-    assert [definition["name"] for definition in (*read.offer.tools, *read.offer.prompts)] == ["fine"]
+    assert [definition["name"] for definition in (*read.features.tools, *read.features.prompts)] == ["fine"]

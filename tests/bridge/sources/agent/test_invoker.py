@@ -21,8 +21,8 @@ from gaia_bridge.errors import (
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.agent_runner import AgentRunner, Outcome
 from gaia_bridge.settings import AgentLimits
-from gaia_bridge.sources.agent.invocation import AgentCall
-from gaia_bridge.sources.agent.invoker import Performer
+from gaia_bridge.sources.agent.invocation import Invocation
+from gaia_bridge.sources.agent.invoker import AgentInvoker
 from gaia_bridge.sources.agent.source import AgentSource
 from tests.bridge.server.sources import call, published
 from tests.support.agents import one_tool
@@ -63,8 +63,8 @@ async def test_one_call_too_many_is_told_busy_and_a_busy_agent_keeps_its_tools()
             assert result["isError"] is True
             assert text_of(result) == "test is busy: 2 calls running, 1 waiting. Try again in a moment."
             await source.refresh()
-            assert [item["name"] for item in source.offer.tools] == ["work"]
-            assert not source.offer.left_out
+            assert [item["name"] for item in source.features.tools] == ["work"]
+            assert not source.features.left_out
             release.set()
         assert text_of(await call(source)) == "done"
 
@@ -94,11 +94,11 @@ async def test_a_call_over_its_deadline_is_an_error_and_its_code_can_know(blocki
 
 @pytest.mark.anyio
 async def test_how_a_cancelled_call_ended_is_not_what_came_of_it() -> None:
-    call, done = AgentCall(AgentLimits()), Outcome(1)
+    call, done = Invocation(AgentLimits()), Outcome(1)
     call.cancel("it took too long")
     call.finish(Outcome(None, asyncio.CancelledError()))
     assert call.outcome is None, "or its deadline would look like a failure of the agent, if the agent is quick to end"
-    other = AgentCall(AgentLimits())
+    other = Invocation(AgentLimits())
     other.finish(done)
     other.cancel("it is over")
     assert other.outcome is done
@@ -328,7 +328,7 @@ def test_busy_is_an_error_of_one_request() -> None:
 async def test_large_results_of_an_agent_are_made_one_by_one(size: int, alone: bool) -> None:
     limits = AgentLimits(large_result_bytes=1_000)
     runner = AgentRunner("test", limits.threads, limits.queue)
-    performer = Performer(runner, limits)
+    performer = AgentInvoker(runner, limits)
     together, met = threading.Barrier(4), list[bool]()
 
     def convert(value: str) -> JSON:

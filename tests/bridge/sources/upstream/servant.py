@@ -10,7 +10,7 @@ import anyio
 
 from gaia_bridge.client.transport import Link, Receiver, SessionExpiredError, UpstreamError
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache, Remembered
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered
 from tests.bridge.client.scripted import ScriptedTransport, Wire, initialized
 
 __all__ = ["CAPABILITIES", "MemoryCache", "Servant", "tools_named"]
@@ -117,7 +117,7 @@ class Servant:
                 wire.answer(request, answer | ({"structuredContent": self.structured} if self.structured else {}))
 
 
-class MemoryCache(CatalogCache):
+class MemoryCache(FeatureCache):
     """Remembers until the end of the test, without files and threads."""
 
     def __init__(self) -> None:

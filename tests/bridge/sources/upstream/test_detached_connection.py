@@ -1,4 +1,4 @@
-"""`Session`: a connection in separate calls, each of which may come from a task of its own."""
+"""`DetachedConnection`: a connection in separate calls, each of which may come from a task of its own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from gaia_bridge.client import Era
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.detached_connection import Session
-from tests.support.upstreams import FakeRequest
-from tests.support.waiting import until
+from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
+from tests.support.upstreams import FakeRequest, until
 
 pytestmark = pytest.mark.anyio
 
@@ -125,7 +124,7 @@ async def session(
     heard: list[str] | None = None,
     era: Era | None = None,
     introduction: JSON | None = None,
-) -> AsyncGenerator[tuple[Session, Server]]:
+) -> AsyncGenerator[tuple[DetachedConnection, Server]]:
     """A session that is not open yet, and closed at the end."""
     server = Server(serve)
     limits = replace(UpstreamLimits(), connect_timeout=seconds, call_timeout=seconds)
@@ -134,7 +133,7 @@ async def session(
         if heard is not None:
             heard.append(method)
 
-    made = Session("old", server, limits, notified, era, introduction=introduction)
+    made = DetachedConnection("old", server, limits, notified, era, introduction=introduction)
     with anyio.fail_after(10):
         yield made, server
         await made.close()
@@ -209,8 +208,8 @@ async def test_a_server_that_only_knows_the_modern_era_is_greeted_in_its_own_way
         assert [wire.methods()[0] for wire in server.wires] == ["initialize", "server/discover"]
         assert (server.open, made.link) == (1, server.wires[1])
         assert (await made.request("x", {"name": "n"}, 3))["result"]["echo"] == "n"
-        assert made.greeting is not None
-        assert made.greeting.era is Era.MODERN
+        assert made.handshake is not None
+        assert made.handshake.era is Era.MODERN
 
 
 async def test_an_era_that_is_known_is_begun_with() -> None:
@@ -309,17 +308,17 @@ async def test_closing_does_not_wait_for_a_greeting_that_is_never_answered(given
 
     async with session(silent, seconds=60) as (made, server):
         await made.open()
-        greeting = asyncio.create_task(made.initialize(HELLO))
+        handshake = asyncio.create_task(made.initialize(HELLO))
         await asked.wait()
         if given_up:  # as by Ctrl-C
-            greeting.cancel()
-            await asyncio.wait([greeting])
+            handshake.cancel()
+            await asyncio.wait([handshake])
         with anyio.fail_after(1):
             await made.close()
         assert server.open == 0
         if not given_up:
             with pytest.raises(RuntimeError, match="old is no longer connected"):
-                await greeting
+                await handshake
 
 
 async def test_what_is_opened_while_the_session_is_closed_does_not_stay_open() -> None:
@@ -371,7 +370,7 @@ async def test_what_is_asked_for_while_the_server_is_greeted_waits_for_that() ->
     slow, asked, answered = held("initialize")
     async with session(slow) as (made, server):
         await made.open()
-        greeting = asyncio.create_task(made.initialize(HELLO))
+        handshake = asyncio.create_task(made.initialize(HELLO))
         await asked.wait()
         request = asyncio.create_task(made.request("x", {}, 7))
         await anyio.wait_all_tasks_blocked()
@@ -379,7 +378,7 @@ async def test_what_is_asked_for_while_the_server_is_greeted_waits_for_that() ->
         answered.set()
         assert (await request)["result"] == {"echo": {}}
         assert server.wires[0].methods() == ["initialize", "x"]
-        await greeting
+        await handshake
 
 
 @pytest.mark.requirement("S0-54")
@@ -417,7 +416,7 @@ async def test_a_server_that_was_greeted_before_is_greeted_before_anything_else_
         assert server.wires[-1].methods() == methods
 
 
-async def until_asked(made: Session, server: Server) -> tuple[asyncio.Task[JSON], asyncio.Task[JSON]]:
+async def until_asked(made: DetachedConnection, server: Server) -> tuple[asyncio.Task[JSON], asyncio.Task[JSON]]:
     """A request that began the greeting, and one that came later; the server has been greeted and has not answered."""
     await made.open()
     requests = tuple(asyncio.create_task(made.request(name, {}, 1)) for name in ("first", "second"))
@@ -519,7 +518,7 @@ async def test_notifications_go_both_ways(greeted: bool) -> None:
 
 async def test_cancelling_everything_closes_the_link() -> None:
     server = Server(legacy)
-    made = Session("old", server, UpstreamLimits(), lambda method, params: None)
+    made = DetachedConnection("old", server, UpstreamLimits(), lambda method, params: None)
     await made.open()
     await made.initialize(HELLO)
     others = asyncio.all_tasks() - {asyncio.current_task()}

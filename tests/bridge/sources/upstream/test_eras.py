@@ -14,12 +14,12 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import ElicitResult
 
-from gaia_bridge.client import Era, Greeting
+from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.upstream.eras import KnownEras
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.bridge.sources.agent.people import opened, thought_of
 from tests.servers.http_upstream import served
@@ -193,7 +193,7 @@ async def test_a_server_whose_clients_are_of_one_era_has_one_process_and_lists_f
         async with anyio.create_task_group() as tasks:  # all that come at once
             for _ in range(3):
                 tasks.start_soon(upstream.call_tool, "grow", nothing, FakeRequest())
-        await heard.until_that(lambda: "grown" in [tool["name"] for tool in upstream.offer.tools])
+        await heard.until_that(lambda: "grown" in [tool["name"] for tool in upstream.features.tools])
         assert (upstream.details["protocolVersion"], upstream.details["otherEras"]) == ("2025-11-25", [])
 
 
@@ -285,7 +285,7 @@ async def test_a_list_that_a_server_changes_for_one_client_is_news_for_the_clien
         heard = Heard(upstream)
         try:
             await upstream.call_tool("grow", {}, FakeRequest())
-            await heard.until_that(lambda: "grown" in [tool["name"] for tool in upstream.offer.tools])
+            await heard.until_that(lambda: "grown" in [tool["name"] for tool in upstream.features.tools])
             assert said(await upstream.call_tool("grown", {}, FakeRequest(modern=True))) == "grown"
         finally:
             SERVER.remove_tool("grown")
@@ -303,7 +303,7 @@ async def test_an_update_on_the_connection_of_one_era_is_news_for_the_clients_of
 
 @pytest.mark.requirement("P-202")
 async def test_what_is_known_to_have_both_eras_is_started_once_for_whoever_comes_first(tmp_path: Path) -> None:
-    cache = CatalogCache(tmp_path)
+    cache = FeatureCache(tmp_path)
     spec = raw_server("both")
     async with running(spec, cache=cache) as upstream:
         await upstream.call_tool("pid", {}, FakeRequest(modern=True))
@@ -326,24 +326,24 @@ async def test_a_client_with_a_connection_of_its_own_has_one_of_its_own_era() ->
         assert source_of(running_one).details["sessions"] == 1
 
 
-def greeting(era: Era, *, also_modern: bool = False) -> Greeting:
-    return Greeting("", era is Era.MODERN, {}, {}, None, also_modern)
+def handshake(era: Era, *, also_modern: bool = False) -> ServerHandshake:
+    return ServerHandshake("", era is Era.MODERN, {}, {}, None, also_modern)
 
 
 def test_what_is_known_of_eras_is_what_was_tried() -> None:
     known = KnownEras(ServerOptions())
-    known.found(greeting(Era.MODERN), known.begin())
+    known.found(handshake(Era.MODERN), known.begin())
     assert (known.both, known.first) == (None, Era.MODERN)
     known.prefer(Era.LEGACY)
     assert known.first is Era.MODERN, "it may not have the other"
     known.note(Era.LEGACY, had=True)
     known.prefer(Era.LEGACY)
     assert (known.both, known.begin(), known.begin()) == (True, Era.LEGACY, None)
-    known.found(greeting(Era.MODERN), Era.LEGACY)
+    known.found(handshake(Era.MODERN), Era.LEGACY)
     assert (known.both, known.may_have(Era.LEGACY)) == (False, False)
-    known.found(greeting(Era.LEGACY), None)
+    known.found(handshake(Era.LEGACY), None)
     assert not known.may_have(Era.MODERN)
-    known.found(greeting(Era.LEGACY, also_modern=True), None)
+    known.found(handshake(Era.LEGACY, also_modern=True), None)
     assert (known.both, known.first) == (True, Era.MODERN)
     forced = KnownEras(ServerOptions(era="handshake"))
     forced.recall(Era.MODERN, True)

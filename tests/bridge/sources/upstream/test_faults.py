@@ -66,7 +66,7 @@ async def test_a_server_that_dies_whenever_it_is_started_is_given_up(mode: str, 
         await in_state(upstream, SourceState.FAILED)
         assert upstream.status.reason == f"{reason}; that was failure 3 within 180 s"
         assert upstream.details["starts"] == 3
-        assert upstream.offer.tools == ()
+        assert upstream.features.tools == ()
         assert "is not tried again until somebody asks for it" in await say(upstream, "pid")
 
 
@@ -108,7 +108,7 @@ async def test_a_server_that_starts_slowly_is_waited_for() -> None:
 @pytest.mark.requirement("F-042")
 async def test_a_server_that_has_a_lot_to_say_about_itself_is_cut_short() -> None:
     async with running(raw_server("verbose"), PATIENT) as upstream:
-        info = upstream.offer.info
+        info = upstream.features.info
         assert [len(text or "") for text in (info.title, info.instructions)] == [LIMITS.text_bytes] * 2
         assert int(await say(upstream, "pid")) > 0
 
@@ -275,7 +275,7 @@ async def test_a_server_that_closes_its_input_is_as_good_as_dead() -> None:
 @pytest.mark.requirement("F-034")
 async def test_a_server_that_leaves_in_good_order_is_started_when_it_is_used_again() -> None:
     async with running(raw_server(), replace(PATIENT, crashes=2)) as upstream:
-        offer = upstream.offer
+        features = upstream.features
         pids: set[str] = set()
         for number in range(1, 6):
             pids.add(await say(upstream, "pid"))
@@ -283,7 +283,7 @@ async def test_a_server_that_leaves_in_good_order_is_started_when_it_is_used_aga
             await in_state(upstream, SourceState.STOPPED)
             assert upstream.status.reason == "it exited with code 0; it starts when it is used"
             assert upstream.details["starts"] == number
-        assert (len(pids), upstream.offer) == (5, offer)
+        assert (len(pids), upstream.features) == (5, features)
 
 
 @pytest.mark.requirement("F-035")
@@ -291,15 +291,15 @@ async def test_a_server_that_announces_changes_without_end_costs_a_reading_now_a
     async with running(raw_server(), PATIENT) as upstream:
         heard = Heard(upstream)
         await upstream.call_tool("grow", {"by": 300}, FakeRequest())
-        await heard.until_that(lambda: len(upstream.offer.tools) == 311)
+        await heard.until_that(lambda: len(upstream.features.tools) == 311)
         assert len(heard.changes) <= 3
 
 
 @pytest.mark.requirement("F-037", "F-039")
 async def test_a_hostile_tool_is_left_out_alone() -> None:
     async with running(raw_server("hostile tools"), LIMITS) as upstream:
-        assert [tool["name"] for tool in upstream.offer.tools] == ["pid", "recursive", "slow-pattern"]
-        reasons = {item.name: item.reason for item in upstream.offer.left_out}
+        assert [tool["name"] for tool in upstream.features.tools] == ["pid", "recursive", "slow-pattern"]
+        reasons = {item.name: item.reason for item in upstream.features.left_out}
         assert set(reasons) == {"remote", "file", "nowhere", "deep", "bomb", "large", "list", "boolean", "boundless"}
         assert "leads outside of the schema" in reasons["remote"]
         assert "leads outside of the schema" in reasons["file"]

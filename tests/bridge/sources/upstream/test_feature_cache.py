@@ -14,14 +14,14 @@ import pytest
 
 from gaia_bridge.client import Era
 from gaia_bridge.config import fingerprint
-from gaia_bridge.model import HttpServerSpec, Offer, ServerInfo, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, ServerFeatures, ServerInfo, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream import feature_cache as catalog_cache
-from gaia_bridge.sources.upstream.feature_cache import CatalogCache, Remembered, default_cache_folder
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache, Remembered, default_cache_folder
 
 pytestmark = pytest.mark.anyio
 
-OFFER = Offer(
+OFFER = ServerFeatures(
     info=ServerInfo("raw", "1", title="Raw ü", instructions="Be raw.", icons=({"src": "https://example.com/i.png"},)),
     tools=({"name": "a", "inputSchema": {"type": "object"}, "x-extra": [None, "\u2028"]},),
     prompts=({"name": "p", "x-extra": 1},),
@@ -63,9 +63,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def test_what_was_stored_is_loaded_as_it_was(folder: Path) -> None:
-    await CatalogCache(folder).store("f1", KNOWN)
-    assert await CatalogCache(folder).load("f1", "up") == KNOWN
-    assert await CatalogCache(folder).load("f2", "up") is None
+    await FeatureCache(folder).store("f1", KNOWN)
+    assert await FeatureCache(folder).load("f1", "up") == KNOWN
+    assert await FeatureCache(folder).load("f2", "up") is None
 
 
 @pytest.mark.requirement("F-345")
@@ -73,12 +73,12 @@ async def test_what_was_stored_is_loaded_as_it_was(folder: Path) -> None:
 async def test_what_was_said_in_each_era_is_kept(folder: Path, modern: bool) -> None:
     other = replace(OFFER, declared={"tools": {}}, capabilities=frozenset({"tools"}), modern=not modern)
     known = Remembered(replace(OFFER, modern=modern, other=other), Era.LEGACY, both=True)
-    await CatalogCache(folder).store("f1", known)
-    assert await CatalogCache(folder).load("f1", "up") == known
+    await FeatureCache(folder).store("f1", known)
+    assert await FeatureCache(folder).load("f1", "up") == known
 
 
 async def test_what_is_stored_replaces_what_was_there(folder: Path) -> None:
-    cache = CatalogCache(folder)
+    cache = FeatureCache(folder)
     newer = Remembered(replace(OFFER, tools=()), Era.LEGACY)
     await cache.store("f1", KNOWN)
     await cache.store("f1", newer)
@@ -88,14 +88,14 @@ async def test_what_is_stored_replaces_what_was_there(folder: Path) -> None:
 
 
 async def test_only_its_owner_can_read_it(folder: Path) -> None:
-    await CatalogCache(folder).store("f1", KNOWN)
+    await FeatureCache(folder).store("f1", KNOWN)
     assert modes(folder.parent) == {"cache": 0o700}
     assert modes(folder) == {"f1.json": 0o600}
 
 
 @pytest.mark.requirement("S-36")
 async def test_an_offer_that_repeats_a_secret_is_not_kept(folder: Path) -> None:
-    cache = CatalogCache(folder)
+    cache = FeatureCache(folder)
     await cache.store("f1", KNOWN)
     telling = replace(OFFER, info=replace(OFFER.info, instructions='Your key is "s3cr3t\\canary".'))
     await cache.store("f1", Remembered(telling, Era.LEGACY), ("another", 's3cr3t\\canary".'))
@@ -127,26 +127,26 @@ def damaged(**fields: Any) -> bytes:
 )
 async def test_what_is_damaged_or_of_another_version_is_worth_nothing(folder: Path, content: bytes) -> None:
     written(folder, content)
-    assert await CatalogCache(folder).load("f1", "up") is None
+    assert await FeatureCache(folder).load("f1", "up") is None
 
 
 async def test_what_was_changed_by_hand_is_checked_as_if_the_server_had_sent_it(folder: Path) -> None:
     tools = [{"name": "a", "inputSchema": {"$ref": "http://example.com"}}, {"name": 5}, *OFFER.tools]
     written(folder, damaged(tools=tools, serverInfo={"name": 5, "icons": [{}]}, instructions=[]))
-    remembered = await CatalogCache(folder).load("f1", "up")
+    remembered = await FeatureCache(folder).load("f1", "up")
     assert remembered is not None
-    assert remembered.offer.tools == OFFER.tools
-    assert (remembered.offer.info.name, remembered.offer.info.icons) == ("up", ())
+    assert remembered.features.tools == OFFER.tools
+    assert (remembered.features.info.name, remembered.features.info.icons) == ("up", ())
 
 
 async def test_one_that_is_too_large_is_not_kept(folder: Path) -> None:
-    cache = CatalogCache(folder, UpstreamLimits(cache_bytes=100))
+    cache = FeatureCache(folder, UpstreamLimits(cache_bytes=100))
     await cache.store("f1", KNOWN)
     assert modes(folder) == {}
 
 
 async def test_as_many_are_kept_as_may_be_and_those_that_were_used_last(folder: Path) -> None:
-    cache = CatalogCache(folder, UpstreamLimits(cache_entries=3))
+    cache = FeatureCache(folder, UpstreamLimits(cache_entries=3))
     for number in range(3):
         await cache.store(f"f{number}", KNOWN)
         os.utime(folder / f"f{number}.json", (number, number))
@@ -160,14 +160,14 @@ async def test_as_many_are_kept_as_may_be_and_those_that_were_used_last(folder: 
 async def test_a_folder_that_cannot_be_used_is_done_without(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "file" / "cache", None):
-        cache = CatalogCache(folder)
+        cache = FeatureCache(folder)
         await cache.store("f1", KNOWN)
         assert await cache.load("f1", "up") is None
         await cache.forget("f1")
 
 
 async def test_a_full_disk_leaves_what_was_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = CatalogCache(folder)
+    cache = FeatureCache(folder)
     await cache.store("f1", KNOWN)
 
     def full(source: str, target: str) -> None:
@@ -180,12 +180,12 @@ async def test_a_full_disk_leaves_what_was_there(folder: Path, monkeypatch: pyte
 
 
 async def test_many_may_store_at_once_and_each_reader_sees_a_whole_file(folder: Path) -> None:
-    cache = CatalogCache(folder)
+    cache = FeatureCache(folder)
     await cache.store("f1", KNOWN)
     async with anyio.create_task_group() as tasks:
         for number in range(30):
-            offer = replace(OFFER, tools=OFFER.tools * (number % 2))
-            tasks.start_soon(cache.store, "f1", Remembered(offer, Era.LEGACY))
+            features = replace(OFFER, tools=OFFER.tools * (number % 2))
+            tasks.start_soon(cache.store, "f1", Remembered(features, Era.LEGACY))
         for _ in range(30):
             assert await cache.load("f1", "up") is not None
 

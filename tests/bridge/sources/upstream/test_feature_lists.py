@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.client import Greeting
-from gaia_bridge.model import Change, ChangeKind, Offer, ServerInfo, ServerOptions
+from gaia_bridge.client import ServerHandshake
+from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerInfo, ServerOptions
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.feature_lists import (
     LISTS,
     changes,
-    empty_offer,
     introduced,
+    no_features,
     permitted,
     with_list,
     with_lists_of,
@@ -22,24 +22,26 @@ from gaia_bridge.sources.upstream.feature_lists import (
 TOOLS = LISTS[0]
 
 
-def greeting(info: JSON | None = None, capabilities: JSON | None = None, instructions: str | None = None) -> Greeting:
-    return Greeting("2025-11-25", False, info or {}, capabilities or {}, instructions)
+def handshake(
+    info: JSON | None = None, capabilities: JSON | None = None, instructions: str | None = None
+) -> ServerHandshake:
+    return ServerHandshake("2025-11-25", False, info or {}, capabilities or {}, instructions)
 
 
-def tools(*schemas: Any) -> Offer:
+def tools(*schemas: Any) -> ServerFeatures:
     items = [{"name": f"t{number}", "inputSchema": schema} for number, schema in enumerate(schemas)]
-    return with_list(empty_offer("up"), TOOLS, items)
+    return with_list(no_features("up"), TOOLS, items)
 
 
 def test_a_server_introduces_itself() -> None:
     icons = [{"src": "https://example.com/i.png", "sizes": ["48x48"]}]
     told: JSON = {"name": "raw", "version": "9", "title": "Raw", "websiteUrl": "https://example.com", "icons": icons}
     capabilities: JSON = {"tools": {}, "logging": {}, "experimental": {}, "prompts": None}
-    offer = introduced("up", greeting(told, capabilities, "Be raw."))
-    assert offer.info == ServerInfo(
+    features = introduced("up", handshake(told, capabilities, "Be raw."))
+    assert features.info == ServerInfo(
         "raw", "9", "Raw", instructions="Be raw.", website_url="https://example.com", icons=tuple(icons)
     )
-    assert offer.capabilities == {"tools", "logging"}
+    assert features.capabilities == {"tools", "logging"}
 
 
 @pytest.mark.requirement("S-27")
@@ -52,12 +54,12 @@ def test_a_server_introduces_itself() -> None:
     ],
 )
 def test_a_server_that_does_not_say_who_it_is_goes_by_the_name_of_its_entry(told: JSON) -> None:
-    assert introduced("up", greeting(told)).info == ServerInfo("up", "")
+    assert introduced("up", handshake(told)).info == ServerInfo("up", "")
 
 
 def test_what_cannot_be_passed_on_of_an_introduction_is_left_out() -> None:
-    offer = introduced("up", greeting({"name": "raw", "version": "1", "icons": [{"sizes": 5}], "websiteUrl": "x"}))
-    assert offer.info == ServerInfo("raw", "1")
+    features = introduced("up", handshake({"name": "raw", "version": "1", "icons": [{"sizes": 5}], "websiteUrl": "x"}))
+    assert features.info == ServerInfo("raw", "1")
 
 
 @pytest.mark.requirement("F-037")
@@ -83,14 +85,14 @@ def test_every_hostile_schema_costs_only_its_own_tool() -> None:
         "object",
         True,
     ]
-    offer = tools(*hostile, {"type": "object"})
-    assert [tool["name"] for tool in offer.tools] == [f"t{len(hostile)}"]
-    assert len(offer.left_out) == len(hostile)
+    features = tools(*hostile, {"type": "object"})
+    assert [tool["name"] for tool in features.tools] == [f"t{len(hostile)}"]
+    assert len(features.left_out) == len(hostile)
 
 
 def test_an_output_schema_is_looked_at_too() -> None:
     item = {"name": "a", "inputSchema": {"type": "object"}, "outputSchema": {"$ref": "http://127.0.0.1:1/x"}}
-    [left_out] = with_list(empty_offer("up"), TOOLS, [item]).left_out
+    [left_out] = with_list(no_features("up"), TOOLS, [item]).left_out
     assert left_out.reason == "outputSchema: $ref leads outside of the schema: 'http://127.0.0.1:1/x'"
 
 
@@ -110,20 +112,22 @@ def test_an_output_schema_is_looked_at_too() -> None:
     ],
 )
 def test_a_schema_that_only_looks_strange_is_let_through(schema: JSON) -> None:
-    offer = tools(schema)
-    assert (len(offer.tools), offer.left_out) == (1, ())
+    features = tools(schema)
+    assert (len(features.tools), features.left_out) == (1, ())
 
 
 def test_no_prompt_is_too_deep_to_be_read_again() -> None:
     deep: JSON = {}
     for _ in range(10_000):
         deep = {"a": [deep]}
-    offer = with_list(empty_offer("up"), LISTS[1], [{"name": "p", "_meta": deep}, {"name": "q", "_meta": {"a": [1]}}])
-    assert [prompt["name"] for prompt in offer.prompts] == ["q"]
+    features = with_list(
+        no_features("up"), LISTS[1], [{"name": "p", "_meta": deep}, {"name": "q", "_meta": {"a": [1]}}]
+    )
+    assert [prompt["name"] for prompt in features.prompts] == ["q"]
 
 
 def test_the_configuration_says_which_tools_there_are() -> None:
-    offer = tools({}, {}, {})
+    features = tools({}, {}, {})
     for options, expected in (
         (ServerOptions(), ["t0", "t1", "t2"]),
         (ServerOptions(allowed_tools=("t1", "t9")), ["t1"]),
@@ -131,12 +135,12 @@ def test_the_configuration_says_which_tools_there_are() -> None:
         (ServerOptions(disabled_tools=("t1",)), ["t0", "t2"]),
         (ServerOptions(allowed_tools=("t0", "t1"), disabled_tools=("t0",)), ["t1"]),
     ):
-        assert [tool["name"] for tool in permitted(offer, options).tools] == expected
+        assert [tool["name"] for tool in permitted(features, options).tools] == expected
 
 
 def test_lists_that_a_server_no_longer_has_are_not_kept() -> None:
     old = with_list(tools({}), LISTS[1], [{"name": "p"}])
-    kept = with_lists_of(introduced("up", greeting(capabilities={"tools": {}})), old)
+    kept = with_lists_of(introduced("up", handshake(capabilities={"tools": {}})), old)
     assert (kept.tools, kept.prompts) == (old.tools, ())
 
 
@@ -144,8 +148,8 @@ def test_a_change_is_told_by_the_list_that_changed() -> None:
     old = tools({})
     assert changes(old, old) == ()
     assert changes(old, tools({}, {})) == (Change(ChangeKind.TOOLS),)
-    declared = introduced("up", greeting(capabilities={"resources": {}}))
-    assert changes(empty_offer("up"), declared) == (Change(ChangeKind.RESOURCES), Change(ChangeKind.INTRODUCTION))
+    declared = introduced("up", handshake(capabilities={"resources": {}}))
+    assert changes(no_features("up"), declared) == (Change(ChangeKind.RESOURCES), Change(ChangeKind.INTRODUCTION))
 
 
 @pytest.mark.requirement("F-305")
@@ -158,11 +162,11 @@ def test_what_is_written_for_models_hides_nothing_from_people() -> None:
     }
     texts = {"title": hidden, "description": hidden, "x": [{"title": hidden}]}
     definition = {"name": "t\u202e", **texts, "inputSchema": schema}
-    [tool] = with_list(empty_offer("up"), TOOLS, [definition]).tools
+    [tool] = with_list(no_features("up"), TOOLS, [definition]).tools
     assert tool["name"] == "t\u202e"
     assert (tool["title"], tool["description"], tool["x"]) == (shown, shown, [{"title": shown}])
     assert tool["inputSchema"]["properties"] == {
         "description": {"type": "string", "description": shown},
         "b\u202e": {"title": shown},
     }
-    assert introduced("up", greeting(instructions=hidden)).info.instructions == shown
+    assert introduced("up", handshake(instructions=hidden)).info.instructions == shown

@@ -56,17 +56,17 @@ def result_of(model: BaseModel) -> JSON:
 
 
 async def test_the_offer_is_what_the_server_declares(pair: Pair) -> None:
-    offer, direct = pair.ours.offer, pair.direct
+    features, direct = pair.ours.features, pair.direct
     assert pair.ours.kind is SourceKind.SERVER
-    assert list(offer.tools) == [wire(tool) for tool in (await direct.list_tools()).tools]
-    assert list(offer.prompts) == [wire(prompt) for prompt in (await direct.list_prompts()).prompts]
-    assert list(offer.resources) == [wire(resource) for resource in (await direct.list_resources()).resources]
+    assert list(features.tools) == [wire(tool) for tool in (await direct.list_tools()).tools]
+    assert list(features.prompts) == [wire(prompt) for prompt in (await direct.list_prompts()).prompts]
+    assert list(features.resources) == [wire(resource) for resource in (await direct.list_resources()).resources]
     templates = (await direct.list_resource_templates()).resource_templates
-    assert list(offer.templates) == [wire(template) for template in templates]
-    assert offer.capabilities == {"tools", "prompts", "resources", "completions"}
-    assert (offer.info.name, offer.info.version, offer.info.title) == ("sdk-upstream", "1.2.3", "An upstream")
-    assert offer.info.instructions == "Ask me anything."
-    assert offer.left_out == ()
+    assert list(features.templates) == [wire(template) for template in templates]
+    assert features.capabilities == {"tools", "prompts", "resources", "completions"}
+    assert (features.info.name, features.info.version, features.info.title) == ("sdk-upstream", "1.2.3", "An upstream")
+    assert features.info.instructions == "Ask me anything."
+    assert features.left_out == ()
 
 
 @pytest.mark.requirement("P-11")

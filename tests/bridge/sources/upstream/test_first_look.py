@@ -145,7 +145,7 @@ async def test_what_is_learnt_of_a_server_is_stored_before_anybody_is_shown_it()
         await upstream.settle()
         tasks.cancel_scope.cancel()  # whoever asked has gone
     [remembered] = cache.entries.values()
-    assert [tool["name"] for tool in remembered.offer.tools] == ["echo"]
+    assert [tool["name"] for tool in remembered.features.tools] == ["echo"]
 
 
 @pytest.mark.requirement("F-285")
@@ -157,6 +157,6 @@ async def test_nobody_waits_for_a_server_that_is_known_or_starts_when_it_is_used
             await tasks.start(upstream.run)
             clock = Clock()
             await upstream.settle()
-            assert [tool["name"] for tool in upstream.offer.tools] == ["echo"]
+            assert [tool["name"] for tool in upstream.features.tools] == ["echo"]
             assert clock.seconds == (1 if servant.slow == 1 else 0)
             tasks.cancel_scope.cancel()

@@ -10,7 +10,7 @@ import pytest
 
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.sources.upstream.result_checks import Judge
+from gaia_bridge.sources.upstream.result_checks import ResultChecker
 from tests.support.upstreams import FakeRequest, running, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
@@ -78,7 +78,7 @@ async def test_a_result_over_the_limit_is_refused_with_its_size_and_keeps_nobody
 
 
 async def test_a_large_result_is_judged_as_a_small_one_is() -> None:
-    judge = Judge()
+    judge = ResultChecker()
     deep: Any = []
     for _ in range(250):
         deep = [deep]

@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 from mcp_types import METHOD_NOT_FOUND
 
-from gaia_bridge.client import Deadline, Greeting, OnProgress
+from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.protocol.json_types import JSON
@@ -28,7 +28,7 @@ LIMITS = UpstreamLimits(progress_rate=10, notes=50, call_timeout=1_000)
 PATIENT = Deadline(600, 600)
 WANTS_PROGRESS = {"progressToken": 7}
 
-Work = Callable[[OnProgress], Awaitable[None]]
+Resumable = Callable[[OnProgress], Awaitable[None]]
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 class Connection:
     """A connection to a server that does one thing."""
 
-    def __init__(self, work: Work | None = None, *, modern: bool = False, result: JSON | None = None) -> None:
-        self.greeting = Greeting("2026-07-28" if modern else "2025-11-25", modern, {}, {}, None)
+    def __init__(self, work: Resumable | None = None, *, modern: bool = False, result: JSON | None = None) -> None:
+        self.handshake = ServerHandshake("2026-07-28" if modern else "2025-11-25", modern, {}, {}, None)
         self.params: JSON = {}
         self._number = 0
         self._work = work

@@ -16,7 +16,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceState, SourceStatus
 from gaia_bridge.runtime import suspension
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.restart_policy import Restarts
+from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 from gaia_bridge.sources.upstream.supervisor import Supervisor
 from tests.support.virtual_time import VIRTUAL_TIME
 
@@ -107,7 +107,7 @@ async def supervised(
     server: Server, *, at_once: bool = True, lazy: bool = True, gives_up: bool = True, limits: UpstreamLimits = LIMITS
 ) -> AsyncGenerator[Supervisor[Connection]]:
     """A supervisor at work; every pause is as long as it may be."""
-    restarts = Restarts(limits, gives_up=gives_up, uniform=lambda low, high: high)
+    restarts = RestartPolicy(limits, gives_up=gives_up, uniform=lambda low, high: high)
     supervisor = Supervisor("up", server, limits, restarts, lazy=lazy)
 
     async def run() -> None:

@@ -14,7 +14,16 @@ import psutil
 import pytest
 
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError
-from gaia_bridge.model import Change, ChangeKind, LeftOut, Offer, SourceKind, SourceState, SourceStatus, StdioServerSpec
+from gaia_bridge.model import (
+    Change,
+    ChangeKind,
+    LeftOut,
+    ServerFeatures,
+    SourceKind,
+    SourceState,
+    SourceStatus,
+    StdioServerSpec,
+)
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
@@ -41,8 +50,8 @@ async def failure(upstream: Upstream, name: str) -> str:
     return text_of(result)
 
 
-def is_empty(offer: Offer) -> bool:
-    return not (offer.tools or offer.prompts or offer.resources or offer.templates or offer.capabilities)
+def is_empty(features: ServerFeatures) -> bool:
+    return not (features.tools or features.prompts or features.resources or features.templates or features.capabilities)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
@@ -60,7 +69,7 @@ async def test_the_offer_fills_when_the_server_is_ready_and_listeners_are_told()
     upstream = Upstream(raw_server(), UpstreamLimits())
     heard = Heard(upstream)
     assert (upstream.name, upstream.kind, upstream.status.state) == ("up", SourceKind.SERVER, SourceState.STARTING)
-    assert is_empty(upstream.offer)
+    assert is_empty(upstream.features)
     async with anyio.create_task_group() as tasks:
         await tasks.start(upstream.run)
         with anyio.fail_after(5):
@@ -71,19 +80,19 @@ async def test_the_offer_fills_when_the_server_is_ready_and_listeners_are_told()
             Change(ChangeKind.RESOURCES),
             Change(ChangeKind.INTRODUCTION),
         ]
-        assert {"name": "pid", "inputSchema": {"type": "object"}} in upstream.offer.tools
-        assert upstream.offer.prompts == ({"name": "p", "x-extra": 1},)
-        assert upstream.offer.templates == ()
-        assert upstream.offer.capabilities == {"tools", "prompts", "resources", "completions", "logging"}
-        assert upstream.offer.info.website_url == "https://example.com"
-        assert upstream.offer.info.icons[0]["sizes"] == ["48x48"]
+        assert {"name": "pid", "inputSchema": {"type": "object"}} in upstream.features.tools
+        assert upstream.features.prompts == ({"name": "p", "x-extra": 1},)
+        assert upstream.features.templates == ()
+        assert upstream.features.capabilities == {"tools", "prompts", "resources", "completions", "logging"}
+        assert upstream.features.info.website_url == "https://example.com"
+        assert upstream.features.info.icons[0]["sizes"] == ["48x48"]
         tasks.cancel_scope.cancel()
 
 
 async def test_only_what_the_server_declares_is_offered() -> None:
     async with running(raw_server("plain")) as upstream:
-        assert upstream.offer.capabilities == {"tools"}
-        assert upstream.offer.prompts == upstream.offer.resources == ()
+        assert upstream.features.capabilities == {"tools"}
+        assert upstream.features.prompts == upstream.features.resources == ()
 
 
 async def test_an_old_server_is_understood() -> None:
@@ -93,22 +102,22 @@ async def test_an_old_server_is_understood() -> None:
 
 async def test_a_bad_definition_is_left_out_alone_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     async with running(raw_server("bad tools")) as upstream:
-        assert upstream.offer.tools == (
+        assert upstream.features.tools == (
             {"name": "pid", "inputSchema": {"type": "object"}},
             {"name": "bare", "inputSchema": {"type": "object", "properties": {}}},
             {"name": "rich", "inputSchema": {"type": "object", "$defs": {}}, "x-extra": [None], "_meta": {"a": 1}},
         )
-        reasons = {left_out.name: left_out.reason for left_out in upstream.offer.left_out}
+        reasons = {left_out.name: left_out.reason for left_out in upstream.features.left_out}
         assert set(reasons) == {"list-schema", "#3", "#4", "pid"}
         assert "inputSchema" in reasons["list-schema"]
-        assert LeftOut("tool", "pid", "another tool has the same name") in upstream.offer.left_out
+        assert LeftOut("tool", "pid", "another tool has the same name") in upstream.features.left_out
         assert [name in caplog.text for name in reasons] == [True] * 4
 
 
 @pytest.mark.requirement("P-4")
 async def test_lists_are_read_to_their_last_page() -> None:
     async with running(raw_server("pages")) as upstream:
-        assert len(upstream.offer.tools) == 11
+        assert len(upstream.features.tools) == 11
 
 
 @pytest.mark.requirement("F-036")
@@ -117,7 +126,7 @@ async def test_an_endless_list_is_cut_with_a_warning(
     mode: str, expected: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(raw_server(mode), UpstreamLimits(pages=5)) as upstream:
-        assert len(upstream.offer.tools) == expected
+        assert len(upstream.features.tools) == expected
         assert "does not end" in warnings(caplog)[0].getMessage()
 
 
@@ -126,7 +135,7 @@ async def test_a_changed_list_is_read_again_and_announced() -> None:
         heard = Heard(upstream)
         await call(upstream, "grow")
         await heard.until(ChangeKind.TOOLS)
-        assert upstream.offer.tools[-1]["name"] == "new-0"
+        assert upstream.features.tools[-1]["name"] == "new-0"
 
 
 async def test_many_announcements_are_few_readings() -> None:
@@ -134,7 +143,7 @@ async def test_many_announcements_are_few_readings() -> None:
         heard = Heard(upstream)
         await call(upstream, "grow", {"by": 200})
         with anyio.fail_after(5):
-            while len(upstream.offer.tools) < 211:
+            while len(upstream.features.tools) < 211:
                 await heard.until(ChangeKind.TOOLS)
                 await anyio.lowlevel.checkpoint()
         assert len(heard.changes) < 20
@@ -344,7 +353,7 @@ async def test_a_crash_fails_the_calls_in_flight_at_once(caplog: pytest.LogCaptu
         ]
         reason = "it exited with code 5; that was failure 1 within 180 s"
         assert upstream.status == SourceStatus(SourceState.FAILED, reason)
-        assert is_empty(upstream.offer)
+        assert is_empty(upstream.features)
         assert heard.changes[1:] == [
             Change(ChangeKind.TOOLS),
             Change(ChangeKind.PROMPTS),
@@ -366,12 +375,12 @@ async def test_a_crash_fails_the_calls_in_flight_at_once(caplog: pytest.LogCaptu
 async def test_after_a_crash_the_server_is_there_again_and_so_is_what_it_offers() -> None:
     async with running(raw_server(), UpstreamLimits(backoff_start=0.05)) as upstream:
         heard = Heard(upstream)
-        offer, first = upstream.offer, await call(upstream, "pid")
+        features, first = upstream.features, await call(upstream, "pid")
         await failure(upstream, "crash")
         assert upstream.status == SourceStatus(SourceState.BACKOFF, "it exited with code 5")
-        assert upstream.offer is offer
+        assert upstream.features is features
         assert await call(upstream, "pid") != first
-        assert (upstream.offer, heard.changes) == (offer, [])
+        assert (upstream.features, heard.changes) == (features, [])
 
 
 @pytest.mark.requirement("F-001", "F-002", "F-005", "F-041")
@@ -393,7 +402,7 @@ async def test_a_server_that_cannot_be_used_fails_in_one_line(
     async with running(raw_server(mode), limits) as upstream:
         assert upstream.status.state is SourceState.FAILED
         assert upstream.status.reason.startswith(reason)
-        assert is_empty(upstream.offer)
+        assert is_empty(upstream.features)
         assert upstream.status.reason in await failure(upstream, "pid")
     [record] = warnings(caplog)
     assert (record.exc_info, "\n" in record.getMessage()) == (None, False)
@@ -541,7 +550,7 @@ async def test_stopping_leaves_no_child_and_fails_what_was_in_flight() -> None:
     assert [child.is_running() for child in children] == [False]
     assert answers[0].startswith("upstream 'up' is no longer connected before it answered")
     assert upstream.status == SourceStatus(SourceState.STOPPED, "it was stopped")
-    assert is_empty(upstream.offer)
+    assert is_empty(upstream.features)
     assert await failure(upstream, "pid") == "upstream 'up' is not running: it was stopped (tool 'pid')"
 
 

@@ -142,12 +142,12 @@ async def test_calls_that_meet_a_forgotten_session_together_open_one_new_session
 @pytest.mark.requirement("F-050", "F-071")
 async def test_a_server_that_goes_away_fails_its_calls_and_is_there_again_when_it_comes_back() -> None:
     async with served() as (server, upstream):
-        offer = upstream.offer
+        features = upstream.features
         server.away = True
         for _ in range(3):
             assert "broke off before it answered" in await say(upstream)
         await in_state(upstream, SourceState.BACKOFF)
-        assert upstream.offer is offer
+        assert upstream.features is features
         server.away = False
         await in_state(upstream, SourceState.READY)
         assert await say(upstream) == "work 1"

@@ -12,7 +12,7 @@ import pytest
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import (
-    ArgumentTailoring,
+    ArgumentTransform,
     Change,
     ChangeKind,
     HttpServerSpec,
@@ -20,7 +20,7 @@ from gaia_bridge.model import (
     SourceState,
     SourceStatus,
     StdioServerSpec,
-    ToolTailoring,
+    ToolTransform,
 )
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
@@ -48,7 +48,7 @@ async def say(upstream: Upstream, name: str = "echo") -> str:
 
 
 def names(upstream: Upstream) -> list[str]:
-    return [tool["name"] for tool in upstream.offer.tools]
+    return [tool["name"] for tool in upstream.features.tools]
 
 
 def state(upstream: Upstream) -> SourceState:
@@ -131,7 +131,7 @@ async def test_a_server_that_is_not_known_is_started_at_once_and_known_from_then
         assert state(upstream) is SourceState.READY
         await anyio.sleep(1)
         [remembered] = cache.entries.values()
-        assert remembered.offer == upstream.offer
+        assert remembered.features == upstream.features
         assert remembered.era.value == "legacy"
 
 
@@ -211,25 +211,25 @@ async def test_tailored_tools_are_called_by_their_new_names_and_reach_the_server
     servant = Servant("a", "b", "c")
     servant.tools[0]["inputSchema"]["properties"] = {"x": {}, "y": {}}
     servant.tools[0]["outputSchema"] = {"type": "object", "required": ["z"]}
-    arguments = {"x": ArgumentTailoring(name="n"), "y": ArgumentTailoring(default=5, hidden=True)}
-    tailored: dict[str, Any] = {
-        "a": ToolTailoring(name="new", arguments=arguments),
-        "b": ToolTailoring(hidden=True),
-        "gone": ToolTailoring(name="old"),
-        "c": ToolTailoring(arguments={"none": ArgumentTailoring(hidden=True)}),
+    arguments = {"x": ArgumentTransform(name="n"), "y": ArgumentTransform(default=5, hidden=True)}
+    transformed: dict[str, Any] = {
+        "a": ToolTransform(name="new", arguments=arguments),
+        "b": ToolTransform(hidden=True),
+        "gone": ToolTransform(name="old"),
+        "c": ToolTransform(arguments={"none": ArgumentTransform(hidden=True)}),
     }
     cache = await known(servant)
     for remembered in (cache, None):
-        async with running(entry(tools=tailored), LIMITS, transport=servant, cache=remembered) as upstream:
+        async with running(entry(tools=transformed), LIMITS, transport=servant, cache=remembered) as upstream:
             assert names(upstream) == ["new"]
-            assert [item.name for item in upstream.offer.left_out] == ["gone", "c"]
+            assert [item.name for item in upstream.features.left_out] == ["gone", "c"]
             await anyio.sleep(1)
             assert text_of(await upstream.call_tool("new", {"n": 1}, FakeRequest())) == "a"
             params = servant.wire.received[-1]["params"]
             assert (params["name"], params["arguments"]) == ("a", {"x": 1, "y": 5})
             refused = await upstream.call_tool("new", {"y": 1}, FakeRequest())
             assert (text_of(refused), refused["isError"]) == ("tool 'new' has no argument 'y'", True)
-            for name in tailored:
+            for name in transformed:
                 with pytest.raises(ProtocolError, match=f"Unknown tool: {name}"):
                     await say(upstream, name)
     told = "tool 'gone' is left out: it cannot be as the configuration wants it: the server has no such tool"
@@ -241,10 +241,10 @@ async def test_tools_are_published_otherwise_while_the_server_goes_on_running() 
     async with running(entry(), LIMITS, transport=servant) as upstream:
         heard = Heard(upstream)
         await say(upstream, "a")
-        upstream.adjust(entry(tools={"a": ToolTailoring(name="new")}, disabled_tools=("b",)))
+        upstream.adjust(entry(tools={"a": ToolTransform(name="new")}, disabled_tools=("b",)))
         assert (names(upstream), heard.changes) == (["new"], [TOOLS])
         assert await say(upstream, "new") == "a"
-        upstream.adjust(entry(tools={"a": ToolTailoring(name="new")}, disabled_tools=("b",)))
+        upstream.adjust(entry(tools={"a": ToolTransform(name="new")}, disabled_tools=("b",)))
         assert heard.changes == [TOOLS]
         upstream.adjust(entry())
         assert (names(upstream), heard.changes) == (["a", "b"], [TOOLS, TOOLS])
@@ -256,7 +256,7 @@ async def test_a_server_that_failed_is_tried_again_when_its_tools_are_to_be_publ
     servant.failures = [LaunchError("cannot be started")]
     async with running(entry(), LIMITS, transport=servant) as upstream:
         assert state(upstream) is SourceState.FAILED
-        upstream.adjust(entry(tools={"a": ToolTailoring(name="new")}))
+        upstream.adjust(entry(tools={"a": ToolTransform(name="new")}))
         await upstream.wait_settled()
         await anyio.sleep(1)
         assert (state(upstream), names(upstream)) == (SourceState.READY, ["new"])
@@ -266,7 +266,7 @@ async def test_a_broken_promise_of_a_tailored_tool_is_told_by_its_new_name() -> 
     servant = Servant("a")
     servant.tools[0]["outputSchema"] = {"type": "object", "required": ["z"]}
     servant.structured = {"n": 1}
-    async with running(entry(tools={"a": ToolTailoring(name="new")}), LIMITS, transport=servant) as upstream:
+    async with running(entry(tools={"a": ToolTransform(name="new")}), LIMITS, transport=servant) as upstream:
         assert "against the output schema of its tool 'new'" in await say(upstream, "new")
 
 
@@ -411,17 +411,17 @@ async def test_the_pause_that_a_server_asks_for_is_told_and_kept() -> None:
 async def test_what_it_offers_stays_while_it_is_restarted_and_goes_when_it_has_failed() -> None:
     async with running(entry(), LIMITS, transport=(servant := Servant())) as upstream:
         heard = Heard(upstream)
-        offer = upstream.offer
+        features = upstream.features
         await say(upstream, "crash")
         servant.failures = [LaunchError("cannot be started: it is gone")]
-        assert upstream.offer is offer
+        assert upstream.features is features
         await anyio.sleep(3)
         assert state(upstream) is SourceState.FAILED
-        assert upstream.offer.tools == ()
+        assert upstream.features.tools == ()
         assert heard.changes == [TOOLS, Change(ChangeKind.RESOURCES), Change(ChangeKind.INTRODUCTION)]
         upstream.retry()
         assert await say(upstream) == "echo"
-        assert upstream.offer == offer
+        assert upstream.features == features
 
 
 async def test_who_subscribed_is_subscribed_again_and_told_of_what_may_have_been_missed() -> None:

@@ -1,4 +1,4 @@
-"""What every transport under an `MCPClient` has (document 000, "MCPTransport")."""
+"""What every transport under an `MCPClient` has ("MCPTransport")."""
 
 from __future__ import annotations
 

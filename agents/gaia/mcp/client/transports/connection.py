@@ -19,7 +19,7 @@ from gaia_bridge.settings import UpstreamLimits
 if TYPE_CHECKING:
     from gaia_bridge.client import Era
     from gaia_bridge.client.transport import Transport
-    from gaia_bridge.sources.upstream.detached_connection import Notified, Session
+    from gaia_bridge.sources.upstream.detached_connection import DetachedConnection, Notified
 
 __all__ = ["ConnectionTransport"]
 
@@ -33,8 +33,8 @@ class _Open:
     """What an open connection holds."""
 
     lease: Lease
-    session: Session
-    finalizer: weakref.finalize[[Lease, Session], Any]
+    session: DetachedConnection
+    finalizer: weakref.finalize[[Lease, DetachedConnection], Any]
 
 
 class ConnectionTransport(MCPTransport):
@@ -74,7 +74,7 @@ class ConnectionTransport(MCPTransport):
             BridgeError: What we were given does not say how to reach the server.
         """
 
-    def _words_of(self, session: Session) -> str:
+    def _words_of(self, session: DetachedConnection) -> str:
         """Hook: the last lines that the server wrote to its error output, once the session is over."""
         return ""
 
@@ -134,9 +134,9 @@ class ConnectionTransport(MCPTransport):
         if method != "initialize":
             return open_.lease.run(partial(session.request, method, params, number))
         response = open_.lease.run(partial(session.initialize, params or {}))
-        greeting = session.greeting
-        self._era = None if greeting is None else greeting.era
-        if greeting is not None:
+        handshake = session.handshake
+        self._era = None if handshake is None else handshake.era
+        if handshake is not None:
             self._introduction = params or {}
         return response
 
@@ -159,7 +159,7 @@ class ConnectionTransport(MCPTransport):
             open_.lease.run(partial(open_.session.notify, method, params))
 
     def _opened(self) -> _Open:
-        from gaia_bridge.sources.upstream.detached_connection import Session
+        from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
 
         limits = replace(
             UpstreamLimits(),
@@ -173,7 +173,9 @@ class ConnectionTransport(MCPTransport):
         lease = BACKGROUND.acquire()
         try:
             notified = _notifying(weakref.ref(self))
-            session = Session(self.name, transport, limits, notified, self._era, self.own_id, self._introduction)
+            session = DetachedConnection(
+                self.name, transport, limits, notified, self._era, self.own_id, self._introduction
+            )
             lease.run(session.open)
         except BaseException:
             lease.release()
@@ -207,7 +209,7 @@ def _notifying(transport: weakref.ref[ConnectionTransport]) -> Notified:
     return notified
 
 
-def _close_later(lease: Lease, session: Session) -> None:
+def _close_later(lease: Lease, session: DetachedConnection) -> None:
     """End the connection of a transport that was forgotten, without waiting for it."""
 
     async def close() -> None:

@@ -1,4 +1,4 @@
-"""MCP servers that run as a child process (document 000, "StdioTransport")."""
+"""MCP servers that run as a child process ("StdioTransport")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gaia_bridge.settings import UpstreamLimits
 if TYPE_CHECKING:
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.client.transports.stdio import StdioLink
-    from gaia_bridge.sources.upstream.detached_connection import Session
+    from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
 
 __all__ = ["ChildProcess", "StdioTransport"]
 
@@ -52,8 +52,8 @@ class StdioTransport(ConnectionTransport):
         self.args = None if args is None else list(args)
         self.env = None if env is None else dict(env)
         program, *arguments = split_command(command) if args is None else [command, *args]
-        values = {name: str(value) for name, value in (env or {}).items() if value is not None}  # a common slip (C9)
-        # The specification wants the environment inherited (S0-61); the bridge itself passes on much less.
+        values = {name: str(value) for name, value in (env or {}).items() if value is not None}  # a common slip
+        # The specification wants the environment inherited; the bridge itself passes on much less.
         self._spec = StdioServerSpec(self.name, program, tuple(arguments), values, inherit_env=True)
         self._understood: object = None
 
@@ -96,7 +96,7 @@ class StdioTransport(ConnectionTransport):
         Raises:
             RuntimeError: The server is not connected, or its process ended.
             TimeoutError: It did not answer within `timeout`.
-            ValueError: It wrote to its standard output, but nothing that is JSON (S0-55, C20b).
+            ValueError: It wrote to its standard output, but nothing that is JSON.
         """
         try:
             response = super().send_request(method, params)
@@ -114,7 +114,7 @@ class StdioTransport(ConnectionTransport):
         open_ = self._open
         return None if open_ is None else cast("StdioLink | None", open_.session.last_link)
 
-    def _words_of(self, session: Session) -> str:
+    def _words_of(self, session: DetachedConnection) -> str:
         link = cast("StdioLink | None", session.last_link)
         return "" if link is None else "\n".join(link.error_lines[-_LAST_LINES:])
 
