@@ -20,8 +20,7 @@ from gaia_bridge.config.reading import writable_by_others
 from gaia_bridge.config_reloader import Reloader, difference
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTransform
-from tests.support.bridges import PATIENCE
-from tests.support.upstreams import until
+from tests.support.waiting import PATIENCE, until
 
 NAMES = st.sampled_from("abcd")
 ENTRIES = st.dictionaries(NAMES, st.sampled_from(("one", "two")))

@@ -16,7 +16,8 @@ from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, Up
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
-from tests.support.upstreams import FakeRequest, until
+from tests.support.upstreams import FakeRequest
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
