@@ -1,0 +1,78 @@
+"""The page for those who change the code names what is there, and its table of layers is the one that is enforced."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.test_architecture import LAYERS, ROOT, layer_of
+
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+CORE = ROOT / "bridge" / "gaia_bridge"
+METHODS_OF_MCP = re.compile(r"\b(?:elicitation|initialize|resources|server|subscriptions|tools)/[a-z]+$")
+"""What looks like a path and is a method: the first words of both are the same for some."""
+
+
+def named_paths(page: str) -> Iterator[str]:
+    """What a page names as `folder/module`, `folder/`, or `folder/module.Name.name`."""
+    for name in re.findall(r"`([a-z_]\w*(?:/\w+)*/?(?:\.\w+)*)`", page):
+        if "/" in name and not (METHODS_OF_MCP.match(name) and not (CORE / f"{name}.py").exists()):
+            yield name
+
+
+def problem_with(name: str) -> str | None:
+    """Why a name on the page leads nowhere; `None` if it does not."""
+    if (ROOT / name).exists():
+        return None
+    place, *parts = name.split(".")
+    folder, module = CORE / place, CORE / f"{place}.py"
+    if not parts:
+        return None if folder.is_dir() or module.is_file() else f"{name}: nothing is there"
+    if not module.is_file():
+        return f"{name}: there is no {module.relative_to(ROOT)}"
+    nodes: list[ast.stmt] = ast.parse(module.read_text("utf-8")).body
+    for part in parts:
+        found = [node for node in nodes if _name_of(node) == part]
+        if not found:
+            return f"{name}: there is no {part}"
+        nodes = found[0].body if isinstance(found[0], ast.ClassDef) else []
+    return None
+
+
+def _name_of(node: ast.stmt) -> str | None:
+    return node.name if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else None
+
+
+def table_of_layers(page: str) -> dict[str, int]:
+    """What the table says of each module and folder of the core."""
+    rows = re.findall(r"^\| (\d) [^|]*\| ([^|]*)\|", page, re.MULTILINE)
+    found: dict[str, int] = {}
+    for layer, cell in rows:
+        for name in re.findall(r"`(\w+(?:/\w+)*)/?`", cell):
+            found.setdefault(name.replace("/", "."), int(layer))
+    return found
+
+
+def test_every_module_and_function_that_the_page_names_is_there() -> None:
+    names = sorted(set(named_paths(PAGE)))
+    assert len(names) > 40
+    assert [problem for name in names if (problem := problem_with(name))] == []
+
+
+def test_the_table_of_layers_is_the_one_that_the_tests_enforce() -> None:
+    table = table_of_layers(PAGE.split("## What happens to a call")[0])
+    assert {name: layer for name, layer in table.items() if layer_of(f"gaia_bridge.{name}", LAYERS) != layer} == {}
+
+
+def test_the_table_of_layers_has_every_room() -> None:
+    table = table_of_layers(PAGE.split("## What happens to a call")[0])
+    rooms = {path.stem for path in CORE.iterdir() if path.is_dir() or path.suffix == ".py"} - {"__init__", "__main__"}
+    assert rooms - {"__pycache__"} - {name.split(".")[0] for name in table} == set()
+
+
+def test_a_page_that_names_what_is_not_there_is_found() -> None:
+    assert problem_with("server/nowhere") and problem_with("server/catalog.Catalog.nothing")
+    assert problem_with("server/catalog.Catalog.tool") is None
+    assert list(named_paths("`server/discover`, `tools/call` and `server/catalog`")) == ["server/catalog"]
+    assert table_of_layers("| 3 a | `one/`, `two/three` | x |") == {"one": 3, "two.three": 3}
