@@ -12,6 +12,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from gaia_bridge.client.transports.budgets import Share
@@ -89,7 +90,7 @@ class Connections:
         try:
             await response.begin()
         except BaseException:
-            connection.abort()
+            response.close()  # not the connection: if all of the answer came just now, it may be another's by this time
             raise
         return response
 
@@ -149,9 +150,9 @@ class Connections:
         finally:
             for attempt in attempts:
                 attempt.cancel()
-            for outcome in await asyncio.gather(*attempts, return_exceptions=True):
-                if isinstance(outcome, Connection) and outcome is not winner:
-                    outcome.abort()
+                attempt.add_done_callback(partial(_abandon, winner))
+            if winner is None:
+                await asyncio.wait(attempts)
 
     async def _connect(self, address: str) -> Connection:
         _, connection = await asyncio.get_running_loop().create_connection(
@@ -190,6 +191,12 @@ class Connections:
         self._sweep = (
             loop.call_at(self._idle[0].idle_since + self._keep_alive, self._close_idle) if self._idle else None
         )
+
+
+def _abandon(winner: Connection | None, attempt: asyncio.Task[Connection]) -> None:
+    """Close what an attempt has led to, unless it is what was looked for."""
+    if not attempt.cancelled() and attempt.exception() is None and (connection := attempt.result()) is not winner:
+        connection.abort()
 
 
 def _is_silent(connection: Connection) -> bool:

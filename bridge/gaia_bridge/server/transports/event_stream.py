@@ -134,8 +134,9 @@ class EventStream:
         self.open()
         event_id = None if self._replay is None else self._replay.add(self, message)
         if self._is_read:
-            self._waiting.append(framed(message, event_id))
-            self._bytes += len(message)
+            event = framed(message, event_id)
+            self._waiting.append(event)
+            self._bytes += len(event)
             self._wake()
 
     def when_open(self, callback: Callable[[], None] | None) -> None:
@@ -180,6 +181,8 @@ class EventStream:
         self._reader += 1
         self._is_paused, self._is_read = False, True
         self._waiting = deque(missed)
+        self._bytes = sum(map(len, missed))
+        self._let_go()
         self._wake()
 
     @contextmanager

@@ -160,6 +160,27 @@ async def test_what_is_cancelled_before_its_answer_leaves_no_connection() -> Non
 
 
 @left_clean
+async def test_who_gives_up_as_the_answer_comes_leaves_the_connection_to_whoever_has_it_by_then() -> None:
+    let = asyncio.Event()
+
+    async def mute(exchange: Exchange) -> None:
+        await let.wait()
+
+    async with served() as (server, connections):
+        server.faults["mute"] = mute
+        waiting = asyncio.ensure_future(get(connections, b"mute"))
+        await server.until_seen("mute")
+        following = asyncio.ensure_future(get(connections))
+        [connection] = connections._all  # pyright: ignore[reportPrivateUsage]
+        connection.data_received(b"HTTP/1.1 200 X\r\ncontent-length: 0\r\n\r\n")
+        waiting.cancel()
+        let.set()
+        assert (await following)[0] == 405
+        assert waiting.cancelled()
+        assert server.connections == 1
+
+
+@left_clean
 async def test_closing_ends_what_waits_and_what_comes_after() -> None:
     async with served() as (server, connections):
         waiting = asyncio.ensure_future(get(connections, b"silent"))
@@ -236,6 +257,30 @@ async def test_a_host_of_which_no_address_answers_fails_with_the_reason_of_the_f
         with pytest.raises(ConnectTimeoutError):
             await get(connections)
         assert found.left == 1
+
+
+@left_clean
+@pytest.mark.parametrize("turns", range(8))
+async def test_who_gives_up_just_as_the_connection_stands_leaves_none_open(
+    monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def connected(*arguments: Any, **options: Any) -> Any:
+        made = await connect(*arguments, **options)
+        after(turns, waiting.cancel)
+        return made
+
+    def after(turns: int, do: Callable[[], object]) -> None:
+        loop.call_soon(*((after, turns - 1, do) if turns else (do,)))
+
+    async with served() as (server, connections):
+        monkeypatch.setattr(loop, "create_connection", connected)
+        waiting = asyncio.ensure_future(get(connections, b"silent"))
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        await server.until_all_closed()
 
 
 # The other loop

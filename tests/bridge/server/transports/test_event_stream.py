@@ -226,6 +226,26 @@ async def test_who_sends_to_a_slow_reader_waits_and_goes_on_when_it_reads_or_lea
         assert len(sent) == 8
 
 
+async def test_what_an_old_response_was_still_to_send_holds_up_nobody_who_sends_on_the_new_one() -> None:
+    stream = make_stream(make_buffer(), retry=1)
+    old, text = stream.events(), b"x" * 1_000_000
+    stream.open()
+    await anext(old)
+
+    async def send() -> None:
+        for _ in range(10):
+            await stream.send(text)
+        stream.finish(b"")
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            await anyio.wait_all_tasks_blocked()
+            stream.resume([])  # the connection below the old response broke, which nobody has told yet
+            assert len(await everything(stream)) > 1
+    await old.aclose()
+
+
 # Responses that end before they begin
 
 
