@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from gaia_bridge.calls.cancellation import cancel_reason
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver
 from gaia_bridge.contract import Source
 from gaia_bridge.model import NamingPolicy
@@ -111,7 +112,7 @@ class _AgentLink:
         try:
             await asyncio.wait([task])
         finally:
-            call.cancel(None)
+            call.cancel(cancel_reason("nobody waits for the answer any more"))
             call.sent()
         if not answered.body:
             raise ConnectionLostError

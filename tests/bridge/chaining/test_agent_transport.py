@@ -11,6 +11,7 @@ import pytest
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, METHOD_NOT_FOUND, PROTOCOL_VERSION_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from gaia_bridge.calls.cancellation import Cancellation, cancel_reason
 from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import ConnectionLostError, Link
@@ -59,6 +60,7 @@ class StubSource:
         self.subscribed: list[str] = []
         self.entered = anyio.Event()
         self.cancelled = anyio.Event()
+        self.reason = ""
 
     def listen(self, listener: ChangeListener) -> Any:
         self.listeners.append(listener)
@@ -83,6 +85,7 @@ class StubSource:
                 try:
                     await anyio.sleep_forever()
                 finally:
+                    self.reason = cancel_reason("")
                     self.cancelled.set()
             case "ask":
                 self.result = await request.push("roots/list", {"kept": self.arguments})
@@ -290,6 +293,28 @@ async def test_the_source_learns_that_nobody_listens_when_the_connection_ends(er
         await connection.subscribe("a:b")
         assert source.subscribed == ["a:b"]
     assert source.subscribed == []
+
+
+@both_eras
+async def test_the_source_learns_why_a_call_is_given_up(era: Era) -> None:
+    source = StubSource()
+    async with connected(source, era=era) as connection:
+
+        async def call() -> None:
+            outer = Cancellation()
+            with outer.entered(), anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(give_up, outer, scope)
+                    await called(connection, "hang")
+
+        async def give_up(outer: Cancellation, scope: anyio.CancelScope) -> None:
+            await source.entered.wait()
+            outer.reason = "enough"
+            scope.cancel()
+
+        await call()
+        await source.cancelled.wait()
+        assert source.reason == "enough"
 
 
 @both_eras

@@ -15,7 +15,9 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.transports.exchange import Exchange
 from gaia_bridge.server.transports.sse import SseTransport
 from gaia_bridge.settings import HttpLimits
-from tests.support.bridges import PATIENCE, one_tool, running_bridge
+from tests.support.agents import one_tool
+from tests.support.bridges import running_bridge
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
