@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
-from gaia_bridge.protocol.json_types import is_array, is_object
+from gaia_bridge.results.rendering import FAILED_SILENTLY, ContentStyle, render_result
 
 __all__ = ["failure_text", "wrapped_failure", "wrapped_success"]
 
@@ -13,6 +12,9 @@ _INSTRUCTION: Final = (
     "Parse this JSON data and provide a human-readable summary. "
     "Your answer must be a plain text string, not a JSON object."
 )
+
+_TEXTS: Final = ContentStyle(texts_only=True)
+"""Why a tool failed is said in words; the rest of the result is handed on beside them."""
 
 
 def wrapped_success(tool_name: str, result: dict[str, Any]) -> dict[str, Any]:
@@ -34,10 +36,4 @@ def failure_text(result: dict[str, Any]) -> str | None:
     """What an MCP result that says `isError` says about it; `None` for any other result."""
     if result.get("isError") is not True:
         return None
-    content = result.get("content")
-    blocks: list[Any] = content if is_array(content) else []
-    texts = [block["text"] for block in blocks if is_object(block) and isinstance(block.get("text"), str)]
-    if texts:
-        return "\n".join(texts)
-    structured = result.get("structuredContent")
-    return "The tool failed without saying why" if structured is None else json.dumps(structured, ensure_ascii=False)
+    return render_result(result, _TEXTS) or FAILED_SILENTLY

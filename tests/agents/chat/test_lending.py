@@ -65,7 +65,7 @@ async def test_what_a_lent_tool_fails_with_is_told() -> None:
     await replied(agent, lent_tools=tools)
     assert [told["error"] for told in model.asked[-1].results()] == [
         "no such file",
-        "the tool failed without saying why",
+        "The tool failed without saying why",
         "LookupError: not there",
     ]
 

@@ -65,7 +65,7 @@ def test_own_tools_and_those_of_a_real_server_are_used_side_by_side() -> None:
         *("text", "image", "audio", "resource_link", "resource", "resource")
     ]
     assert "iVBORw0KGgo" not in str(mixed)
-    assert "characters of base64 left out" in mixed["data"]["content"][1]["data"]
+    assert "bytes of base64 left out" in mixed["data"]["content"][1]["data"]
     assert (failed["status"], failed["error"]) == ("error", "it did not work")
     agent.disconnect_mcp_server("s")
 

@@ -17,7 +17,7 @@ from gaia.mcp.responses import failure_text
          "it did\nnot work"),
         ({"isError": True, "content": [{"type": "image", "data": "aGk="}, "odd", {"text": 5}]},
          "The tool failed without saying why"),
-        ({"isError": True, "structuredContent": {"reason": "ü"}}, '{"reason": "ü"}'),
+        ({"isError": True, "structuredContent": {"reason": "ü"}}, '{"reason":"ü"}'),
         ({"isError": True}, "The tool failed without saying why"),
         ({"isError": False, "content": []}, None),
         ({"isError": "yes"}, None),

@@ -11,6 +11,7 @@ from gaia.agents.chat.rendering import content_text
 from gaia_bridge.chat_types import LentTool
 from gaia_bridge.errors import ToolError
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.results.rendering import FAILED_SILENTLY
 from gaia_bridge.runtime.agent_runner import LoopHandle
 
 __all__ = ["lent_entries"]
@@ -36,7 +37,7 @@ def _entry(tool: LentTool, loop: LoopHandle) -> ToolEntry:
 
         result = await loop.wait(call)
         if result.get("isError") is True:
-            raise ToolError(content_text(result.get("content") or []) or "the tool failed without saying why")
+            raise ToolError(content_text(result.get("content") or []) or FAILED_SILENTLY)
         return result
 
     return {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from gaia_bridge.errors import ToolError
 from gaia_bridge.protocol.json_types import is_array, is_object
 from gaia_bridge.protocol.vocabulary import CONTENT_TYPES
 from gaia_bridge.results.conversion import jsonable
+from gaia_bridge.results.rendering import FAILED_SILENTLY, ContentStyle, render_content, render_result, without_base64
 
 __all__ = ["as_text", "content_text", "cut"]
 
@@ -27,7 +27,8 @@ _BLOCK_FIELDS: Final = {
 _EXTRAS: Final = {"_meta", "annotations", "description", "icons", "size", "title"}
 """What blocks of content may have, too, and a model can do without."""
 
-_DATA_URL = re.compile(r"data:[^,\s]{0,200};base64,")
+_STYLE: Final = ContentStyle("[{Kind}: {facts}]", media=("mimeType",), resource=("uri",), link=("uri",))
+"""Short: a model has no use for how large a picture is that it cannot see."""
 
 
 def as_text(value: Any, limit: int) -> str:
@@ -54,7 +55,7 @@ def as_text(value: Any, limit: int) -> str:
     blocks = plain if is_array(plain) else [plain]
     if blocks and all(map(_is_block, blocks)):
         return cut(content_text(blocks), limit)
-    light = _without_data(plain)
+    light = without_base64(plain)
     if isinstance(light, str):
         return cut(light, limit)
     return cut(encoded if light == plain else jsonable(light, _HEAVY)[1], limit)
@@ -62,7 +63,7 @@ def as_text(value: Any, limit: int) -> str:
 
 def content_text(blocks: list[Any]) -> str:
     """MCP content as text: texts as they are, everything else named in brackets, one below the other."""
-    return "\n".join(_block_text(block) for block in blocks)
+    return render_content(blocks, _STYLE)
 
 
 def cut(text: str, limit: int) -> str:
@@ -81,26 +82,10 @@ def cut(text: str, limit: int) -> str:
 
 
 def _result_text(result: dict[str, Any]) -> str:
-    text = content_text(result["content"])
+    text = render_result(result, _STYLE)
     if result.get("isError") is True:
-        raise ToolError(text or "the tool failed without saying why")
-    if text or result.get("structuredContent") is None:
-        return text or "(no output)"
-    return jsonable(_without_data(result["structuredContent"]), _HEAVY)[1]
-
-
-def _block_text(block: Any) -> str:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return text
-        case {"type": "resource", "resource": {"text": str(text)}}:
-            return text
-        case {"type": "resource", "resource": {"uri": str(uri)}} | {"type": "resource_link", "uri": str(uri)}:
-            return f"[Resource: {_shown(uri)}]"
-        case {"type": "image" | "audio" as kind, **rest}:
-            return f"[{kind.capitalize()}: {rest.get('mimeType', 'unknown type')}]"
-        case _:
-            return jsonable(_without_data(block), _HEAVY)[1]
+        raise ToolError(text or FAILED_SILENTLY)
+    return text or "(no output)"
 
 
 def _file_text(data: bytes | bytearray) -> str:
@@ -121,31 +106,3 @@ def _is_block(value: Any) -> bool:
     """Whether it is MCP content and nothing more: other things have a `type`, too, and more to say."""
     fields = _BLOCK_FIELDS.get(str(value.get("type"))) if is_object(value) else None
     return fields is not None and fields <= value.keys() <= fields | _EXTRAS
-
-
-def _without_data(value: Any) -> Any:
-    """The same without what only looks like text: the base64 of pictures, sounds and files."""
-    if isinstance(value, str):
-        return _shown(value)
-    if is_array(value):
-        return [_without_data(item) for item in value]
-    if not is_object(value):
-        return value
-    heavy = [key for key in ("data", "blob") if isinstance(value.get(key), str) and _is_described(value, key)]
-    return {key: _left_out(item) if key in heavy else _without_data(item) for key, item in value.items()}
-
-
-def _is_described(value: dict[str, Any], key: str) -> bool:
-    """Whether MCP says that this is base64."""
-    if key == "data":
-        return value.get("type") in ("image", "audio")
-    return "uri" in value or "mimeType" in value
-
-
-def _shown(text: str) -> str:
-    return _left_out(text) if _DATA_URL.match(text) else text
-
-
-def _left_out(data: str) -> str:
-    start = _DATA_URL.match(data)
-    return f"{start[0] if start else ''}({len(data):,} characters of base64 left out)"

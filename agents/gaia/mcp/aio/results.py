@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.results.conversion import is_input_required
+from gaia_bridge.results.rendering import FAILED_SILENTLY, ContentStyle, render_result
 
 __all__ = ["answered", "failure", "outcome"]
 
-_SILENT = "The tool failed without saying why"
+_STYLE: Final = ContentStyle(
+    "[{Kind}: {facts}]", media=("mimeType",), resource=("uri",), link=("uri",), embedded_text=False
+)
 _ASKS = "The tool asks for input that nobody can give it here"
 
 
@@ -29,9 +30,9 @@ def outcome(result: object) -> dict[str, Any]:
         return failure(_ASKS)
     if not is_object(result):  # over a transport of one's own
         return failure(f"The tool answered with a {type(result).__name__}; expected an object")
-    text = _text(result)
+    text = render_result(result, _STYLE)
     if result.get("isError") is True:
-        return failure(text or _SILENT)
+        return failure(text or FAILED_SILENTLY)
     return {"success": True, "content": text}
 
 
@@ -49,29 +50,3 @@ def answered(result: JSON) -> JSON:
 def failure(error: str) -> dict[str, Any]:
     """What went wrong, as data."""
     return {"success": False, "error": error}
-
-
-def _text(result: JSON) -> str:
-    """The content blocks, each as text; what is structured, where there are none."""
-    content = result.get("content")
-    blocks: list[Any] = content if is_array(content) else []
-    structured = result.get("structuredContent")
-    if not blocks and structured is not None:
-        return json.dumps(structured, ensure_ascii=False)
-    return "\n".join(_block_text(block) for block in blocks if is_object(block))
-
-
-def _block_text(block: Mapping[str, Any]) -> str:
-    match block.get("type"):
-        case "text":
-            return str(block.get("text", ""))
-        case "image":
-            return f"[Image: {block.get('mimeType')}]"
-        case "audio":
-            return f"[Audio: {block.get('mimeType')}]"
-        case "resource" if is_object(resource := block.get("resource")):  # embedded: the URI is in there
-            return f"[Resource: {resource.get('uri')}]"
-        case "resource" | "resource_link":
-            return f"[Resource: {block.get('uri')}]"
-        case kind:
-            return f"[{kind}]"

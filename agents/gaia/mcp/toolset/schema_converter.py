@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from gaia.llm.dialects import DIALECTS, converted, normalised
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.results.rendering import ContentStyle, render_block, render_json
 
 __all__ = ["MCPSchemaConverter"]
 
 _PROVIDER: Final = "openai"
 """The dialect that tools are kept in: the strictest of those with references, and so understood by the others too."""
 
-_BYTES: Final = ("data", "blob")
-"""Fields that hold base64, of which no model makes anything."""
+_STYLE: Final = ContentStyle(indent=2)
 
 
 class MCPSchemaConverter:
@@ -93,37 +92,23 @@ class MCPSchemaConverter:
             The text of the blocks, one below the other. Images, sounds and files are named with their type and size and
             never spelled out. Any other value is JSON; `None` is empty.
         """
-        value = _plain(result)
-        if value is None:
-            return ""
-        if isinstance(value, str):
-            return value
-        if is_array(value) and value and all(_is_part(item) for item in value):
-            return "\n".join(cls._block_text(item) for item in value)
-        if is_object(value) and (_is_block(value) or "content" in value):
-            return cls._block_text(value)
-        return "" if value == [] else _as_json(value)
+        return _result_text(result)
 
-    @classmethod
-    def _block_text(cls, block: Any) -> str:
-        """One content block, or what has some, as text."""
-        block = _plain(block)
-        if not is_object(block):
-            return cls.convert_tool_result(block)
-        if block.get("type") in ("image", "audio"):
-            return f"[{block['type']}: {_told(block.get('mimeType'), _size(block.get('data')))}]"
-        if block.get("type") == "resource" and is_object(block.get("resource")):
-            return _resource_text(block["resource"])
-        if block.get("type") == "resource_link":
-            name, kind = block.get("title") or block.get("name"), block.get("mimeType")
-            return f"[resource: {_told(block.get('uri'), name, kind, block.get('description'))}]"
-        if isinstance(block.get("text"), str):
-            return str(block["text"])
-        if "content" in block:
-            content = block["content"]
-            structured = block.get("structuredContent")
-            return _as_json(structured) if not content and structured is not None else cls.convert_tool_result(content)
-        return _as_json(block)
+
+def _result_text(result: Any) -> str:
+    value = _plain(result)
+    if value is None or value == []:
+        return ""
+    if isinstance(value, str):
+        return value
+    if is_array(value) and _is_content(value):
+        return "\n".join(map(_result_text, value))
+    if is_object(value) and _is_block(value):
+        return render_block(value, _STYLE)
+    if not is_object(value) or "content" not in value:
+        return render_json(value, _STYLE.indent)
+    content, structured = value["content"], value.get("structuredContent")
+    return render_json(structured, _STYLE.indent) if not content and structured is not None else _result_text(content)
 
 
 def _is_block(value: JSON) -> bool:
@@ -133,10 +118,13 @@ def _is_block(value: JSON) -> bool:
     return isinstance(kind, str) and kind in fields and fields[kind] in value
 
 
-def _is_part(item: Any) -> bool:
-    """Whether an item of a list is text or has some, and not a value of a list of values."""
-    item = _plain(item)
-    return isinstance(item, str) or (is_object(item) and (_is_block(item) or "content" in item))
+def _is_content(items: list[Any]) -> bool:
+    """Whether a list is one of texts and blocks, some of them of unknown types, and not a list of values."""
+    plain = [_plain(item) for item in items]
+    texts = [isinstance(item, str) or (is_object(item) and (_is_block(item) or "content" in item)) for item in plain]
+    return any(texts) and all(
+        text or (is_object(item) and isinstance(item.get("type"), str)) for text, item in zip(texts, plain, strict=True)
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -149,42 +137,3 @@ def _plain(value: Any) -> Any:
         if (found := getattr(value, field, None)) is not None:
             return {"type": "text", "text": found} if field == "text" else {"content": found}
     return value
-
-
-def _resource_text(resource: JSON) -> str:
-    if isinstance(resource.get("text"), str):
-        return str(resource["text"])
-    return f"[resource: {_told(resource.get('uri'), resource.get('mimeType'), _size(resource.get('blob')))}]"
-
-
-def _told(*facts: Any) -> str:
-    return ", ".join(fact for fact in facts if isinstance(fact, str) and fact) or "of unknown kind"
-
-
-def _size(data: Any) -> str:
-    """How many bytes base64 text stands for."""
-    if not isinstance(data, str):
-        return ""
-    count = len(data) * 3 // 4 - data[-2:].count("=")
-    return f"{count:,} bytes"
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(_without_bytes(value), indent=2, ensure_ascii=False, default=_shown)
-
-
-def _without_bytes(value: Any) -> Any:
-    """The same value, with the size of base64 in the place of the base64 itself."""
-    if is_array(value):
-        return [_without_bytes(item) for item in value]
-    if not is_object(value):
-        return value
-    typed = isinstance(value.get("mimeType"), str)
-    return {
-        key: f"[{_size(item)}]" if typed and key in _BYTES and isinstance(item, str) else _without_bytes(item)
-        for key, item in value.items()
-    }
-
-
-def _shown(value: Any) -> Any:
-    return f"[{len(value):,} bytes]" if isinstance(value, bytes) else str(value)

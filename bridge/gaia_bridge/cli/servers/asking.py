@@ -25,6 +25,7 @@ from gaia_bridge.cli.servers.naming import (
     usable_spec,
 )
 from gaia_bridge.protocol.json_types import is_array
+from gaia_bridge.results.rendering import ContentStyle, render_block
 from gaia_bridge.sanitize.escaping import one_line, printable
 
 if TYPE_CHECKING:
@@ -231,32 +232,11 @@ def _print_answer(tool: str, answer: Answer) -> None:
     if answer.failed:
         says_why = blocks or structured is not None
         click.echo(f"{tool} failed{':' if says_why else ', and does not say why'}", err=True)
-    on_terminal = (sys.stderr if answer.failed else sys.stdout).isatty()
+    style = ContentStyle(terminal=(sys.stderr if answer.failed else sys.stdout).isatty())
     for block in blocks:
-        text = _shown(block)
-        if on_terminal:  # a terminal would do what control characters say; a file or a program takes them as they are
-            text = "\n".join(printable(line.replace("\t", "    "), None) for line in text.split("\n"))
+        text = render_block(block, style)
         click.echo(text.encode(errors="backslashreplace"), err=answer.failed)
     if not blocks and structured is not None:
         print_json(structured)
     elif not blocks and not answer.failed:
         click.echo(f"{tool} answered with nothing", err=True)
-
-
-def _shown(block: Any) -> str:
-    """One content block for people; texts as they are, because they are what was asked for."""
-    match block:
-        case {"type": "text", "text": str(text)} | {"type": "resource", "resource": {"text": str(text)}}:
-            return text
-        case {"type": "resource_link", "uri": str(uri)}:
-            return f"[resource {one_line(uri)}]"
-        case {"type": "resource", "resource": {"uri": str(uri), "blob": str(data)}}:
-            return f"[resource {one_line(uri)}, {_size(data)}]"
-        case {"type": str(kind), "mimeType": str(mime), "data": str(data)}:
-            return f"[{one_line(kind)} {one_line(mime)}, {_size(data)}]"
-        case _:
-            return f"[{one_line(json.dumps(block), 200)}]"
-
-
-def _size(base64: str) -> str:
-    return f"{len(base64) * 3 // 4:,} bytes"

@@ -284,7 +284,7 @@ def test_a_tool_is_called_and_what_it_says_is_printed(run: Run) -> None:
     assert json.loads(run("call", "raw", "odd", "--json")[1])["structuredContent"]["nested"] == {
         "deep": [1, 2.5, True, None]
     }
-    assert "[image image/png, 3 bytes]" in run("call", "raw", "odd")[1]
+    assert "[image: image/png, 2 bytes]" in run("call", "raw", "odd")[1]
     code, _, err = run("call", "raw", "pdi")
     assert code == 64
     assert "did you mean 'pid'?" in err
@@ -336,8 +336,8 @@ def test_what_a_tool_answers_is_printed_whatever_it_consists_of(run: Run) -> Non
         return run("call", "raw", "promised", json.dumps(result))
 
     resource = {"type": "resource", "resource": {"uri": "raw://r", "blob": "aGk="}}
-    assert answer(content=[resource])[1] == "[resource raw://r, 3 bytes]\n"
-    assert answer(content=[{"type": "hologram"}])[1] == '[{"type": "hologram"}]\n'
+    assert answer(content=[resource])[1] == "[resource: raw://r, 2 bytes]\n"
+    assert answer(content=[{"type": "hologram"}])[1] == '{"type":"hologram"}\n'
     assert answer(content=[], structuredContent={"sum": 3}) == (0, '{\n  "sum": 3\n}\n', "")
     assert answer(content=[]) == (0, "", "promised answered with nothing\n")
     assert answer(isError=True) == (1, "", "promised failed:\nsee there\n")
