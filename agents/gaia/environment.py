@@ -17,9 +17,10 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 __all__ = ["FILE_NAME", "MAX_BYTES", "file_setting", "setting"]
 
@@ -62,8 +63,7 @@ def file_setting(name: str) -> str | None:
     return _file_values().get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Struct, frozen=True):
     """What was found when the file was last looked at."""
 
     path: Path | None

@@ -7,16 +7,16 @@ Tools that the bridge lends have the shape of MCP.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["AnswersChats", "ChatRequest", "LentTool", "OfferedAsModel", "Reply", "ToolCall", "Usage"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """One call that a model asks for."""
 
     id: str
@@ -27,8 +27,7 @@ class ToolCall:
     """JSON text, as the model wrote it, which may be malformed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens, as the model's server counted them; zero where it did not."""
 
     prompt_tokens: int = 0
@@ -38,8 +37,7 @@ class Usage:
         return Usage(self.prompt_tokens + other.prompt_tokens, self.completion_tokens + other.completion_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """What a model, or an agent, said in one go."""
 
     text: str
@@ -52,8 +50,7 @@ class Reply:
     """The names of the tools that were run on the way to it, for the log; one that was run twice, twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class LentTool:
+class LentTool(Struct, frozen=True):
     """A tool that is given to an agent for one turn, such as one that the bridge publishes."""
 
     definition: JSON
@@ -62,8 +59,7 @@ class LentTool:
     """Runs it: arguments in, a wire `CallToolResult` out. Failures are results with `isError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(Struct, frozen=True):
     """One turn that an agent is asked for."""
 
     messages: Sequence[JSON]

@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskStatus
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerSpec
@@ -44,8 +45,7 @@ class _Publishes(Protocol):
     async def remove(self, name: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """What to do so that what runs is what the files say."""
 
     removed: tuple[str, ...]

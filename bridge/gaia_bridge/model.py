@@ -1,12 +1,13 @@
-"""Plain facts that every layer shares: frozen dataclasses and the enums that name a policy."""
+"""Plain facts that every layer shares: frozen structs and the enums that name a policy."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 __all__ = [
     "LOG_LEVELS",
@@ -30,11 +31,23 @@ __all__ = [
     "StdioServerSpec",
     "ToolSearchPolicy",
     "ToolTransform",
+    "repr_without",
 ]
 
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Severity, ascending (RFC 5424; MCP server/utilities/logging)."""
+
+
+def repr_without(facts: Struct, *hidden: str) -> str:
+    """The `repr` of a struct, without some of its fields.
+
+    Args:
+        facts: The struct.
+        hidden: The names of the fields that are left out, because they are secret or say nothing.
+    """
+    shown = (f"{name}={getattr(facts, name)!r}" for name in facts.__struct_fields__ if name not in hidden)
+    return f"{type(facts).__name__}({', '.join(shown)})"
 
 
 class SourceKind(Enum):
@@ -61,8 +74,7 @@ class SourceState(Enum):
     """Not running, and that is as it should be."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceStatus:
+class SourceStatus(Struct, frozen=True):
     """How a source is, and why."""
 
     state: SourceState
@@ -114,16 +126,14 @@ class ChangeKind(Enum):
         return self.is_list or self is ChangeKind.INTRODUCTION
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Notification:
+class Notification(Struct, frozen=True, eq=False):
     """A notification of a server that belongs to no request, and concerns all clients of the handshake era."""
 
     method: str
     params: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One piece of news about a source; `uri` only with `RESOURCE_UPDATED`, `notification` only with `NOTIFIED`."""
 
     kind: ChangeKind
@@ -133,8 +143,7 @@ class Change:
     """Whether a server announced a list that turned out to be the same as before."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """What is not published, and why."""
 
     kind: str
@@ -144,8 +153,7 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
+class ServerInfo(Struct, frozen=True):
     """Who a published endpoint says it is (MCP `Implementation`, and the server's instructions)."""
 
     name: str
@@ -157,8 +165,7 @@ class ServerInfo:
     icons: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
+class ListPage(Struct, frozen=True):
     """One page of a list, as a server cuts it."""
 
     cursor: str | None
@@ -169,8 +176,7 @@ class ListPage:
     """What else the server says of it, such as `nextCursor`, `ttlMs` and `_meta`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFeatures:
+class ServerFeatures(Struct, frozen=True):
     """Everything one source offers at one moment, each definition a wire-shaped JSON object.
 
     `capabilities` names what the source can do, even while a list is empty: `tools`, `prompts`, `resources`,
@@ -226,22 +232,23 @@ class ServerFeatures:
             yield None, definition
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentTransform:
+class ArgumentTransform(Struct, frozen=True):
     """What the configuration makes of one argument of a tool; `None` where it leaves it as it is."""
 
     name: str | None = None
     description: str | None = None
-    default: Any = field(default=None, repr=False)
+    default: Any = None
     """The JSON value that is sent where the client gives none; none if `None`."""
     secret: bool = False
     """Whether `default` comes from elsewhere than the configuration, so that no client is shown it."""
     hidden: bool = False
     """Whether no client sees it or gives it."""
 
+    def __repr__(self) -> str:
+        return repr_without(self, "default")
 
-@dataclass(frozen=True, slots=True)
-class ToolTransform:
+
+class ToolTransform(Struct, frozen=True):
     """What the configuration makes of one tool; `None` where it leaves it as it is."""
 
     name: str | None = None
@@ -253,8 +260,7 @@ class ToolTransform:
     """By their names at the server."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
+class ServerOptions(Struct, frozen=True):
     """What an entry of `mcp_servers.json` may say about any kind of server; `None` where it says nothing."""
 
     timeout: float | None = None
@@ -275,16 +281,18 @@ class ServerOptions:
     disabled_tools: tuple[str, ...] = ()
     tools: Mapping[str, ToolTransform] = field(default_factory=dict[str, ToolTransform])
     """How its tools are published, by their names at the server."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = ()
     """What the references in `tools` led to, for redaction."""
     era: Literal["auto", "handshake", "2026-07-28"] = "auto"
     """Which family of revisions it is spoken to in: that of the client, where it has it, or always the same."""
     approval: str = ""
     """What names the approval that it needs, and has: of its launch line and of the programs that this runs."""
 
+    def __repr__(self) -> str:
+        return repr_without(self, "secrets")
 
-@dataclass(frozen=True, slots=True)
-class OAuthOptions:
+
+class OAuthOptions(Struct, frozen=True):
     """What the user has arranged with the authorization server of a server on the network; mostly nothing.
 
     With nothing, the user logs in, as a client that registers itself. `client_id` is one that is registered already.
@@ -293,7 +301,7 @@ class OAuthOptions:
     """
 
     client_id: str | None = None
-    client_secret: str | None = field(default=None, repr=False)
+    client_secret: str | None = None
     client_metadata_url: str | None = None
     """Where a document about us is published (Client ID Metadata Document); used where it is understood."""
     issuer: str | None = None
@@ -305,10 +313,13 @@ class OAuthOptions:
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
     token_endpoint_auth_method: Literal["client_secret_basic", "client_secret_post"] | None = None
     """How `client_secret` is sent; in the `Authorization` header, if `None`."""
-    client_assertion: Callable[[str], Awaitable[str]] | None = field(default=None, repr=False)
+    client_assertion: Callable[[str], Awaitable[str]] | None = None
     """Makes a signed JWT that says who we are, for an audience (RFC 7523, section 2.2)."""
-    identity_assertion: Callable[[str, str], Awaitable[str]] | None = field(default=None, repr=False)
+    identity_assertion: Callable[[str, str], Awaitable[str]] | None = None
     """Gets an identity assertion for an audience and a resource (SEP-990)."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "client_secret", "client_assertion", "identity_assertion")
 
     @property
     def asks_user(self) -> bool:
@@ -359,8 +370,7 @@ def _has_https_path(url: str) -> bool:
     return parts.scheme == "https" and parts.path not in ("", "/")
 
 
-@dataclass(frozen=True, slots=True)
-class StdioServerSpec:
+class StdioServerSpec(Struct, frozen=True):
     """How to launch one upstream server as a child process (an entry of `mcp_servers.json`)."""
 
     name: str
@@ -377,8 +387,7 @@ class StdioServerSpec:
         return f"StdioServerSpec({self.name!r}, {self.command!r}, {len(self.args)} args, env={sorted(self.env)!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class HttpServerSpec:
+class HttpServerSpec(Struct, frozen=True):
     """Where one upstream server is served over HTTP (an entry of `mcp_servers.json`)."""
 
     name: str
@@ -398,8 +407,7 @@ class HttpServerSpec:
         return f"HttpServerSpec({self.name!r}, {place!r}, headers={sorted(self.headers)!r}, sse={self.sse})"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentServerSpec:
+class AgentServerSpec(Struct, frozen=True):
     """Which agent of this process is used as a server (an entry of `mcp_servers.json`)."""
 
     name: str

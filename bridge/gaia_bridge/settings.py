@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gaia_bridge.constants import KIB, MAX_HOPS, MIB
 from gaia_bridge.model import ToolSearchPolicy
@@ -19,8 +19,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLimits:
+class AgentLimits(Struct, frozen=True):
     """What one agent may use of the process."""
 
     threads: int = 8
@@ -61,8 +60,7 @@ class AgentLimits:
     """Progress and log messages that wait for a slow client; beyond it the oldest is dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpLimits:
+class HttpLimits(Struct, frozen=True):
     """What the HTTP side accepts (faults-and-security section 6)."""
 
     body_bytes: int = 4 * MIB
@@ -113,8 +111,7 @@ class HttpLimits:
     """Seconds for open requests to finish at shutdown."""
 
 
-@dataclass(frozen=True, slots=True)
-class BacklogLimits:
+class BacklogLimits(Struct, frozen=True):
     """What may be on its way to clients: answers that are ready and wait to be written, on every transport.
 
     What was written to a socket is `HttpLimits.unsent_bytes`.
@@ -145,8 +142,7 @@ class BacklogLimits:
     have."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionLimits:
+class SubscriptionLimits(Struct, frozen=True):
     """What clients that want to hear of changes are given, on every transport."""
 
     notify_timeout: float = 5.0
@@ -160,8 +156,7 @@ class SubscriptionLimits:
     that has to be started, or hangs, must not keep the client from hearing of everything else."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamLimits:
+class UpstreamLimits(Struct, frozen=True):
     """What an upstream server is given. An entry of the configuration may say otherwise for its own server."""
 
     connect_timeout: float = 30.0
@@ -319,8 +314,7 @@ class UpstreamLimits:
     """How often one request may ask for further scopes before the server's refusal is final."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageLimits:
+class PageLimits(Struct, frozen=True):
     """How much of a list a client is given at once."""
 
     items: int = 1_000
@@ -330,8 +324,7 @@ class PageLimits:
     of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatEndpointLimits:
+class ChatEndpointLimits(Struct, frozen=True):
     """What one agent may be asked through the OpenAI-compatible API, and how much it may answer.
 
     A request itself has at most `HttpLimits.body_bytes`, as on every other route.
@@ -366,8 +359,7 @@ class ChatEndpointLimits:
     why it ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """All limits of one bridge."""
 
     agent: AgentLimits = AgentLimits()

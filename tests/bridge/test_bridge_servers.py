@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -12,6 +11,7 @@ import pytest
 from mcp import MCPError
 from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
 from mcp_types import ToolListChangedNotification
+from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.chaining.agent_transport import AgentTransport

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec, ToolTransform
 from gaia_bridge.protocol.json_types import JSON

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp_types import SERVER_INFO_META_KEY
+from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.client import ServerHandshake

@@ -18,13 +18,13 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 import httpx2
+from msgspec.structs import replace
 
 from gaia_bridge.client import ClientDelegate, Connection, connect
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import anyio
 import pytest
 from mcp import Client
 from mcp_types import CreateMessageResult, ListRootsResult, Root, TextContent
+from msgspec.structs import replace
 from pydantic import FileUrl
 
 from gaia_bridge.model import HttpServerSpec, StdioServerSpec

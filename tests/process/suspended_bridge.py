@@ -7,12 +7,12 @@ suspension of less than a second, and ends with its input.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from gaia_bridge.model import SourceState

@@ -13,12 +13,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import anyio
 import psutil
+from msgspec.structs import replace
 
 from gaia_bridge.content import resource_link
 from gaia_bridge.model import NamingPolicy, ServerInfo

@@ -13,7 +13,7 @@ import tomllib
 import warnings
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 from mcp.client.streamable_http import streamable_http_client
+from msgspec.structs import replace
 
 from gaia_bridge.model import HttpServerSpec, ServerSpec
 from gaia_bridge.protocol.json_types import is_array, is_object

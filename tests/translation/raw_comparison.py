@@ -10,12 +10,12 @@ import os
 import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 import anyio
 import httpx2
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+from msgspec.structs import replace
 
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object

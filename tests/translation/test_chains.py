@@ -9,13 +9,13 @@ import json
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import anyio
 import pytest
 from mcp.client.streamable_http import streamable_http_client
+from msgspec.structs import replace
 
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerSpec
 from tests.bridge.server.test_cancellations import WaitingAgent

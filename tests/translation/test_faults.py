@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp_types import ElicitResult
+from msgspec.structs import replace
 
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client
 from mcp_types import ElicitResult
+from msgspec.structs import replace
 
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.settings import Settings

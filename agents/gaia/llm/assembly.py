@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from gaia_bridge.chat_types import Reply, ToolCall, Usage
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -36,8 +37,7 @@ _LOOKED_THROUGH = 16 * 1024 * 1024
 """Characters of one call's arguments, counted as often as they are parsed to see whether they are complete."""
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     """One tool call in the making."""
 
     index: object = None

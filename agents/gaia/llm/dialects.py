@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from gaia.llm.openapi_schema import as_openapi
 from gaia.llm.schema_walk import Rule, Walk, type_names
@@ -20,8 +21,7 @@ from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 __all__ = ["DIALECTS", "Dialect", "converted", "declaration", "normalised", "provider_named"]
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """What a provider accepts below the top of a tool's parameters."""
 
     keywords: frozenset[str]

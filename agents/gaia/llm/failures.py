@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gaia.llm.servers import KnownServer, shown_url
 from gaia.llm.settings import Place
@@ -149,8 +150,7 @@ def error_in(event: Any) -> Refusal | None:
     return Refusal(status, json.dumps(event, ensure_ascii=False))
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """Makes errors about one server.
 
     Args:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
 import anyio
+from msgspec.structs import replace
 
 from gaia.llm.failures import Report, nothing_found, several_models
 from gaia.llm.limits import ModelLimits

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
+from msgspec import Struct
 
 from gaia.llm.assembly import Assembly, repaired_arguments
 from gaia.llm.failures import Refusal, Report
@@ -36,8 +36,7 @@ _STREAM_OPTIONS, _STREAM_WITH_TOOLS, _STREAM = "stream_options", "streams with t
 """What a server may not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Chosen(Struct, frozen=True):
     """The model that is used."""
 
     wire: Wire

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from gaia_bridge.errors import ModelError
 
@@ -18,8 +19,7 @@ _PATH = "/v1"
 """Where all of them have the protocol, unless it is said otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownServer:
+class KnownServer(Struct, frozen=True):
     """One server."""
 
     name: str

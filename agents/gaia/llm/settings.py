@@ -19,12 +19,14 @@ process names no server at all, and is sent keys of that file only.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from gaia.environment import file_setting
 from gaia.llm.servers import KNOWN, KnownServer, Lookup, complete_url, known_server, server_at
 from gaia_bridge.errors import ModelCredentialsError
+from gaia_bridge.model import repr_without
 
 __all__ = ["Place", "Wanted", "from_environment", "wanted"]
 
@@ -39,18 +41,19 @@ def from_environment(name: str) -> str | None:
     return (os.environ.get(name) or "").strip() or None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a server may be."""
 
-    url: str = field(repr=False)
+    url: str
     """May have a user and a password in it; `shown_url` does not."""
     server: KnownServer | None = None
-    key: str = field(default="", repr=False)
+    key: str = ""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "url", "key")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What the user wants."""
 
     places: tuple[Place, ...]

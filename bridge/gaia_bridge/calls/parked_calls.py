@@ -12,11 +12,11 @@ import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import anyio
+from msgspec import Struct, field
 
 from gaia_bridge.calls.cancellation import cancel_reason, note_too_late
 from gaia_bridge.contract import ClientRequest
@@ -40,8 +40,7 @@ _REMEMBERED = 256
 """Of the calls that were ended while they were parked: why. A client that comes back later is told less."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """Something that has to be known from the client."""
 
     key: str

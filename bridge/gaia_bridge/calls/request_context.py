@@ -16,9 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import uuid4
+
+from msgspec import Struct, field
 
 from gaia_bridge.content import form_params, sampling_request
 from gaia_bridge.contract import ClientRequest
@@ -67,8 +68,7 @@ class CallChannel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Elicited:
+class Elicited(Struct, frozen=True):
     """A user's answer to a form or a link (MCP client/elicitation)."""
 
     action: str

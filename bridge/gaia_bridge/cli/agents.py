@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
@@ -47,8 +47,7 @@ def agents(ctx: click.Context, agents: tuple[str, ...], as_json: bool, log_level
     return ExitCode.NO_AGENT if any(entry.error for entry in entries) else ExitCode.OK
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """One agent, or one failure to get it."""
 
     reference: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
 import click
+from msgspec import Struct
 
 from gaia_bridge import __version__
 from gaia_bridge.config import current_folder
@@ -48,8 +48,7 @@ class Published(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """Who may call.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gaia_bridge.cli.importing import told_of_slow_imports
 from gaia_bridge.cli.logs import keep_log
@@ -16,8 +17,7 @@ __all__ = ["AgentChoice"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentChoice:
+class AgentChoice(Struct, frozen=True):
     """What the command line says about agents.
 
     Args:

@@ -7,8 +7,9 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gaia_bridge.config import Layer, LayerState, LoadReport, ServersConfig, TrustStore, current_folder
 from gaia_bridge.config.expansion import referenced_files
@@ -27,8 +28,7 @@ __all__ = ["ConfiguredServers"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _InUse:
+class _InUse(Struct, frozen=True):
     """A server that needs an approval and has one, as it was approved."""
 
     file: Path

@@ -12,12 +12,12 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import click
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec import Struct
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.cli.chosen import AgentChoice
@@ -46,8 +46,7 @@ __all__ = ["ServeOptions", "run"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
+class ServeOptions(Struct, frozen=True):
     """The command line of `gaia-bridge serve`."""
 
     agents: tuple[str, ...]
@@ -63,8 +62,7 @@ class ServeOptions:
     settings: Settings = Settings()
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(Struct, frozen=True):
     """What is published."""
 
     agents: Sequence[LoadedAgent]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.client.exchange import Exchange
 from gaia_bridge.client.transport import AuthorizationError, ConnectionLostError, LaunchError, UpstreamError
@@ -82,8 +83,7 @@ _DECISIVE: Final = (_DisjointError, _LoopError, ConnectionLostError, Authorizati
 _Greet = Callable[[Exchange, ClientDelegate, UpstreamLimits], Awaitable[ServerHandshake]]
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One way to agree on a revision, on a link of its own."""
 
     greet: _Greet

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
 from anyio import sleep
+from msgspec import Struct, field
 
 from gaia_bridge.client.exchange import Exchange
 from gaia_bridge.client.transport import UnreachableError, UpstreamError
@@ -234,8 +234,7 @@ class Subscriptions:
         return self._streams.get(number) if type(number) is int else None
 
 
-@dataclass(eq=False, slots=True)
-class _Stream:
+class _Stream(Struct, eq=False):
     wanted: JSON
     since: float
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)

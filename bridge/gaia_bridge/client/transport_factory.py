@@ -6,11 +6,11 @@ import logging
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import anyio
+from msgspec.structs import replace
 
 from gaia_bridge.client.transport import LaunchError, Link, NotApprovedError, Receiver, Transport, UpstreamError
 from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport

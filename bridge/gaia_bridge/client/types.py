@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import ProtocolError
@@ -31,8 +32,7 @@ class Era(Enum):
     """2026-07-28 and later: every request stands for itself, and the server asks by way of its results."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerHandshake:
+class ServerHandshake(Struct, frozen=True):
     """What a server said about itself when the connection was opened; overlong texts are cut."""
 
     revision: str
@@ -59,8 +59,7 @@ class ServerHandshake:
         return Era.MODERN if self.also_modern else self.era
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(Struct, frozen=True):
     """How long one request may take, in seconds."""
 
     idle: float

@@ -14,10 +14,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.config.command_lines import split_command
 from gaia_bridge.config.expansion import Expander
@@ -25,7 +27,15 @@ from gaia_bridge.config.logins import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.tool_transforms import tailored_sections, tool_tailorings
 from gaia_bridge.config.values import Values
-from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OAuthOptions, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import (
+    AgentServerSpec,
+    HttpServerSpec,
+    OAuthOptions,
+    ServerOptions,
+    ServerSpec,
+    StdioServerSpec,
+    repr_without,
+)
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.sources.public_names import is_source_name
@@ -70,15 +80,17 @@ _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE: Final = re.compile(r"[\x20-\x7e\t]*")
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedEntry:
+class ParsedEntry(Struct, frozen=True):
     """What one entry says."""
 
     spec: ServerSpec
     warnings: tuple[str, ...] = ()
     """What the user should know although the entry can be used."""
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    secrets: frozenset[str] = frozenset()
     """What its references led to, for redaction."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "secrets")
 
 
 def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, str] | None = None) -> ParsedEntry:

@@ -12,11 +12,13 @@ import json
 import os
 from collections.abc import Callable, Mapping, Set
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, servers_of, to_text, with_servers_key
 from gaia_bridge.config.entries import NAME_RULE, parse_entry
@@ -27,7 +29,7 @@ from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_d
 from gaia_bridge.config.trust import TrustStore
 from gaia_bridge.config.writing import edit_json
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.model import ServerSpec
+from gaia_bridge.model import ServerSpec, repr_without
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sources.public_names import is_source_name
 
@@ -55,23 +57,24 @@ class LayerState(Enum):
     """There is one, and it cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One file, as it was when it was read."""
 
     kind: LayerKind
     path: Path
     state: LayerState
-    entries: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    entries: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """As decoded, by name, in the order of the file."""
     error: ConfigError | None = None
     """Why it failed."""
     warnings: tuple[str, ...] = ()
     """What its permissions give away."""
 
+    def __repr__(self) -> str:
+        return repr_without(self, "entries")
 
-@dataclass(frozen=True, slots=True)
-class LayerReport:
+
+class LayerReport(Struct, frozen=True):
     """What one file contributes."""
 
     layer: Layer
@@ -86,14 +89,16 @@ class LayerReport:
     """What the user should know although the file can be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
+class LoadReport(Struct, frozen=True):
     """What all files say together."""
 
     layers: tuple[LayerReport, ...]
     """The lowest first."""
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    secrets: frozenset[str] = frozenset()
     """What references led to, for redaction."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "secrets")
 
     @property
     def servers(self) -> tuple[ServerSpec, ...]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gaia_bridge.config.documents import servers_of
 from gaia_bridge.config.entries import parse_entry
@@ -20,7 +21,7 @@ from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError
 from gaia_bridge.config.reading import read_json, readable_by_others, writable_by_others
 from gaia_bridge.config.tool_transforms import default_values
-from gaia_bridge.model import ServerSpec
+from gaia_bridge.model import ServerSpec, repr_without
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sanitize.redaction import redacted
 
@@ -34,8 +35,7 @@ class SkippedServer(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServersFile:
+class ServersFile(Struct, frozen=True):
     """What one configuration file says."""
 
     path: Path
@@ -44,8 +44,11 @@ class ServersFile:
     skipped: tuple[SkippedServer, ...] = ()
     warnings: tuple[str, ...] = ()
     """What the user should know although the file can be used."""
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    secrets: frozenset[str] = frozenset()
     """What references led to, for redaction."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "secrets")
 
 
 def load_servers(path: Path, environ: Mapping[str, str] | None = None) -> ServersFile:

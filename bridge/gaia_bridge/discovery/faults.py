@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
+
+from msgspec import Struct
 
 __all__ = ["describe_fault", "short_path"]
 
@@ -57,8 +58,7 @@ def _text(error: BaseException) -> str:
         return "(its text cannot be read)"
 
 
-@dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(Struct, frozen=True):
     file: str
     line: int
     package: str

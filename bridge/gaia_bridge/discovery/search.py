@@ -10,10 +10,12 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.config import current_folder
 from gaia_bridge.contract import Publishable
@@ -56,8 +58,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedAgent:
+class LoadedAgent(Struct, frozen=True):
     """An agent that is ready to be published.
 
     Args:
@@ -71,8 +72,7 @@ class LoadedAgent:
     reference: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What one reference led to: at least one agent or one failure, and both where only a part could be loaded."""
 
     reference: str

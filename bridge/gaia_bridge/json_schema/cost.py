@@ -11,10 +11,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gaia_bridge.json_schema.parts import REFERENCES, References, SchemaError, inner_parts, schemas_in
 from gaia_bridge.protocol.json_text import to_json
@@ -99,8 +100,7 @@ class _TooMuchError(Exception):
     """What it costs is beyond what is worth finding out."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Applied:
+class _Applied(Struct, frozen=True):
     """What one schema applies, and to what."""
 
     in_place: Sequence[Any]

@@ -10,8 +10,10 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gaia_bridge.constants import MAX_HOPS
 from gaia_bridge.errors import ConfigError
@@ -29,8 +31,7 @@ class LineageError(ConfigError):
     """This process would start what started it, or was started by what it is itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ancestor:
+class Ancestor(Struct, frozen=True):
     """A process above, and what it launched on the way to this one."""
 
     id: str

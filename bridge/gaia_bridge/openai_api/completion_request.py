@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from starlette.datastructures import Headers
 
 from gaia_bridge.openai_api.checks import invalid, object_at, string_at
@@ -25,8 +25,7 @@ SESSION_HEADER: Final = "X-Session-Id"
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionRequest:
+class CompletionRequest(Struct, frozen=True):
     """What a client asks for."""
 
     model: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import anyio
+from msgspec import Struct
 
 from gaia_bridge.chat_types import LentTool
 from gaia_bridge.contract import Source
@@ -33,8 +33,7 @@ _SHOWN: Final = 20
 """How many names an error lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Offered:
+class _Offered(Struct, frozen=True):
     """A tool that can be lent."""
 
     source: Source

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gaia_bridge.openai_api.checks import invalid
 from gaia_bridge.openai_api.errors import ChatError
@@ -13,8 +14,7 @@ from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 __all__ = ["read_flag", "read_options"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     holds: Callable[[Any], bool]
     expected: str
 

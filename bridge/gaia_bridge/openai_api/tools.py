@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from gaia_bridge.openai_api.checks import array_at, invalid, object_at, string_at
 from gaia_bridge.openai_api.errors import ChatError
@@ -39,8 +40,7 @@ _REFUSED: Final = {
 (server-side request forgery), or call with other people's credentials."""
 
 
-@dataclass(frozen=True, slots=True)
-class Borrowing:
+class Borrowing(Struct, frozen=True):
     """Tools of this bridge that a request wants the agent to have."""
 
     param: str
@@ -51,8 +51,7 @@ class Borrowing:
     """Which of its tools; `None` for all."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsAsked:
+class ToolsAsked(Struct, frozen=True):
     """The tools of a request."""
 
     client: tuple[JSON, ...] = ()

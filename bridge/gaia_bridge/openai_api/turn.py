@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import aclosing
 from contextvars import copy_context
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
 import anyio
+from msgspec.structs import replace
 
 from gaia_bridge.chat_types import AnswersChats, ChatRequest, Reply
 from gaia_bridge.errors import BusyError

@@ -17,12 +17,12 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from gaia_bridge.errors import BusyError
 from gaia_bridge.runtime.event_loops import wait_across
@@ -37,8 +37,7 @@ T = TypeVar("T")
 _GONE = "the event loop that this was to run on has ended"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How a piece of agent code ended: with a value, or with any `BaseException`, never by raising here."""
 
     value: Any = None

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
@@ -35,8 +35,7 @@ _Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """A definition as the source has it for clients of 2026-07-28, and for those of the handshake era."""
 
 
-@dataclass(frozen=True)
-class _Target:
+class _Target(Struct, frozen=True, dict=True):
     """Where a public name leads."""
 
     source: Source

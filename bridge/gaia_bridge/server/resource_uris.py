@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gaia_bridge.contract import JSON, Source
 from gaia_bridge.errors import ResourceNotFoundError
@@ -39,8 +40,7 @@ _Definitions = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """A definition as its source has it for clients of 2026-07-28, and for those of the handshake era."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(Struct, frozen=True):
     """A resource, or a template, as it is listed."""
 
     source: Source

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import anyio.to_thread
+from msgspec import Struct
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import NamingPolicy, SourceKind, ToolSearchPolicy
@@ -49,8 +49,7 @@ _SOURCES: Final = 400
 """Characters of the description that tell whose tools can be found."""
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(Struct, frozen=True):
     """What a `tools/call` turns out to be."""
 
     name: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from unicodedata import category
+
+from msgspec import Struct
 
 from gaia_bridge.model import NamingPolicy, SourceKind
 
@@ -31,8 +32,7 @@ def is_source_name(name: str) -> bool:
     return _SOURCE_NAME.fullmatch(name) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceName:
+class SourceName(Struct, frozen=True):
     """The identity of one tool or prompt."""
 
     source: str

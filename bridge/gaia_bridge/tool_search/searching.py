@@ -7,8 +7,9 @@ Tools are looked up by name in a mapping whose order is kept. Their definitions 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.tool_search.patterns import Pattern, PatternError
@@ -59,8 +60,7 @@ class SearchError(ValueError):
         self.suggestion = suggestion
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a search found."""
 
     by: str

@@ -6,13 +6,13 @@ import logging
 import re
 import threading
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import httpx2
 import pytest
 from mcp import MCPError
+from msgspec.structs import replace
 
 from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.protocol.json_types import JSON

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.client import Connection, Deadline, RequestTimeoutError
 from gaia_bridge.client.exchange import RELATED_TASK

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.config import fingerprint
 from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions, ServerSpec, StdioServerSpec

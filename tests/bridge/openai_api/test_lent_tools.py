@@ -6,10 +6,10 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from starlette.types import Message
 
 from gaia_bridge.calls.request_context import get_request_context

@@ -6,13 +6,13 @@ import gc
 import logging
 import weakref
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gaia_bridge.errors import ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState, SourceStatus

@@ -8,11 +8,12 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextvars import Context, ContextVar
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia.agents.chat.console_output import ConsoleOutput
 from gaia.agents.chat.lending import lent_entries
@@ -44,8 +45,7 @@ CLOSED: Final = "this agent was closed; make a new one to converse with"
 """Said to whoever goes on using it."""
 
 
-@dataclass(eq=False)
-class _Place:
+class _Place(Struct, eq=False):
     """Where a turn is played."""
 
     engine: ChatEngine
@@ -53,8 +53,7 @@ class _Place:
     is_over: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Seated:
+class _Seated(Struct, frozen=True):
     """What an engine plays turns with."""
 
     seat: ChatRuntime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gaia.agents.base.console import CONFIRM_TIMEOUT
 
@@ -18,8 +18,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 
-@dataclass(frozen=True, slots=True)
-class ChatLimits:
+class ChatLimits(Struct, frozen=True):
     """What conversations of one agent may use."""
 
     max_steps: int = 20

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from gaia.agents.chat.limits import ChatLimits
 from gaia.llm.model import ChatModel
+from gaia_bridge.model import repr_without
 
 __all__ = ["ChatOptions"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChatOptions:
+class ChatOptions(Struct, frozen=True):
     """The options of `Agent` that its conversations are made of."""
 
     model: ChatModel | str | None = None
-    base_url: str | None = field(default=None, repr=False)
-    api_key: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    api_key: str | None = None
     max_steps: int | None = None
+
+    def __repr__(self) -> str:
+        return repr_without(self, "base_url", "api_key")
+
     deferred_tools: bool = False
     tool_threshold: int = 15
     ranked_search: bool = False

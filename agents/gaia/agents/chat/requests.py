@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context, copy_context
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from gaia.agents.base.console import Console
 from gaia.agents.base.tools import ToolEntry
@@ -16,8 +17,7 @@ from gaia_bridge.protocol.json_types import JSON
 __all__ = ["AgentHooks", "TurnRequest"]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentHooks:
+class AgentHooks(Struct, frozen=True):
     """What the engine asks of its agent, each time anew."""
 
     console: Callable[[], Console]
@@ -32,8 +32,7 @@ class AgentHooks:
     """Does what has to be done before a turn, on the background loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRequest:
+class TurnRequest(Struct, frozen=True):
     """What somebody wants."""
 
     messages: Sequence[JSON]

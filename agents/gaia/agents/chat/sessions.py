@@ -6,16 +6,17 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec import Struct, field
 
 from gaia.agents.chat.limits import CLIENT_SESSION, ChatLimits
 from gaia.agents.chat.store import SessionStore, SessionSummary, StoredSession
 from gaia_bridge.errors import ContextOverflowError, SessionLimitError
+from gaia_bridge.model import repr_without
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["AgentSession", "Sessions"]
@@ -33,8 +34,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(eq=False)
-class AgentSession:
+class AgentSession(Struct, eq=False):
     """One conversation."""
 
     session_id: str
@@ -43,18 +43,21 @@ class AgentSession:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     created_at: datetime = field(default_factory=_now)
     last_activity: datetime = field(default_factory=_now)
-    history: list[JSON] = field(default_factory=list[JSON], repr=False)
+    history: list[JSON] = field(default_factory=list[JSON])
     """The messages so far, without the system message; whole turns only."""
-    loaded_tools: dict[str, None] = field(default_factory=dict[str, None], repr=False)
+    loaded_tools: dict[str, None] = field(default_factory=dict[str, None])
     """Tools that a search has found, in the order in which they were."""
-    turn: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
+    turn: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while a turn is played, on the background loop."""
-    busy: int = field(default=0, repr=False)
+    busy: int = 0
     """Turns that are played or wait for their turn: such a session is not stale."""
-    saved_at: datetime | None = field(default=None, repr=False)
+    saved_at: datetime | None = None
     """The last activity that the file knows of, as we do."""
-    size: int = field(default=0, repr=False)
+    size: int = 0
     """Bytes of the history, as JSON."""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "history", "loaded_tools", "turn", "busy", "saved_at", "size")
 
     def touch(self) -> None:
         """Somebody was here."""

@@ -17,10 +17,11 @@ import tempfile
 import threading
 from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from gaia_bridge.errors import ConfigError, RequestError
 from gaia_bridge.protocol.json_types import JSON
@@ -94,16 +95,14 @@ _FAILURES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLimits:
+class StoreLimits(Struct, frozen=True):
     """What a store may take."""
 
     busy_timeout: float = 5.0
     """Seconds to wait for another process that writes. A save takes milliseconds; whoever takes longer hangs."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSession:
+class StoredSession(Struct, frozen=True):
     """All that is kept of a session."""
 
     session_id: str
@@ -121,8 +120,7 @@ class StoredSession:
     """What the model is told first, where that is the session's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
+class SessionSummary(Struct, frozen=True):
     """A session without what was said in it."""
 
     session_id: str

@@ -10,7 +10,8 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gaia.agents.chat.messages import call_ids
 from gaia_bridge.protocol.json_types import JSON
@@ -70,7 +71,6 @@ class SuspendedTurns:
         return self._turns[names].messages
 
 
-@dataclass(frozen=True, slots=True)
-class _Remembered:
+class _Remembered(Struct, frozen=True):
     messages: list[JSON]
     size: int

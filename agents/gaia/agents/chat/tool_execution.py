@@ -7,11 +7,11 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import anyio
+from msgspec import Struct
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -42,8 +42,7 @@ Handled = Callable[[str, JSON], JSON | None]
 """Tools that are part of the conversation itself: the result, or `None` if the name is none of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(Struct, frozen=True):
     text: str
     """For the model."""
     problem: str | None
@@ -54,8 +53,7 @@ class ToolCallError(Exception):
     """A tool call that cannot be made; the text says why, for the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolExecutor:
+class ToolExecutor(Struct, frozen=True):
     """Runs tools for one turn.
 
     Tools run in the agent's threads, coroutines on its event loop, each under a deadline. A thread that overstays it

@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gaia.agents.base.tools import ToolEntry
 from gaia.agents.chat.console_output import ConsoleOutput
@@ -30,8 +32,7 @@ _FREE = ("auto", "none")
 """Choices of tools that do not force the model to call one."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """What the model is shown in one step."""
 
     system: str
@@ -41,8 +42,7 @@ class View:
     """Whether only the search and what it found are offered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """All that one turn needs. `play` it once."""
 
     model: ChatModel

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["ManagerLimits"]
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerLimits:
+class ManagerLimits(Struct, frozen=True):
     """What the servers of one manager are given."""
 
     connect_wait: float = 10.0

@@ -10,12 +10,14 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shutil import which
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia.mcp.aio.limits import ManagerLimits
 from gaia.mcp.aio.results import failure, outcome
@@ -44,8 +46,7 @@ _SIMILAR: Final = 3
 """Names that are suggested for one that is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSession:
+class ServerSession(Struct, frozen=True):
     """The open session of one server. Usable on any event loop."""
 
     name: str
@@ -73,8 +74,7 @@ class ServerSession:
         return await _there(self._lease, partial(self._server.call_tool, name, dict(arguments or {})))
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(Struct, frozen=True):
     """What an open manager holds."""
 
     lease: Lease

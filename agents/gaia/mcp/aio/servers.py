@@ -11,11 +11,12 @@ import logging
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia.mcp.aio.handles import ServerTask, StopEvent
 from gaia.mcp.aio.limits import ManagerLimits
@@ -126,8 +127,7 @@ class Server:
             self._changed()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTool:
+class ServerTool(Struct, frozen=True):
     """A tool of a server."""
 
     server: Server

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from gaia.mcp.client.transports.agent import AgentTransport
 from gaia.mcp.client.transports.base import MCPTransport

@@ -6,11 +6,11 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode, exit_code_of
@@ -123,8 +123,7 @@ def add(
     return _keep(name, entry | _further(entry, inherit_env, timeout), place, as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Where an entry is to be kept, and how."""
 
     config: Path | None

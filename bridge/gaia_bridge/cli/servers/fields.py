@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.protocol.json_types import is_array, is_object
@@ -20,8 +21,7 @@ class FieldError(ValueError):
     """What was typed is no value of the field; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     value: Any
     title: str
 

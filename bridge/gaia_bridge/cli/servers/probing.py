@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gaia_bridge.cli.servers.naming import Activity
 from gaia_bridge.client import ClientDelegate, Connection, Era, ServerHandshake, connect
@@ -43,8 +44,7 @@ class UnknownToolError(Exception):
         self.known = known
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """What a server is like. All times in seconds."""
 
     handshake: ServerHandshake
@@ -60,8 +60,7 @@ class Probe:
     """What did not work although the server promised it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What came of one call."""
 
     result: JSON

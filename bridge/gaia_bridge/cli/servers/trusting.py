@@ -168,7 +168,7 @@ def login(name: str, again: bool, as_json: bool, config: Path | None) -> int:
 
     A login that is kept, and that the server still accepts, is left as it is.
     """
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     with imported_for_good():
         from gaia_bridge.cli.servers.naming import usable_spec

@@ -14,7 +14,6 @@ import contextvars
 import logging
 import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ import anyio
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
+from msgspec import Struct
 
 from gaia_bridge.client.oauth.answers import check_answer, grant_of, refused_renewal
 from gaia_bridge.client.oauth.callback import callback_url
@@ -95,8 +95,7 @@ def oauth_for(
     )
 
 
-@dataclass
-class _Attempt:
+class _Attempt(Struct):
     """What has been done for one request."""
 
     token: str | None
@@ -105,8 +104,7 @@ class _Attempt:
     step_ups: int = 0
 
 
-@dataclass
-class _Made:
+class _Made(Struct):
     """A login that was made in this process, as long as no other has replaced it."""
 
     token: str

@@ -6,7 +6,8 @@ HTML standard, section 9.2 "Server-sent events". Pure; who reads the bytes is so
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gaia_bridge.client.transports.budgets import Budget
 
@@ -19,8 +20,7 @@ _RETRY_DIGITS = 15
 """More would be longer than anybody waits, and costs something to convert."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One event that has data, though the data may be empty."""
 
     type: str

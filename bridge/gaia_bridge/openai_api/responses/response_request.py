@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gaia_bridge.openai_api.checks import came, invalid, object_at, string_at
 from gaia_bridge.openai_api.completion_request import CompletionRequest, decoded_body
@@ -30,8 +31,7 @@ _MAX_METADATA: Final = 16
 _MAX_METADATA_CHARS: Final = 512
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseAsked:
+class ResponseAsked(Struct, frozen=True):
     """What a client asks for."""
 
     asked: CompletionRequest

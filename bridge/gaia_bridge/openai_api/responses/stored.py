@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.protocol.json_text import to_json
@@ -16,8 +17,7 @@ from gaia_bridge.settings import ChatEndpointLimits
 __all__ = ["StoredResponses"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(Struct, frozen=True):
     response: JSON
     history: list[JSON]
     size: int

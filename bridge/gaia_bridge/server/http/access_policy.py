@@ -5,9 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from gaia_bridge.errors import ConfigError, ListenError
+from gaia_bridge.model import repr_without
 from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
 from gaia_bridge.settings import HttpLimits
 
@@ -22,8 +24,7 @@ _ORIGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.+)")
 _CREDENTIAL = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
-@dataclass(frozen=True, slots=True)
-class AccessPolicy:
+class AccessPolicy(Struct, frozen=True):
     """Who may call. Build it with `for_address`.
 
     Args:
@@ -40,8 +41,11 @@ class AccessPolicy:
     hosts: frozenset[str]
     origins: frozenset[str]
     cross_origins: frozenset[str] = frozenset()
-    token: str | None = field(default=None, repr=False)
+    token: str | None = None
     limits: HttpLimits = HttpLimits()
+
+    def __repr__(self) -> str:
+        return repr_without(self, "token")
 
     def __post_init__(self) -> None:
         if self.token is not None and not _CREDENTIAL.fullmatch(self.token):

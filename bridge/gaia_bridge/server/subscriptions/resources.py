@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec import Struct, field
 
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import RequestError, ResourceNotFoundError
@@ -24,8 +24,7 @@ __all__ = ["ResourceInterest"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, slots=True)
-class _Wanted:
+class _Wanted(Struct, eq=False):
     """One resource that somebody wants to hear of."""
 
     clients: int = 0

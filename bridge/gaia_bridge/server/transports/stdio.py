@@ -14,11 +14,11 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from gaia_bridge.protocol.framing import LineFramer
 from gaia_bridge.runtime.descriptors import reserve_descriptors
@@ -36,8 +36,7 @@ _COPY_TIMEOUT = 1.0
 """Seconds for what was written to reach a file or a terminal."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedStdio:
+class ClaimedStdio(Struct, frozen=True):
     """The process's standard input and output, out of everyone else's reach."""
 
     reading: int
@@ -112,8 +111,7 @@ class Waiting(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Owed:
+class Owed(Struct, frozen=True):
     """The answers that are owed to a client that has said everything."""
 
     catalog: Catalog

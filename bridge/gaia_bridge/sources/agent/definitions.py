@@ -9,11 +9,12 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ReadsResources
 from gaia_bridge.errors import BusyError, ToolError
@@ -37,8 +38,7 @@ _DEFAULT_VERSION = "2.0.0"
 """Document 001, `get_mcp_server_info`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledTool:
+class CompiledTool(Struct, frozen=True):
     """One tool, ready to be called."""
 
     definition: JSON
@@ -48,8 +48,7 @@ class CompiledTool:
     """Whether `kwargs` is a parameter of its own, so that the VS Code envelope must be left alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Definitions:
+class Definitions(Struct, frozen=True):
     """Everything one agent declares at one moment."""
 
     features: ServerFeatures

@@ -11,10 +11,10 @@ import asyncio
 import itertools
 import threading
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
+from msgspec import Struct
 
 from gaia_bridge.calls.parked_calls import Question
 from gaia_bridge.contract import JSON, ClientRequest
@@ -28,15 +28,13 @@ from gaia_bridge.settings import AgentLimits
 __all__ = ["Invocation"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Progress:
+class _Progress(Struct, frozen=True):
     progress: float
     total: float | None
     message: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
+class _Log(Struct, frozen=True):
     level: str
     data: Any
     logger: str | None

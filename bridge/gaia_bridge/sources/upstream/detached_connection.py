@@ -14,10 +14,10 @@ import itertools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 import anyio
+from msgspec.structs import replace
 
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, ServerHandshake, connect
 from gaia_bridge.client.transport import (

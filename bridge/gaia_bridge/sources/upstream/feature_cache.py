@@ -10,11 +10,12 @@ import json
 import logging
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.config.paths import home_folder
@@ -41,8 +42,7 @@ def default_cache_folder() -> Path | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(Struct, frozen=True):
     """What is known of a server from last time."""
 
     features: ServerFeatures

@@ -6,8 +6,10 @@ A definition that MCP cannot carry is left out alone, with its reason; the rest 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage
@@ -38,8 +40,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedKind:
+class ListedKind(Struct, frozen=True):
     """One kind of definition."""
 
     kind: str

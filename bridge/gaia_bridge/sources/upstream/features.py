@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import Final, Protocol
 
 import anyio
+from msgspec.structs import replace
 
 from gaia_bridge.client import ServerHandshake
 from gaia_bridge.client.lists import ReadPage

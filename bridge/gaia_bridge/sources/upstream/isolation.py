@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec import Struct, field
 
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.contract import ClientRequest
@@ -35,8 +35,7 @@ class Runs(Protocol):
 S = TypeVar("S", bound=Runs)
 
 
-@dataclass(slots=True)
-class _Private(Generic[S]):
+class _Private(Struct, Generic[S]):
     server: S
     started: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)

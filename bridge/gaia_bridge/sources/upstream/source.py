@@ -10,12 +10,12 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec.structs import replace
 
 from gaia_bridge.calls.cancellation import note_too_late
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting

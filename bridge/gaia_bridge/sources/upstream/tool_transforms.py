@@ -7,12 +7,14 @@ to be hidden.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, ToolError
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator, references
-from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ServerOptions, ToolTransform
+from gaia_bridge.model import ArgumentTransform, LeftOut, ServerFeatures, ServerOptions, ToolTransform, repr_without
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sources.upstream.feature_lists import is_permitted, permitted
 
@@ -53,8 +55,7 @@ class _Misfit(Exception):
     """Why a tool cannot be tailored as it should be."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """How to call one tailored tool."""
 
     name: str
@@ -63,7 +64,11 @@ class _Call:
     """What the server calls those of its arguments that clients know by another name."""
     gone: frozenset[str] = frozenset()
     """Names of the server's arguments by which clients do not reach them."""
-    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+    def __repr__(self) -> str:
+        return repr_without(self, "defaults")
+
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What is sent where the client gives nothing, by the server's names."""
 
     def arguments(self, name: str, given: Mapping[str, Any]) -> JSON:
@@ -74,13 +79,15 @@ class _Call:
         return own | {argument: value for argument, value in self.defaults.items() if argument not in own}
 
 
-@dataclass(frozen=True, slots=True)
-class TransformedTools:
+class TransformedTools(Struct, frozen=True):
     """What is published of a server."""
 
     features: ServerFeatures
-    _options: ServerOptions = field(repr=False)
-    _calls: Mapping[str, _Call] = field(repr=False)
+    _options: ServerOptions
+    _calls: Mapping[str, _Call]
+
+    def __repr__(self) -> str:
+        return repr_without(self, "_options", "_calls")
 
     def call(self, name: str, arguments: JSON) -> tuple[str, JSON]:
         """A call as the server wants it: its own name of the tool, and the arguments under its own names.

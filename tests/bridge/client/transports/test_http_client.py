@@ -9,13 +9,13 @@ import tracemalloc
 import zlib
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import anyio
 import httpx2
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports.http_client import BrokenOffError, HttpClient, Reply

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.client.transport import SessionExpiredError, UpstreamError
 from gaia_bridge.protocol.json_types import JSON

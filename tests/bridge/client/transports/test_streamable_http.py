@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import anyio
 import pytest
 from mcp.shared.inbound import decode_header_value
+from msgspec.structs import replace
 
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.protocol.json_types import JSON

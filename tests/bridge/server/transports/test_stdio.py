@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from dataclasses import replace
 from typing import Any, cast
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import ServerOptions

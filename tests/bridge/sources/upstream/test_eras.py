@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp_types import ElicitResult
+from msgspec.structs import replace
 
 from gaia_bridge.client import Era, ServerHandshake
 from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, SourceState, StdioServerSpec

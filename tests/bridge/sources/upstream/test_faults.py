@@ -12,13 +12,13 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.model import ChangeKind, ServerOptions, SourceState, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import stat
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.client import Era
 from gaia_bridge.config import fingerprint

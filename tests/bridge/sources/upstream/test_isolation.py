@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.model import ServerOptions
 from gaia_bridge.protocol.json_types import JSON

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from mcp import MCPError
 from mcp_types import ElicitResult
+from msgspec.structs import replace
 
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings

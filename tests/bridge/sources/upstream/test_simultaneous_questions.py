@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp_types import ElicitResult
+from msgspec.structs import replace
 
 from gaia_bridge.model import ServerOptions
 from gaia_bridge.settings import Settings

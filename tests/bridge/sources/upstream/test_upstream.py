@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.errors import ProtocolError, ResourceNotFoundError
 from gaia_bridge.model import (

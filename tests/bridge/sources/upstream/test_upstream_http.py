@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.model import HttpServerSpec, ServerOptions, SourceState
 from gaia_bridge.settings import UpstreamLimits

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.errors import ProtocolError

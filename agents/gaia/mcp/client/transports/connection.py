@@ -6,9 +6,11 @@ import logging
 import threading
 import weakref
 from abc import abstractmethod
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia.mcp.client.transports.base import MCPTransport
 from gaia_bridge.contract import ClientRequest
@@ -28,8 +30,7 @@ logger = logging.getLogger(__name__)
 _INITIALIZED = "notifications/initialized"
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(Struct, frozen=True):
     """What an open connection holds."""
 
     lease: Lease

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+from msgspec.structs import replace
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
 from gaia_bridge.config.command_lines import split_command
