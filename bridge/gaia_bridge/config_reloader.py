@@ -7,7 +7,9 @@ half-way through saving a file must not stop anybody's servers.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -136,10 +138,9 @@ class Reloader:
         """Reload after every change of a file, until cancelled."""
         task_status.started()
         while True:
-            await anyio.sleep(_LOOK)
-            if self._signature() != self._seen:
-                await self._until_saved()
-                await self.reload()
+            await self._until_changed()
+            await self._until_saved()
+            await self.reload()
 
     async def _apply(self, wanted: Sequence[ServerSpec]) -> None:
         left_out: list[LeftOut] = []
@@ -169,6 +170,25 @@ class Reloader:
                 self._running[spec.name] = spec
         self.left_out = tuple(left_out)
 
+    async def _until_changed(self) -> None:
+        """Look at the files now and then. By a timer, since an idle bridge does little else: a task that sleeps between
+        two looks costs twice as much."""
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+        timer: asyncio.TimerHandle
+
+        def look() -> None:
+            nonlocal timer
+            if self._signature() != self._seen:
+                changed.set()
+            else:
+                timer = loop.call_later(_LOOK, look)
+
+        timer = loop.call_later(_LOOK, look)
+        try:
+            await changed.wait()
+        finally:
+            timer.cancel()
+
     async def _until_saved(self) -> None:
         seen = self._signature()
         for _ in range(_GATHERED):
@@ -185,7 +205,7 @@ class Reloader:
         found: dict[Path, tuple[int, ...]] = {}
         for path in self._files:
             with suppress(OSError):
-                about = path.stat()
+                about = os.stat(path)
                 # The last is another one after a change of who may write the file, too.
                 found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
         return found

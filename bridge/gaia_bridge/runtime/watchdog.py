@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from types import CodeType, FrameType
 from typing import Final
 
 from gaia_bridge.constants import LOOP_PATIENCE, LOOP_SILENCE
@@ -30,7 +31,8 @@ def watching(
     loop: asyncio.AbstractEventLoop | None = None,
     name: str = "the event loop",
 ) -> Generator[None]:
-    """Watch an event loop, from a thread of its own, which asks it once in that time for a sign of life.
+    """Watch an event loop, from a thread of its own, which looks once in that time whether the loop waits for something
+    to happen, and if not asks it for a sign of life. A loop that has nothing to do is left asleep.
 
     To be used on the thread that runs the loop.
 
@@ -55,6 +57,8 @@ class _Watchdog:
         self._loop = loop
         self._name = name
         self._held = threading.get_ident()
+        self._runner: CodeType | None = None
+        """What runs the loop, where the loop is no Python (uvloop): while nothing else does, the loop waits."""
         self._ended = threading.Event()
         self._alive = threading.Event()
         self._told = float("-inf")
@@ -70,11 +74,27 @@ class _Watchdog:
 
     def _watch(self) -> None:
         while not self._ended.wait(self._patience):
+            if self._is_resting():
+                continue
             self._alive.clear()
             with suppress(RuntimeError):  # it is closed
-                self._loop.call_soon_threadsafe(self._alive.set)
+                self._loop.call_soon_threadsafe(self._give_sign)
             if not self._came():
                 self._tell()
+
+    def _is_resting(self) -> bool:
+        """Whether the loop waits for something to happen."""
+        frame = self._innermost()
+        return frame is not None and (frame.f_code is self._runner or _module(frame) == "selectors")
+
+    def _innermost(self) -> FrameType | None:
+        return sys._current_frames().get(self._held)  # pyright: ignore[reportPrivateUsage] - there is no other way
+
+    def _give_sign(self) -> None:
+        """Called by the loop."""
+        caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        self._runner = None if _module(caller) == "asyncio.events" else caller.f_code
+        self._alive.set()
 
     def _came(self) -> bool:
         """Whether the sign of life came in time, or nobody can say because all of us stood still."""
@@ -89,7 +109,7 @@ class _Watchdog:
         return passed > 2 * self._patience and time.process_time() - worked < passed / 2
 
     def _tell(self) -> None:
-        frame = sys._current_frames().get(self._held)  # pyright: ignore[reportPrivateUsage] - there is no other way
+        frame = self._innermost()
         began = time.monotonic()
         is_told = began - self._told >= self._silence
         if is_told:
@@ -111,3 +131,7 @@ class _Watchdog:
         record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, said, tuple(parts), None, sinfo=stack)
         if logger.isEnabledFor(logging.WARNING):
             logger.handle(record)
+
+
+def _module(frame: FrameType) -> object:
+    return frame.f_globals.get("__name__")

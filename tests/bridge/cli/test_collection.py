@@ -85,7 +85,7 @@ def test_a_command_keeps_what_it_imports_and_finalizes_what_an_agents_module_lea
     )
     [enabled, frozen], at_the_end = (line.split() for line in done.stderr.splitlines()[-2:])
     assert enabled == "True"
-    assert int(frozen) > 50_000  # the SDK's classes are among them
+    assert int(frozen) > 30_000  # what it imports is among them
     assert at_the_end == ["put", "away"]
 
 

@@ -153,6 +153,28 @@ async def test_a_loop_that_is_held_again_and_again_is_counted_rather_than_named(
     assert lines[2] == "it has been held for 0.1 s, and still is; so it was 1 times since that was said last"
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": use}) for use in (False, True)], ids=str)
+async def test_a_loop_that_waits_is_left_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    watchdog: Any = _Watchdog(loop, "it", 0.001, math.inf)
+    looks: list[bool] = []
+    looked = anyio.Event()
+
+    def look() -> bool:
+        looks.append(resting())
+        if looks[-5:] == [True] * 5:
+            watchdog.stop()
+            loop.call_soon_threadsafe(looked.set)
+        return looks[-1]
+
+    resting = watchdog._is_resting
+    monkeypatch.setattr(watchdog, "_is_resting", look)
+    watchdog.start()
+    with anyio.fail_after(10):
+        await looked.wait()
+
+
 @pytest.mark.requirement("F-205")
 def test_of_a_process_that_was_stopped_nothing_is_claimed() -> None:
     command = [sys.executable, "-c", STOPPED]

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Mapping
+from email.utils import formatdate
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -105,6 +107,15 @@ class ConnectionConfig(uvicorn.Config):
         super().__init__(app, http=Connection, **settings)
         self.limits = limits
         self.unsent = Unsent(limits)
+        self._dated = -1
+        self._date: list[tuple[bytes, bytes]] = []
+
+    def date(self) -> list[tuple[bytes, bytes]]:
+        """The `Date` of an answer. Renewed when it is asked for, which needs no timer, and at most once a second."""
+        now = int(time.time())
+        if self.date_header and now != self._dated:
+            self._dated, self._date = now, [(b"date", formatdate(now, usegmt=True).encode())]
+        return self._date
 
 
 class Connection(HttpToolsProtocol):
@@ -127,6 +138,7 @@ class Connection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.parser = httptools.HttpRequestParser(self)  # with none of the leniencies that uvicorn gives it
+        self._date = config.date
         self._limits = config.limits
         self._unsent = config.unsent
         self._part = _Part.HEAD
@@ -293,7 +305,7 @@ class Connection(HttpToolsProtocol):
             logger=self.logger,
             access_logger=self.access_logger,
             access_log=self.access_log,
-            default_headers=self.server_state.default_headers,
+            default_headers=self._date(),
             message_event=asyncio.Event(),
             expect_100_continue=expects,
             keep_alive=version != "1.0" and self._persists,

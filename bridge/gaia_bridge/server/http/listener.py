@@ -35,9 +35,6 @@ __all__ = ["HttpServer", "bind"]
 
 logger = logging.getLogger(__name__)
 
-_DATE_INTERVAL = 1.0
-"""Seconds: `Date` says no less (RFC 9110, section 5.6.7)."""
-
 BACKLOG = 2048
 """Connections that the kernel holds until they are accepted; uvicorn's own default."""
 
@@ -252,10 +249,9 @@ class _Server(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Wait to be stopped, and renew the date of answers meanwhile. uvicorn itself looks ten times a second."""
-        while not await self.on_tick(0):
-            with anyio.move_on_after(_DATE_INTERVAL):
-                await self._stopped.wait()
+        """Wait to be stopped. uvicorn itself looks ten times a second, and renews the date of answers meanwhile."""
+        if not self.should_exit:
+            await self._stopped.wait()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._loop = asyncio.get_running_loop()

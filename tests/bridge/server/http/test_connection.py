@@ -10,6 +10,7 @@ import asyncio
 import random
 import re
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -452,7 +453,8 @@ async def verdict(reader: str, app: Recorder, pieces: Iterable[bytes], *, slowly
     loop = asyncio.get_running_loop()
     with socket.socket() as sock:
         wire, began = Wire(sock), loop.time()
-        settings = config(app, LIMITS, interface="asgi3", ws="none", log_config=None, timeout_keep_alive=75)
+        quiet = {"log_config": None, "date_header": False}
+        settings = config(app, LIMITS, interface="asgi3", ws="none", timeout_keep_alive=75, **quiet)
         protocol = wire.protocol = make(settings, ServerState(), {}, loop)
         protocol.connection_made(wire)
         for piece in pieces:
@@ -683,3 +685,13 @@ async def test_an_application_that_has_answered_or_does_not_want_to_know_is_told
     await leave(app)
     await settle()
     assert app.told == []
+
+
+async def test_the_date_of_an_answer_is_that_of_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter((0.0, 0.9, 1.0))
+    monkeypatch.setattr(time, "time", lambda: next(seconds))
+    settings = ConnectionConfig(Leaving(), LIMITS)
+    dates = [settings.date() for _ in range(3)]
+    assert [dict(date)[b"date"] for date in dates] == [
+        b"Thu, 01 Jan 1970 00:00:0%d GMT" % second for second in (0, 0, 1)
+    ]
