@@ -296,7 +296,7 @@ def test_old_leases_can_be_given_back_by_a_thread_that_is_just_starting(
     def collect_garbage() -> None:
         old.release()
 
-    monkeypatch.setattr(background, "say_asyncio", collect_garbage)
+    monkeypatch.setattr(background, "mark_thread_as_asyncio", collect_garbage)
     starting = threading.Thread(target=lambda: leases.append(loop.acquire()), daemon=True)
     starting.start()
     starting.join(PATIENCE)
