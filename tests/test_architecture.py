@@ -147,7 +147,7 @@ OWNERS = {
         "gaia.agents.chat.tool_execution",
         "gaia_bridge.client.oauth.*",
     ),
-    "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.naming"),
+    "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.common"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
     "sse_starlette": (
         "gaia_bridge.server.http.listener",

@@ -99,5 +99,5 @@ def test_a_command_that_asks_a_running_bridge_imports_nothing_slow() -> None:
     code = "import sys; from gaia_bridge.cli import main; main(['status', '--port', '1']); print(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     imported = set(result.stdout.split())
-    assert "gaia_bridge.cli.servers.running" in imported
+    assert "gaia_bridge.cli.servers.running_bridge" in imported
     assert imported & SLOW_FOR_COMMANDS == set()

@@ -131,23 +131,23 @@ reached, 70 error of the bridge itself, 74 output cannot be written,
 
 
 _GROUPS: Mapping[str, Mapping[str, str]] = {
-    "Run": {"serve": "serve:serve", "agents": "agents:agents", "status": "servers.watching:status"},
+    "Run": {"serve": "serve:serve", "agents": "agents:agents", "status": "servers.status_commands:status"},
     "Servers": {
-        "add": "servers.editing:add",
-        "list": "servers.listing:list_servers",
-        "remove": "servers.editing:remove",
-        "enable": "servers.editing:enable",
-        "disable": "servers.editing:disable",
-        "trust": "servers.trusting:trust",
-        "login": "servers.trusting:login",
+        "add": "servers.entry_commands:add",
+        "list": "servers.list_commands:list_servers",
+        "remove": "servers.entry_commands:remove",
+        "enable": "servers.entry_commands:enable",
+        "disable": "servers.entry_commands:disable",
+        "trust": "servers.trust_commands:trust",
+        "login": "servers.trust_commands:login",
     },
     "Try servers and agents": {
-        "tools": "servers.asking:tools",
-        "call": "servers.asking:call",
-        "test-client": "servers.asking:test_client",
-        "logs": "servers.listing:logs",
+        "tools": "servers.tool_commands:tools",
+        "call": "servers.tool_commands:call",
+        "test-client": "servers.tool_commands:test_client",
+        "logs": "servers.list_commands:logs",
     },
-    "Shell": {"completion": "servers.watching:completion"},
+    "Shell": {"completion": "servers.status_commands:completion"},
 }
 """Where each command is, below `gaia_bridge.cli`."""
 

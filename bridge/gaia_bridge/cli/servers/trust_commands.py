@@ -11,7 +11,7 @@ import click
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
-from gaia_bridge.cli.servers.naming import (
+from gaia_bridge.cli.servers.common import (
     Activity,
     complete_server,
     config_option,
@@ -171,9 +171,9 @@ def login(name: str, again: bool, as_json: bool, config: Path | None) -> int:
     from msgspec.structs import replace
 
     with imported_for_good():
-        from gaia_bridge.cli.servers.naming import usable_spec
-        from gaia_bridge.cli.servers.probing import Probe, probe
-        from gaia_bridge.cli.servers.reaching import reach
+        from gaia_bridge.cli.servers.common import usable_spec
+        from gaia_bridge.cli.servers.server_connection import reach
+        from gaia_bridge.cli.servers.server_probe import Probe, probe
         from gaia_bridge.client.oauth.interaction import BrowserInteraction
         from gaia_bridge.client.oauth.provider import oauth_for
         from gaia_bridge.errors import ConfigError

@@ -6,7 +6,7 @@ import click
 
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.options import bridge_options, bridge_url
-from gaia_bridge.cli.servers.naming import json_option, print_json, print_rows
+from gaia_bridge.cli.servers.common import json_option, print_json, print_rows
 from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["completion", "status"]
@@ -17,7 +17,9 @@ __all__ = ["completion", "status"]
 @json_option
 def status(host: str | None, port: int | None, url: str | None, as_json: bool) -> int:
     """Show how the agents and servers of a running bridge are, and what of the configuration it leaves out."""
-    from gaia_bridge.cli.servers.running import bridge_status  # slow to load: every start of the program would pay
+    from gaia_bridge.cli.servers.running_bridge import (
+        bridge_status,  # slow to load: every start of the program would pay
+    )
 
     found = bridge_status(bridge_url(host, port, url))
     if as_json:

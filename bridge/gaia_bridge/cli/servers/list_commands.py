@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaia_bridge.cli.exits import ExitCode
-from gaia_bridge.cli.servers.naming import (
+from gaia_bridge.cli.servers.common import (
     complete_server,
     config_option,
     configured,

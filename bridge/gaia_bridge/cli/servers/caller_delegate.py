@@ -16,8 +16,8 @@ import anyio
 import click
 from anyio.abc import TaskStatus
 
-from gaia_bridge.cli.servers.fields import Field, FieldError
-from gaia_bridge.cli.servers.naming import Activity
+from gaia_bridge.cli.servers.common import Activity
+from gaia_bridge.cli.servers.form_fields import Field, FieldError
 from gaia_bridge.client import ClientDelegate
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from gaia_bridge.cli.servers.naming import Activity, activity
+from gaia_bridge.cli.servers.common import Activity, activity
 from gaia_bridge.client.oauth.errors import LoginRequiredError
 from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.client.transport_factory import limits_for, secrets_of, transport_for

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from gaia_bridge.cli.servers import running as asking
-from gaia_bridge.cli.servers.running import bridge_status
+from gaia_bridge.cli.servers import running_bridge
+from gaia_bridge.cli.servers.running_bridge import bridge_status
 from gaia_bridge.errors import ServerUnavailableError
 from gaia_bridge.server.http.token import token_proof
 from tests.bridge.cli.running import run, running
@@ -125,7 +125,7 @@ def test_an_answer_without_end_is_cut(asked: str) -> None:
 @pytest.mark.requirement("F-267")
 def test_an_answer_that_drips_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each piece comes long before a reader would be tired of waiting for it."""
-    monkeypatch.setattr(asking, "_PATIENCE", 0.3)
+    monkeypatch.setattr(running_bridge, "_PATIENCE", 0.3)
 
     over = Event()
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode, exit_code_of
-from gaia_bridge.cli.servers.naming import (
+from gaia_bridge.cli.servers.common import (
     complete_server,
     config_option,
     configured,
@@ -22,13 +22,13 @@ from gaia_bridge.cli.servers.naming import (
     json_option,
     print_json,
 )
-from gaia_bridge.cli.servers.pasting import PasteError, is_pasted, pasted_entries
-from gaia_bridge.cli.servers.portable import portable
+from gaia_bridge.cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
+from gaia_bridge.cli.servers.portable_entries import portable
 from gaia_bridge.sanitize.escaping import one_line, printable
 from gaia_bridge.sources.public_names import is_source_name
 
 if TYPE_CHECKING:
-    from gaia_bridge.cli.servers.probing import Probe
+    from gaia_bridge.cli.servers.server_probe import Probe
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.protocol.json_types import JSON
 
@@ -263,8 +263,8 @@ def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
         ServerUnavailableError: It does not work.
     """
     with imported_for_good():
-        from gaia_bridge.cli.servers.probing import probe
-        from gaia_bridge.cli.servers.reaching import LoginNeededError, reach
+        from gaia_bridge.cli.servers.server_connection import LoginNeededError, reach
+        from gaia_bridge.cli.servers.server_probe import probe
         from gaia_bridge.errors import ServerUnavailableError
 
     try:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exits import ExitCode
 from gaia_bridge.cli.options import bridge_options, bridge_url
-from gaia_bridge.cli.servers.naming import (
+from gaia_bridge.cli.servers.common import (
     Activity,
     complete_server,
     config_option,
@@ -29,7 +29,7 @@ from gaia_bridge.results.rendering import ContentStyle, render_block
 from gaia_bridge.sanitize.escaping import one_line, printable
 
 if TYPE_CHECKING:
-    from gaia_bridge.cli.servers.probing import Answer, Probe
+    from gaia_bridge.cli.servers.server_probe import Answer, Probe
     from gaia_bridge.client.transport import Transport
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.protocol.json_types import JSON
@@ -51,7 +51,7 @@ def tools(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
     """Show the tools of a server, also those that the configuration keeps from being published."""
     with imported_for_good():
         from gaia_bridge.cli.servers.parameters import parameter_lines
-        from gaia_bridge.cli.servers.probing import shown_tools
+        from gaia_bridge.cli.servers.server_probe import shown_tools
         from gaia_bridge.sources.upstream.feature_lists import is_permitted
 
     spec = _spec(name, config, bridge)
@@ -92,12 +92,12 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     exactly. On a terminal, what the tool asks is asked there, unless with --json.
     """
     with imported_for_good():
-        from gaia_bridge.cli.servers.answering import CallerDelegate, can_ask
         from gaia_bridge.cli.servers.arguments import ArgumentsError, tool_arguments
-        from gaia_bridge.cli.servers.naming import unknown_hint
-        from gaia_bridge.cli.servers.probing import UnknownToolError
-        from gaia_bridge.cli.servers.probing import call as call_tool
-        from gaia_bridge.cli.servers.reaching import reach
+        from gaia_bridge.cli.servers.caller_delegate import CallerDelegate, can_ask
+        from gaia_bridge.cli.servers.common import unknown_hint
+        from gaia_bridge.cli.servers.server_connection import reach
+        from gaia_bridge.cli.servers.server_probe import UnknownToolError
+        from gaia_bridge.cli.servers.server_probe import call as call_tool
         from gaia_bridge.client.transport_factory import secrets_of
         from gaia_bridge.errors import ServerUnavailableError, ToolError
         from gaia_bridge.sanitize.redaction import Redactor
@@ -197,7 +197,7 @@ def _spec(name: str, config: Path | None, bridge: dict[str, Any]) -> ServerSpec:
     servers = configured(config)
     if name not in servers.entries and config is None:
         with imported_for_good():
-            from gaia_bridge.cli.servers.running import published_at
+            from gaia_bridge.cli.servers.running_bridge import published_at
             from gaia_bridge.model import HttpServerSpec, ServerOptions
 
         base = bridge_url(**bridge)
@@ -214,8 +214,8 @@ def _spec(name: str, config: Path | None, bridge: dict[str, Any]) -> ServerSpec:
 
 def _probed(spec: ServerSpec, show_all: bool = False) -> Probe:
     with imported_for_good():
-        from gaia_bridge.cli.servers.probing import probe
-        from gaia_bridge.cli.servers.reaching import reach
+        from gaia_bridge.cli.servers.server_connection import reach
+        from gaia_bridge.cli.servers.server_probe import probe
 
     return reach(spec, partial(probe, options=spec.options), show_all=show_all)
 

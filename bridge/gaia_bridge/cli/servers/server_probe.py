@@ -9,7 +9,7 @@ import anyio
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gaia_bridge.cli.servers.naming import Activity
+from gaia_bridge.cli.servers.common import Activity
 from gaia_bridge.client import ClientDelegate, Connection, Era, ServerHandshake, connect
 from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.errors import ProtocolError

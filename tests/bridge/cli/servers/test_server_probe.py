@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from gaia_bridge.chaining.agent_transport import AgentTransport
-from gaia_bridge.cli.servers.naming import Activity
-from gaia_bridge.cli.servers.probing import UnknownToolError, call, probe
+from gaia_bridge.cli.servers.common import Activity
+from gaia_bridge.cli.servers.server_probe import UnknownToolError, call, probe
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource

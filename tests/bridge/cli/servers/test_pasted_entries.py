@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.cli.servers.pasting import PasteError, is_pasted, pasted_entries
+from gaia_bridge.cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
 
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}
 REMOTE = {"type": "http", "url": "https://example.com/mcp"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli.servers.portable import portable
+from gaia_bridge.cli.servers.portable_entries import portable
 from gaia_bridge.protocol.json_types import JSON, is_array
 from tests.support.workspaces import write_files
 
