@@ -17,7 +17,7 @@ from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.evil_http import Exchange, evil_http, good
-from tests.support.waiting import Changing
+from tests.support.waiting import PATIENCE, Changing
 
 __all__ = [
     "INITIALIZED",
@@ -99,7 +99,7 @@ async def linked(
     """
     before = asyncio.all_tasks()
     transport = (SseTransport if sse else StreamableHttpTransport)(HttpServerSpec("up", url), limits)
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         async with transport.connect(heard or Heard()) as link:
             if revision is not None:
                 link.agree(revision)
