@@ -18,7 +18,7 @@ from mcp_types import ElicitRequestParams, ElicitResult, ImageContent, TextConte
 from gaia.agents.chat.tool_search import ToolSearch
 from gaia.mcp.client import mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.program import program
 from gaia_bridge.config import default_servers_path, load_servers
 from gaia_bridge.discovery import load_agent

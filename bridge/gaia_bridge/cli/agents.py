@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from gaia_bridge.cli.collection import imported_for_good
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.logs import keep_log
 from gaia_bridge.cli.options import agents_argument, log_options, set_up_logging
 from gaia_bridge.protocol.json_types import JSON

@@ -1,4 +1,4 @@
-"""`gaia-bridge serve`: what its command line means. The serving itself is in `gaia_bridge.cli.serving`."""
+"""`gaia-bridge serve`: what its command line means. The serving itself is in `gaia_bridge.cli.bridge_runner`."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def serve(
 
         ctx.call_on_close(log_to_json(log_json))
     with imported_for_good():
-        from gaia_bridge.cli.serving import ServeOptions, run
+        from gaia_bridge.cli.bridge_runner import ServeOptions, run
 
     collect_in_larger_pieces(YOUNG_OBJECTS)
     settings = Settings(tool_search=ToolSearchPolicy(tool_search))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.cli import main
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exit_codes import ExitCode
 from tests.bridge.cli.running import run, write_agent
 
 RICH = """

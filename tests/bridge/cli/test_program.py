@@ -15,7 +15,7 @@ import pytest
 import gaia_bridge.cli
 from gaia_bridge import __version__
 from gaia_bridge.cli import main
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.options import log_options, set_up_logging
 from gaia_bridge.cli.program import program
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, ListenError, PublishError

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli import main, serving
-from gaia_bridge.cli.serving import ServeOptions
+from gaia_bridge.cli import bridge_runner, main
+from gaia_bridge.cli.bridge_runner import ServeOptions
 from gaia_bridge.model import ToolSearchPolicy
 from tests.bridge.cli.running import write_agent
 
@@ -54,7 +54,7 @@ def test_who_is_shown_a_search_is_said_on_the_command_line(
         given.append(options)
         return 0
 
-    monkeypatch.setattr(serving, "run", run)
+    monkeypatch.setattr(bridge_runner, "run", run)
     assert main(["serve", *options]) == 0
     assert [options.settings.tool_search for options in given] == [policy]
 

@@ -13,7 +13,7 @@ import click
 from msgspec import Struct
 
 from gaia_bridge.cli.collection import imported_for_good
-from gaia_bridge.cli.exits import ExitCode, exit_code_of
+from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge.cli.servers.common import (
     complete_server,
     config_option,

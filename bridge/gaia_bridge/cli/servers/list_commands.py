@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.servers.common import (
     complete_server,
     config_option,

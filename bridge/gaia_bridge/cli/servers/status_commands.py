@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.options import bridge_options, bridge_url
 from gaia_bridge.cli.servers.common import json_option, print_json, print_rows
 from gaia_bridge.sanitize.escaping import one_line

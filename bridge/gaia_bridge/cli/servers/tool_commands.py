@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from gaia_bridge.cli.collection import imported_for_good
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.options import bridge_options, bridge_url
 from gaia_bridge.cli.servers.common import (
     Activity,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gaia_bridge.cli.collection import imported_for_good
-from gaia_bridge.cli.exits import ExitCode
+from gaia_bridge.cli.exit_codes import ExitCode
 from gaia_bridge.cli.servers.common import (
     Activity,
     complete_server,

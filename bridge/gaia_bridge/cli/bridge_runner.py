@@ -20,11 +20,11 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.cli.chosen import AgentChoice
+from gaia_bridge.cli.agent_choice import AgentChoice
 from gaia_bridge.cli.collection import imported_for_good
-from gaia_bridge.cli.configured import ConfiguredServers
+from gaia_bridge.cli.configured_servers import ConfiguredServers
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.exits import ExitCode, exit_code_of, innermost
+from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of, innermost
 from gaia_bridge.cli.interrupts import ended_by_interrupt
 from gaia_bridge.cli.logs import hide_in_log
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder

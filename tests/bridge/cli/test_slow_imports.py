@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli import importing
-from gaia_bridge.cli.importing import told_of_slow_imports
+from gaia_bridge.cli import slow_imports
+from gaia_bridge.cli.slow_imports import told_of_slow_imports
 
 SLOW = """
 import inner_module
 """
 INNER = """
 import sys
-said = sys.modules["tests.bridge.cli.test_importing"].SAID
+said = sys.modules["tests.bridge.cli.test_slow_imports"].SAID
 assert said.wait(10)
 """
 SAID = threading.Event()
@@ -42,9 +42,9 @@ def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_lin
     (tmp_path / "slow_agent.py").write_text(SLOW, encoding="utf-8")
     (tmp_path / "inner_module.py").write_text(INNER, encoding="utf-8")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.setitem(sys.modules, "tests.bridge.cli.test_importing", sys.modules[__name__])
+    monkeypatch.setitem(sys.modules, "tests.bridge.cli.test_slow_imports", sys.modules[__name__])
     heard = Heard()
-    logger = logging.getLogger(importing.__name__)
+    logger = logging.getLogger(slow_imports.__name__)
     logger.addHandler(heard)
     try:
         with told_of_slow_imports(0.01):

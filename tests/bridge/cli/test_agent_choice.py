@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli.chosen import AgentChoice
+from gaia_bridge.cli.agent_choice import AgentChoice
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.server.http.access_policy import reaches_beyond
 
