@@ -53,7 +53,8 @@ class Client:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Any) -> None:
-        if b"session_id=" in (body := message.get("body", b"")):
+        body: bytes = message.get("body", b"")
+        if b"session_id=" in body:
             address = body.partition(b"data: ")[2].partition(b"\r\n")[0].decode()
             self._query = urlsplit(address).query.encode()
             self._can_post.set()
