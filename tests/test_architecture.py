@@ -50,6 +50,7 @@ LAYERS = {
     "gaia_bridge.tool_search": 1,
     # threads, the loop, and calls in flight
     "gaia_bridge.calls": 2,
+    "gaia_bridge.peer": 2,
     "gaia_bridge.runtime": 2,
     # what is published, and how servers are reached
     "gaia_bridge.client": 3,
@@ -124,6 +125,7 @@ OWNERS = {
         "gaia_bridge.client.*",
         "gaia_bridge.config_reloader",
         "gaia_bridge.openai_api.*",
+        "gaia_bridge.peer.*",
         "gaia_bridge.results.conversion",
         "gaia_bridge.runtime.*",
         "gaia_bridge.server.*",

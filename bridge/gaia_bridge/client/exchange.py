@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,6 +24,7 @@ from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, U
 from gaia_bridge.client.types import ClientDelegate, Deadline, OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import passed
+from gaia_bridge.peer.progress import ProgressReceivers
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
@@ -86,15 +87,14 @@ class Exchange:
         """Whether this is a connection; before that, its end is a failure to connect, and no news for the role."""
         self.origins: dict[int | str, int] = {}
         """Which request another one goes on with, or a task was made of: what the server asks then belongs to that."""
-        self.late: dict[int, Callable[[float, float | None, str | None], None]] = {}
-        """Who hears of the progress of requests that were answered with a task."""
+        self.progress = ProgressReceivers()
+        """Who hears of the progress of each request, also after it was answered with a task."""
         self._delegate = delegate
         self._limits = limits
         self._link: Link | None = None
         self._tasks: TaskGroup | None = None
         self._reason = ""
         self._numbers = itertools.count(1) if numbers is None else numbers
-        self._watched: dict[int, _Watch] = {}
         self._clocks: dict[int, _Clock] = {}
         self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
 
@@ -165,7 +165,8 @@ class Exchange:
                 if on_progress is None:
                     response = await link.request(message, headers)
                 else:
-                    watch = self._watched[number] = _Watch(on_progress, clock, self._limits.notes)
+                    watch = _Watch(on_progress, clock, self._limits.notes)
+                    self.progress.add(number, watch.add)
                     response = await watch.request(link, message, headers)
         except TimeoutError:
             if not clock.timeout.expired():
@@ -174,7 +175,8 @@ class Exchange:
         finally:
             clock.is_over = True
             del self._clocks[number]
-            self._watched.pop(number, None)
+            if on_progress is not None:
+                self.progress.forget(number)
         return _result_of(method, response)
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
@@ -200,7 +202,7 @@ class Exchange:
                 params, during = self._origin(params, during)
                 self._questions.ask(self._tasks, message["id"], method, params, during)
         elif method == _PROGRESS:
-            self._progress(params)
+            self.progress.tell(params.get(_TOKEN), params)
         else:
             if method == _CANCELLED:
                 self._questions.withdraw(params.get("requestId"))
@@ -251,16 +253,6 @@ class Exchange:
         finally:
             for clock in held:
                 clock.release()
-
-    def _progress(self, params: JSON) -> None:
-        token, progress = params.get(_TOKEN), _number(params.get("progress"))
-        if type(token) is not int or progress is None:
-            return
-        watch = self._watched.get(token)
-        add = self.late.get(token) if watch is None else watch.add
-        if add is not None:
-            message = params.get("message")
-            add(progress, _number(params.get("total")), message if isinstance(message, str) else None)
 
     def _origin(self, params: JSON, during: int | None) -> tuple[JSON, int | None]:
         """The parameters of a question, and the request it belongs to, where it was asked because of a task of ours."""
@@ -415,7 +407,3 @@ def _result_of(method: str, response: JSON) -> JSON:
     if not is_object(result):
         raise UpstreamError(f"answered {method} with neither a result nor an error")
     return result
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

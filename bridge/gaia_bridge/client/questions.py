@@ -16,6 +16,7 @@ from gaia_bridge.calls.question_progress import reporting
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.types import ClientDelegate
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
+from gaia_bridge.peer.received import ReceivedRequests, RequestId
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability
@@ -25,8 +26,6 @@ from gaia_bridge.settings import UpstreamLimits
 __all__ = ["Questions", "answer_of"]
 
 logger = logging.getLogger(__name__)
-
-_RequestId = int | str | float
 
 
 async def answer_of(
@@ -59,6 +58,18 @@ async def answer_of(
         raise ProtocolError(INTERNAL_ERROR, "Internal error") from None
 
 
+class _Question:
+    """One open request: implements `gaia_bridge.peer.received.Cancellable`."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        """In which the answer is worked out; what is being sent cannot be withdrawn."""
+
+    def cancel(self, reason: str | None) -> None:
+        """The server waits no longer."""
+        self.scope.cancel()
+
+
 class Questions:
     """The open requests of one server.
 
@@ -84,10 +95,10 @@ class Questions:
         self._limits = limits
         self._send = send
         self._waits = waits
-        self._open: dict[_RequestId, anyio.CancelScope | None] = {}
+        self._received = ReceivedRequests()
         self._replies: deque[JSON] = deque(maxlen=limits.notes)
         self._replying = False
-        self._reporting: set[_RequestId] = set()
+        self._reporting: set[RequestId] = set()
 
     def ask(self, tasks: TaskGroup, number: object, method: str, params: JSON, during: int | None) -> None:
         """A request came; see to it that it is answered.
@@ -103,36 +114,36 @@ class Questions:
             return
         if method == "ping":
             self._reply(tasks, number, {"result": {}})
-        elif number in self._open:
+        elif len(self._received) >= self._limits.requests_in:
+            problem = f"{len(self._received)} requests are open, and no more may be"
+            self._reply(tasks, number, _error(INTERNAL_ERROR, problem))
+        elif not self._received.begin(number, question := _Question()):
             self._reply(tasks, number, _error(INVALID_REQUEST, "A request with this id is still open"))
-        elif len(self._open) >= self._limits.requests_in:
-            self._reply(
-                tasks, number, _error(INTERNAL_ERROR, f"{len(self._open)} requests are open, and no more may be")
-            )
         else:
-            scope = self._open[number] = anyio.CancelScope()
-            tasks.start_soon(self._answer, number, scope, method, params, during)
+            tasks.start_soon(self._answer, number, question, method, params, during)
 
     def withdraw(self, number: object) -> None:
         """The server waits no longer for the answer to one of its requests."""
-        if isinstance(number, int | str | float) and (scope := self._open.get(number)) is not None:
-            scope.cancel()
+        self._received.cancel(number, None)
 
     async def _answer(
-        self, number: _RequestId, scope: anyio.CancelScope, method: str, params: JSON, during: int | None
+        self, number: RequestId, question: _Question, method: str, params: JSON, during: int | None
     ) -> None:
         reply: JSON | None = None
         params, token = _without_token(params)
         try:
-            with scope, self._waits(during), reporting(None if token is None else partial(self._report, token)):
+            with (
+                question.scope,
+                self._waits(during),
+                reporting(None if token is None else partial(self._report, token)),
+            ):
                 reply = await self._worked_out(method, params, during)
-            self._open[number] = None  # what is being sent cannot be withdrawn
             if reply is not None:
                 await self._deliver(number, reply)
         finally:
-            self._open.pop(number, None)
+            self._received.end(number, question)
 
-    async def _report(self, token: _RequestId, progress: float, total: float | None, message: str | None) -> None:
+    async def _report(self, token: RequestId, progress: float, total: float | None, message: str | None) -> None:
         """Tell the server how far the client is; what comes while it still takes the last report is dropped."""
         if token in self._reporting:
             return
@@ -156,7 +167,7 @@ class Questions:
         logger.error("the answer to %s is no JSON object but %s", method, type(result).__name__)
         return _error(INTERNAL_ERROR, "Internal error")
 
-    def _reply(self, tasks: TaskGroup, number: _RequestId, reply: JSON) -> None:
+    def _reply(self, tasks: TaskGroup, number: RequestId, reply: JSON) -> None:
         """Send what needs no work. In turn, and the oldest is dropped when the server floods us but reads nothing."""
         self._replies.append({"id": number, **reply})
         if not self._replying:
@@ -171,14 +182,14 @@ class Questions:
         finally:
             self._replying = False
 
-    async def _deliver(self, number: _RequestId, reply: JSON) -> None:
+    async def _deliver(self, number: RequestId, reply: JSON) -> None:
         try:
             await self._send({"jsonrpc": "2.0", "id": number, **reply})
         except UpstreamError as error:
             logger.debug("an answer could not be sent: the server %s", error)
 
 
-def _without_token(params: JSON) -> tuple[JSON, _RequestId | None]:
+def _without_token(params: JSON) -> tuple[JSON, RequestId | None]:
     """The parameters of a question without its progress token, which speaks about one hop only; and the token."""
     meta = params.get("_meta")
     token = meta.get("progressToken") if is_object(meta) else None

@@ -73,7 +73,7 @@ class Tasks:
             return made
         exchange = self._exchange
         exchange.origins[identifier] = number
-        exchange.late[number] = reports.add
+        exchange.progress.add(number, reports.add)
         over = False
         try:
             with anyio.move_on_after(max(0.0, began + deadline.cap - anyio.current_time())):
@@ -89,7 +89,7 @@ class Tasks:
             raise
         finally:
             exchange.origins.pop(identifier, None)  # a server may have given two calls the same
-            exchange.late.pop(number, None)
+            exchange.progress.forget(number)
             if not over:
                 await self._cancel(identifier)
 

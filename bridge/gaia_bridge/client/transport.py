@@ -5,12 +5,11 @@ task may use. Messages are decoded JSON-RPC objects, relayed as they are. A link
 nothing of MCP's methods, save what its wire demands.
 
 A transport of one's own is any object with the method of `Transport`; `gaia_bridge.chaining.agent_transport` is an
-example, and `PendingRequests` does the bookkeeping of a wire that carries everything in one stream.
+example, and `gaia_bridge.peer.sent` does the bookkeeping of a wire that carries everything in one stream.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -25,7 +24,6 @@ __all__ = [
     "Link",
     "MisconfiguredError",
     "NotApprovedError",
-    "PendingRequests",
     "Receiver",
     "SessionExpiredError",
     "Transport",
@@ -183,56 +181,3 @@ class Transport(Protocol):
                 environment, which may be secrets.
         """
         ...
-
-
-class PendingRequests:
-    """Requests that wait for their responses, on a wire that carries all of them in one stream."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[int, asyncio.Future[JSON]] = {}
-        self._lost: ConnectionLostError | None = None
-        self.unexpected = 0
-        """Responses that nobody waited for: late, foreign, or second ones."""
-
-    def add(self, request_id: int) -> asyncio.Future[JSON]:
-        """Expect a response; await it, and in the end `forget` it.
-
-        Raises:
-            ConnectionLostError: The stream is over.
-        """
-        if self._lost is not None:
-            raise self._lost
-        future = self._waiting[request_id] = asyncio.get_running_loop().create_future()
-        return future
-
-    def forget(self, request_id: int) -> None:
-        """Expect it no longer."""
-        self._waiting.pop(request_id, None)
-
-    def resolve(self, response: JSON) -> None:
-        """Hand a response to whoever waits for it."""
-        request_id = response.get("id")
-        # Ids that we give are integers; `True` and `1.0` are equal to one, and none of ours.
-        future = self._waiting.pop(request_id, None) if type(request_id) is int else None
-        if future is None or future.done():
-            self.unexpected += 1
-        else:
-            future.set_result(response)
-
-    def reject(self, request_id: int, error: UpstreamError) -> bool:
-        """End one request without its response; returns whether anybody waited for it."""
-        future = self._waiting.pop(request_id, None)
-        if future is None or future.done():
-            return False
-        future.set_exception(error)
-        future.exception()  # whoever waited may be on its way out; no complaint about that
-        return True
-
-    def fail(self, error: ConnectionLostError) -> None:
-        """The stream is over: nobody waits any longer, now or later."""
-        self._lost = error
-        waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # whoever waited may be on its way out; no complaint about that

@@ -110,7 +110,7 @@ class Call:
     def runs_in(self, task: asyncio.Task[Any]) -> None:
         """Remember what to cancel."""
         self._task = task
-        self.has_free_id = self.connection.began(self.id, self)
+        self.has_free_id = self.connection.received.begin(self.id, self)
 
     def cancel(self, reason: str | None) -> None:
         """The client does not want the answer any more."""
@@ -141,7 +141,7 @@ class Call:
     def is_over(self) -> None:
         """It was answered, or never will be: what is left of its task is to send the answer."""
         self._task = None
-        self.connection.ended(self.id, self)
+        self.connection.received.end(self.id, self)
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """Have `callback` called once when the connection that the request came on ends, if it outlives the request."""

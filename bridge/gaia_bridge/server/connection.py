@@ -5,23 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, NamedTuple, Protocol, TypeGuard
+from functools import cached_property, partial
+from typing import Any, Final, Protocol
 
 from gaia_bridge.calls.question_progress import Reports
 from gaia_bridge.errors import AnswerError, ProtocolError
+from gaia_bridge.peer.progress import ProgressReceivers
+from gaia_bridge.peer.received import ReceivedRequests
+from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.protocol.encoding import encoded_notification, encoded_request
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
-from gaia_bridge.protocol.shapes import is_identifier
 
-__all__ = ["Cancellable", "Channel", "Connection", "Nowhere"]
+__all__ = ["Channel", "Connection", "Nowhere"]
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_LOG_LEVEL: Final = "info"
 """What a client of the handshake era is sent before it sets a level; the specification leaves it to the server."""
+
+
+_DIGITS: Final = 15
+"""Of an id or a token that comes back as text; none of ours has more."""
 
 
 class Channel(Protocol):
@@ -53,26 +60,6 @@ class Nowhere:
         """There is none."""
 
 
-class Cancellable(Protocol):
-    """A request in flight."""
-
-    def cancel(self, reason: str | None) -> None:
-        """The client does not want its answer any more."""
-        ...
-
-
-class _Question(NamedTuple):
-    """A request to the client that is not answered yet."""
-
-    answer: asyncio.Future[JSON]
-    told: Reports | None
-
-    def fail(self, error: ProtocolError) -> None:
-        """It will not be answered."""
-        self.answer.set_exception(error)
-        self.answer.exception()  # whoever asked may be about to give up, and then nobody looks
-
-
 class Connection:
     """One client: of the handshake era a session, later a stream, or a single request.
 
@@ -95,8 +82,8 @@ class Connection:
         self.told: JSON | None = None
         """The capabilities that it was told."""
         self.log_level = DEFAULT_LOG_LEVEL
-        self._in_flight: dict[int | str, Cancellable] = {}
-        self._questions: dict[str, _Question] = {}
+        self.received = ReceivedRequests()
+        """What it asked for and was not answered yet."""
         self._asked = 0
         self._when_closed: list[Callable[[], None]] = []
         self._aside: set[asyncio.Task[None]] = set()
@@ -112,37 +99,15 @@ class Connection:
         """What the client declared in the handshake; nothing if there was none."""
         return {} if self.initialize_result is None else self.initialize_result["capabilities"]
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request is in flight."""
-        return not self._in_flight
+    # Requests to the client. Most are asked nothing, and have no tables for that.
 
-    # Requests of the client.
+    @cached_property
+    def _sent(self) -> SentRequests:
+        return SentRequests()
 
-    def began(self, request_id: int | str, request: Cancellable) -> bool:
-        """A request is being worked on.
-
-        Returns:
-            Whether it may be: its id must not be that of another one in flight (basic, "Requests").
-        """
-        return self._in_flight.setdefault(request_id, request) is request
-
-    def ended(self, request_id: int | str, request: Cancellable) -> None:
-        """It no longer is; another of the same id, which was refused, leaves it in flight."""
-        if self._in_flight.get(request_id) is request:
-            del self._in_flight[request_id]
-
-    def cancel(self, request_id: object, reason: object) -> None:
-        """The client does not want the answer to one of its requests any more."""
-        if not is_identifier(request_id):
-            return
-        request = self._in_flight.get(request_id)
-        if request is None:  # some clients write the digits of a number as text here
-            request = next((known for key, known in self._in_flight.items() if str(key) == str(request_id)), None)
-        if request is not None:
-            request.cancel(reason if isinstance(reason, str) else None)
-
-    # Requests to the client.
+    @cached_property
+    def _progress(self) -> ProgressReceivers:
+        return ProgressReceivers()
 
     async def ask(self, channel: Channel, method: str, params: JSON, told: Reports | None) -> JSON:
         """Ask the client, and return the result of its answer.
@@ -162,13 +127,13 @@ class Connection:
             raise AnswerError(f"{method}: the client is gone")
         self._asked += 1
         number = self._asked
-        question = _Question(asyncio.get_running_loop().create_future(), told)
-        self._questions[str(number)] = question
+        answer = self._sent.add(number)
         if told is not None:
             params = {**params, "_meta": {**(params.get("_meta") or {}), meta.PROGRESS_TOKEN_KEY: number}}
+            self._progress.add(number, partial(self._report, told))
         try:
             await channel.send(encoded_request(number, method, params or None))
-            return await question.answer
+            return _result_of(await answer)
         except ProtocolError as error:
             raise AnswerError(f"the client refused {method}: {error.message}", error) from error
         except asyncio.CancelledError:
@@ -177,27 +142,20 @@ class Connection:
             await asyncio.sleep(0)  # it is said before the answer, with which the stream may end
             raise
         finally:
-            del self._questions[str(number)]
+            self._sent.forget(number)
+            self._progress.forget(number)
 
-    def answered(self, message: Mapping[str, Any]) -> None:
+    def answered(self, message: JSON) -> None:
         """A response came. What answers nothing that is still open is dropped."""
-        question = self._questions.get(str(message.get("id")))
-        if question is None or question.answer.done():
+        if not self._sent.resolve(_number_of(message.get("id")), message):
             logger.debug("a response came to no open question: %r", message.get("id"))
-            return
-        if is_object(result := message.get("result")):
-            question.answer.set_result(result)
-            return
-        question.fail(_error_of(message.get("error")))
 
     def progressed(self, params: Mapping[str, Any]) -> None:
         """The client says how far it is with the answer to a question."""
-        question = self._questions.get(str(params.get(meta.PROGRESS_TOKEN_KEY)))
-        progress, total, message = params.get("progress"), params.get("total"), params.get("message")
-        if question is None or question.told is None or not _is_number(progress):
-            return
-        total = total if _is_number(total) else None
-        self._run_aside(question.told(progress, total, message if isinstance(message, str) else None))
+        self._progress.tell(_number_of(params.get(meta.PROGRESS_TOKEN_KEY)), params)
+
+    def _report(self, told: Reports, progress: float, total: float | None, message: str | None) -> None:
+        self._run_aside(told(progress, total, message))
 
     # The end.
 
@@ -208,18 +166,12 @@ class Connection:
         else:
             self._when_closed.append(callback)
 
-    def close(self, *, interrupt: bool = True) -> None:
-        """The client is gone: nothing is asked or answered any more.
-
-        Args:
-            interrupt: Whether what it asked for is given up.
-        """
+    def close(self) -> None:
+        """The client is gone: nothing is asked or answered any more, and what it asked for is given up."""
         self._closed = True
-        for request in list(self._in_flight.values()) if interrupt else ():
-            request.cancel(None)
-        for question in self._questions.values():
-            if not question.answer.done():
-                question.fail(ProtocolError(INTERNAL_ERROR, "the client is gone"))
+        self.received.cancel_all()
+        if "_sent" in self.__dict__:
+            self._sent.fail(ProtocolError(INTERNAL_ERROR, "the client is gone"))
         callbacks, self._when_closed = self._when_closed, []
         for callback in callbacks:
             try:
@@ -234,16 +186,26 @@ class Connection:
         task.add_done_callback(self._aside.discard)
 
 
-def _error_of(error: object) -> ProtocolError:
-    """The error of a response, whatever is in it."""
+def _number_of(value: object) -> object:
+    """The id or the token of one of our requests, as it came back: some clients write its digits as text."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= _DIGITS:
+        return int(value)
+    return value
+
+
+def _result_of(response: JSON) -> JSON:
+    """The result of a response.
+
+    Raises:
+        ProtocolError: It has none, but an error, whatever is in that.
+    """
+    if is_object(result := response.get("result")):
+        return result
+    error = response.get("error")
     told = error if is_object(error) else {}
     code, message = told.get("code"), told.get("message")
-    return ProtocolError(
+    raise ProtocolError(
         code if isinstance(code, int) else INTERNAL_ERROR,
         message if isinstance(message, str) else "",
         told.get("data"),
     )
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -135,7 +135,7 @@ class Dispatcher:
         params = params if is_object(params) else {}
         match message["method"]:
             case "notifications/cancelled":
-                connection.cancel(params.get("requestId"), params.get("reason"))
+                connection.received.cancel(params.get("requestId"), params.get("reason"))
             case "notifications/progress":
                 connection.progressed(params)
             case "notifications/initialized" if connection.is_greeted:

@@ -12,8 +12,9 @@ from mcp_types import METHOD_NOT_FOUND, SERVER_INFO_META_KEY
 from mcp_types.version import LATEST_MODERN_VERSION
 
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
-from gaia_bridge.client.transport import ConnectionLostError, Link, PendingRequests, Receiver, UpstreamError
+from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.json_rpc import cancellation
+from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import UpstreamLimits
 
@@ -48,7 +49,9 @@ class Wire:
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        self._pending = PendingRequests()
+        self._pending = SentRequests()
+        self.unexpected = 0
+        """Responses that nobody waited for."""
         self._send, self._receive = anyio.create_memory_object_stream[JSON](10_000)
         self.received: list[JSON] = []
         """Everything that came from the client, in order."""
@@ -79,7 +82,7 @@ class Wire:
 
     def respond(self, response: JSON) -> None:
         """Send a response, whatever it looks like."""
-        self._pending.resolve(response)
+        self.unexpected += not self._pending.resolve(response.get("id"), response)
 
     def notify(self, method: str, params: JSON | None = None, during: int | None = None) -> None:
         """Send a notification."""
@@ -100,11 +103,6 @@ class Wire:
         """End the link, as a process does that exits."""
         self._receiver.ended(reason)
         self._pending.fail(ConnectionLostError(reason))
-
-    @property
-    def unexpected(self) -> int:
-        """Responses that nobody waited for."""
-        return self._pending.unexpected
 
     # The client's side: implements `transport.Link`.
 

@@ -149,7 +149,7 @@ async def test_where_there_is_no_way_back_and_after_the_end_nobody_is_asked() ->
 async def test_a_client_that_goes_leaves_no_question_open_and_every_request_given_up() -> None:
     channel, request = Channel(), InFlight()
     connection = Connection(channel)
-    connection.began(1, request)
+    connection.received.begin(1, request)
     task = asked(connection, channel)
     await anyio.wait_all_tasks_blocked()
     connection.close()
@@ -177,25 +177,25 @@ async def test_a_question_that_is_given_up_as_the_client_goes_is_no_error_of_the
 
 async def test_a_cancellation_reaches_the_request_of_its_id_with_its_reason_if_that_is_one() -> None:
     connection, one, other = Connection(Nowhere()), InFlight(), InFlight()
-    connection.began(1, one)
-    connection.began("two", other)
-    connection.cancel("1", "enough")
-    connection.cancel("two", {"not": "words"})
-    connection.cancel(3, "nobody's")
+    connection.received.begin(1, one)
+    connection.received.begin("two", other)
+    connection.received.cancel("1", "enough")
+    connection.received.cancel("two", {"not": "words"})
+    connection.received.cancel(3, "nobody's")
     assert (one.cancelled, other.cancelled) == (["enough"], [None])
-    connection.ended(1, one)
-    connection.cancel(1, "too late")
+    connection.received.end(1, one)
+    connection.received.cancel(1, "too late")
     assert one.cancelled == ["enough"]
-    assert not connection.is_idle
+    assert len(connection.received) == 1
 
 
 async def test_the_second_of_two_requests_of_one_id_may_not_begin_and_leaves_the_first_in_flight() -> None:
     connection, first, second = Connection(Nowhere()), InFlight(), InFlight()
-    assert connection.began(1, first)
-    assert not connection.began(1, second)
-    assert connection.began("1", second)
-    connection.ended(1, second)
-    connection.cancel(1, None)
+    assert connection.received.begin(1, first)
+    assert not connection.received.begin(1, second)
+    assert connection.received.begin("1", second)
+    connection.received.end(1, second)
+    connection.received.cancel(1, None)
     connection.close()
     assert (first.cancelled, second.cancelled) == ([None, None], [None])
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 import httpx2
 
-from gaia_bridge.client.transport import ConnectionLostError, PendingRequests, Receiver, UpstreamError
+from gaia_bridge.client.transport import ConnectionLostError, Receiver, UpstreamError
 from gaia_bridge.client.transports.answers import EVENT_STREAM, is_stream
 from gaia_bridge.client.transports.http_client import HttpClient, Reply
 from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
 from gaia_bridge.client.transports.http_values import origin, shown
 from gaia_bridge.client.transports.json_rpc import is_complete, is_response
 from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEventError
+from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
@@ -36,7 +37,7 @@ class _SseLink(HttpLink):
 
     def __init__(self, http: HttpClient, receiver: Receiver, limits: UpstreamLimits) -> None:
         super().__init__(http, receiver, limits)
-        self._pending = PendingRequests()
+        self._pending = SentRequests()
         self._endpoint = http.url
 
     async def open(self) -> None:
@@ -128,7 +129,7 @@ class _SseLink(HttpLink):
         if not is_response(message):
             self._receiver.message(message, None)
         elif is_complete(message):
-            self._pending.resolve(message)
+            self._pending.resolve(message.get("id"), message)
         elif type(number := message.get("id")) is int:
             self._pending.reject(number, UpstreamError("answered with what is no JSON-RPC response"))
 

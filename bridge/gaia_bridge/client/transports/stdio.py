@@ -19,7 +19,6 @@ from gaia_bridge.client.transport import (
     ConnectionLostError,
     Link,
     MisconfiguredError,
-    PendingRequests,
     Receiver,
     UpstreamError,
 )
@@ -29,6 +28,7 @@ from gaia_bridge.client.transports.json_rpc import cancellation, encoded, is_res
 from gaia_bridge.client.transports.lines import Garbage, messages, request_id_of
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
 from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sanitize.redaction import Redactor
@@ -119,7 +119,7 @@ class StdioLink(asyncio.Protocol):
         self._share = Share(limits.loop_share, limits.loop_burst, now)
         self._output: asyncio.ReadTransport | None = None
         self._paused = False
-        self._pending = PendingRequests()
+        self._pending = SentRequests()
         self.garbage = garbage
         """What it wrote that was no message."""
         self._input = _Input(limits.write_timeout, self._suspect)
@@ -256,7 +256,7 @@ class StdioLink(asyncio.Protocol):
         found = messages(line)
         for message in found:
             if is_response(message):
-                self._pending.resolve(message)
+                self._pending.resolve(message.get("id"), message)
                 self._note_error(message)
             else:
                 self._receiver.message(message, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any, Final
 
@@ -134,7 +134,7 @@ class HandshakeHttp:
             self._heard(session.connection, message)
             await exchange.nothing(202, _named(session))
 
-    def _heard(self, connection: Connection, message: Mapping[str, Any]) -> None:
+    def _heard(self, connection: Connection, message: JSON) -> None:
         """A notification or a response came."""
         if "method" in message:
             self._dispatcher.notified(connection, message)

@@ -77,7 +77,7 @@ class Session:
     @property
     def is_in_use(self) -> bool:
         """Whether a request is being answered or a stream is open."""
-        return self._open > 0 or not self.connection.is_idle
+        return self._open > 0 or len(self.connection.received) > 0
 
     @property
     def worth(self) -> tuple[bool, float]:

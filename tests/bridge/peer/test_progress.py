@@ -1,0 +1,39 @@
+"""Progress reaches whoever waits for the request that it is about, and nonsense reaches nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gaia_bridge.peer.progress import ProgressReceivers
+
+Report = tuple[float, float | None, str | None]
+
+
+def heard_of(token: object, params: dict[str, Any]) -> list[Report]:
+    receivers, heard = ProgressReceivers(), list[Report]()
+
+    def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    receivers.add(1, hear)
+    receivers.add(2, hear)
+    receivers.forget(2)
+    receivers.tell(token, params)
+    return heard
+
+
+def test_all_that_is_said_of_a_request_reaches_whoever_wants_to_know() -> None:
+    assert heard_of(1, {"progress": 0.5, "total": 2, "message": "half"}) == [(0.5, 2, "half")]
+    assert heard_of(1, {"progress": 3, "total": "2", "message": 5}) == [(3, None, None)]
+
+
+@pytest.mark.parametrize("token", [None, True, 1.0, "1", 2, [1]])
+def test_progress_of_nothing_of_ours_reaches_nobody(token: object) -> None:
+    assert heard_of(token, {"progress": 1}) == []
+
+
+@pytest.mark.parametrize("progress", [None, True, "1"])
+def test_progress_that_is_no_number_reaches_nobody(progress: object) -> None:
+    assert heard_of(1, {"progress": progress}) == []
