@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from gaia_bridge.cli.collection import imported_for_good
 from tests.requirements import REQUIREMENTS
+from tests.support.on_demand import import_what_is_used_by
 
 MORE_WORKERS = 2
 """More than there are cores: much of the time is waiting for processes."""
@@ -87,6 +88,13 @@ def pytest_collection() -> Generator[None, object, object]:
     """Half of the time would go into looking for garbage among tests that all stay until the end."""
     with imported_for_good():
         return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The imports that a test needs are no part of what it does."""
+    if isinstance(item, pytest.Function):
+        import_what_is_used_by(item.module.__name__)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

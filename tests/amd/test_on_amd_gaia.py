@@ -13,12 +13,12 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
 from pydantic import BaseModel
 
 from gaia_bridge.protocol.json_types import JSON
 from tests.amd.travel_agent import PROMPTS, RESOURCES, TOOLS
 from tests.bridge.cli.running import run
+from tests.support.on_demand import mcp
 
 DEADLINE = 20.0
 HERE = Path(__file__).parent
@@ -49,12 +49,12 @@ def amd(tmp_path: Path) -> Mapping[str, str]:
 
 
 @asynccontextmanager
-async def served(mode: str, amd: Mapping[str, str], errors: Path, *agents: str) -> AsyncGenerator[Client]:
+async def served(mode: str, amd: Mapping[str, str], errors: Path, *agents: str) -> AsyncGenerator[mcp.Client]:
     """A client of `gaia-bridge serve AGENT... --stdio`."""
     command = ["-m", "gaia_bridge", "serve", *agents, "--stdio"]
-    server = StdioServerParameters(command=sys.executable, args=command, env=dict(amd))
+    server = mcp.StdioServerParameters(command=sys.executable, args=command, env=dict(amd))
     with anyio.fail_after(DEADLINE), errors.open("w", encoding="utf-8") as log:
-        async with Client(stdio_client(server, log), mode=mode, cache=None) as client:
+        async with mcp.Client(mcp.stdio_client(server, log), mode=mode, cache=None) as client:
             yield client
 
 

@@ -14,9 +14,6 @@ import anyio
 import anyio.lowlevel
 import pytest
 from anyio.abc import TaskStatus
-from mcp import MCPError
-from mcp.client.subscriptions import ToolsListChanged
-from mcp_types import CallToolResult, ToolListChangedNotification
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.errors import AgentLoadError, PublishError
@@ -26,6 +23,7 @@ from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.sources.agent.source import AgentSource
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, ping, running_bridge, text_of
+from tests.support.on_demand import mcp, mcp_subscriptions, mcp_types
 from tests.support.waiting import PATIENCE, comes_true, wait_in_thread
 
 
@@ -59,7 +57,7 @@ async def test_connected_clients_see_agents_come_and_go(mode: str) -> None:
         assert text_of(await client.call_tool("work", {})) == "hello"
         await running.bridge.remove("one")
         assert (await client.list_tools()).tools == []
-        with pytest.raises(MCPError, match="Unknown tool"):
+        with pytest.raises(mcp.MCPError, match="Unknown tool"):
             await client.call_tool("work", {})
         await running.bridge.add_agent(saying("again"), "one")
         assert text_of(await client.call_tool("work", {})) == "again"
@@ -85,9 +83,9 @@ async def test_connected_clients_are_told_that_agents_come_and_go() -> None:
                 ):
                     more = anyio.Event()
                     await cast(Callable[[], Any], act)()
-                    assert await anext(aiter(subscription)) == ToolsListChanged()
+                    assert await anext(aiter(subscription)) == mcp_subscriptions.ToolsListChanged()
                     await more.wait()
-    assert set(told) == {ToolListChangedNotification}
+    assert set(told) == {mcp_types.ToolListChangedNotification}
 
 
 @pytest.mark.anyio
@@ -419,7 +417,7 @@ async def test_an_agent_that_fails_in_every_way_hurts_nobody_else(error: BaseExc
         for mode in ("auto", "legacy"):
             async with running.client(mode) as client:
                 assert (await client.call_tool("evil", {})).is_error
-                with pytest.raises(MCPError):
+                with pytest.raises(mcp.MCPError):
                     await client.read_resource("u:x")
                 assert text_of(await client.call_tool("work", {})) == "good"
                 assert [item.name for item in (await client.list_tools()).tools] == ["evil", "work"]
@@ -456,7 +454,7 @@ async def test_an_agent_that_is_stuck_in_every_thread_delays_no_other() -> None:
         assert release.wait(PATIENCE)
         return "released"
 
-    results: list[CallToolResult] = []
+    results: list[mcp_types.CallToolResult] = []
     settings = Settings(agent=AgentLimits(threads=2, queue=2, definitions_max_age=0))
     async with running_bridge(
         named={"stuck": one_tool(block), "good": saying("good", "play")}, settings=settings
@@ -570,7 +568,7 @@ async def test_a_bridge_ends_at_once_with_calls_in_flight(mode: str, blocking: b
         started.set()
         await asyncio.Event().wait()
 
-    results: list[CallToolResult] = []
+    results: list[mcp_types.CallToolResult] = []
     async with anyio.create_task_group() as tasks:
         async with running_bridge(one_tool(sync if blocking else coroutine)) as running:
             client = running.client(mode)
@@ -591,5 +589,5 @@ async def test_two_bridges_in_one_process_know_nothing_of_each_other() -> None:
     async with running_bridge(saying("one")) as one, running_bridge(saying("two", "play")) as two:
         assert (await names(one), await names(two)) == (["work"], ["play"])
         async with one.client() as client:
-            with pytest.raises(MCPError):
+            with pytest.raises(mcp.MCPError):
                 await client.call_tool("play", {})

@@ -8,9 +8,6 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from mcp import MCPError
-from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
-from mcp_types import ToolListChangedNotification
 from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
@@ -25,6 +22,7 @@ from tests.interaction.connecting import serving
 from tests.servers.raw_server import BOUNDLESS
 from tests.support.agents import one_tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge, subscribe, text_of, unsubscribe
+from tests.support.on_demand import mcp, mcp_subscriptions, mcp_types
 from tests.support.upstreams import FakeRequest, raw_server
 from tests.support.waiting import until
 
@@ -75,7 +73,7 @@ async def test_a_server_that_changes_its_tools_changes_them_for_connected_client
     told = anyio.Event()
 
     async def hear(message: Any) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, mcp_types.ToolListChangedNotification):
             told.set()
 
     async with running_bridge(settings=QUICK) as running:
@@ -89,7 +87,7 @@ async def test_a_server_that_changes_its_tools_changes_them_for_connected_client
             else:
                 async with client.listen(tools_list_changed=True) as subscription:
                     await client.call_tool("up__grow", {})
-                    assert await anext(aiter(subscription)) == ToolsListChanged()
+                    assert await anext(aiter(subscription)) == mcp_subscriptions.ToolsListChanged()
             assert "up__new-0" in {tool.name for tool in (await client.list_tools()).tools}
 
 
@@ -156,7 +154,7 @@ async def test_a_client_that_asks_for_a_tool_of_a_failed_server_learns_why_there
         await running.bridge.add_upstream(StdioServerSpec("up", "no-such-program"))
         await in_state(running.bridge, "up", SourceState.FAILED)
         async with running.client() as client:
-            with pytest.raises(MCPError, match="server 'up' is not ready: it cannot be started: 'no-such-program'"):
+            with pytest.raises(mcp.MCPError, match="server 'up' is not ready: it cannot be started: 'no-such-program'"):
                 await client.call_tool("up__pid", {})
 
 
@@ -243,7 +241,7 @@ async def test_a_server_tells_of_a_resource_as_long_as_a_modern_client_listens_t
         async with client.listen(resource_subscriptions=["a:b", "nobody:has-it"]) as subscription:
             assert sorted(servant.subscribed) == ["a:b", "nobody:has-it"], "the only server there is may know it"
             servant.wire.notify("notifications/resources/updated", {"uri": "a:b"})
-            assert await anext(aiter(subscription)) == ResourceUpdated("a:b")
+            assert await anext(aiter(subscription)) == mcp_subscriptions.ResourceUpdated("a:b")
         await until(lambda: "-a:b" in servant.subscribed)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from mcp import MCPError
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.calls.request_context import get_request_context
@@ -21,6 +20,7 @@ from gaia_bridge.sources.upstream.source import Upstream
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.support.agents import one_tool
 from tests.support.bridges import both_eras, running_bridge, text_of
+from tests.support.on_demand import mcp
 from tests.support.upstreams import until_ready
 from tests.support.waiting import until
 from tests.translation.legacy_only import forget_discovery
@@ -106,13 +106,13 @@ async def test_a_request_that_was_here_before_is_refused_whatever_it_asks(method
         own: str = running.bridge._id  # pyright: ignore[reportPrivateUsage]
         meta: Any = {HOPS_META_KEY: ["other", own]}
         async with running.client(mode) as client:
-            with pytest.raises(MCPError, match="got it back directly"):
+            with pytest.raises(mcp.MCPError, match="got it back directly"):
                 if method == "tools/call":
                     await client.call_tool("hello", {}, meta=meta)
                 else:
                     await client.list_tools(meta=meta)
             far: Any = {HOPS_META_KEY: [f"bridge {number}" for number in range(9)]}
-            with pytest.raises(MCPError, match="has passed 9 bridges; more than 8"):
+            with pytest.raises(mcp.MCPError, match="has passed 9 bridges; more than 8"):
                 await client.call_tool("hello", {}, meta=far)
             assert text_of(await client.call_tool("hello", {})) == "x"
 

@@ -7,7 +7,6 @@ import base64
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types import CallToolResult
 
 from gaia_bridge.content import (
     audio,
@@ -26,6 +25,7 @@ from gaia_bridge.content import (
 )
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import result_problem
+from tests.support.on_demand import mcp_types
 
 BLOCKS = [
     text("x"),
@@ -42,7 +42,7 @@ BLOCKS = [
 def test_every_block_is_one_that_clients_know(block: JSON) -> None:
     result = tool_result(block)
     assert result_problem("tools/call", result) is None
-    parsed = CallToolResult.model_validate(result, by_name=False)
+    parsed = mcp_types.CallToolResult.model_validate(result, by_name=False)
     assert parsed.content[0].model_dump(by_alias=True, mode="json", exclude_none=True) == block
 
 

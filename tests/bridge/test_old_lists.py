@@ -6,13 +6,13 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.bridge.sources.upstream.servant import Servant, tools_named
 from tests.support.bridges import both_eras, running_bridge, text_of
+from tests.support.on_demand import mcp
 from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ def silent(**more: Any) -> Servant:
     return servant
 
 
-async def names(client: Client) -> set[str]:
+async def names(client: mcp.Client) -> set[str]:
     return {tool.name for tool in (await client.list_tools()).tools}
 
 
@@ -118,7 +118,7 @@ async def test_tools_that_do_not_exist_have_the_server_asked_once_a_second() -> 
         async with running.client() as client:
             await names(client)
             for _ in range(20):
-                with pytest.raises(MCPError, match="Unknown tool"):
+                with pytest.raises(mcp.MCPError, match="Unknown tool"):
                     await client.call_tool("up__none", {})
                 await anyio.sleep(0.1)
     assert servant.asked.count("tools/list") <= 4

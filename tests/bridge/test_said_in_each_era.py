@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import SERVER_INFO_META_KEY
 from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
@@ -25,6 +24,7 @@ from tests.bridge.client.scripted import ScriptedTransport, Wire, legacy
 from tests.conformance.raw_clients import connect_http
 from tests.interaction.connecting import DEADLINE, serving
 from tests.support.agents import one_tool
+from tests.support.on_demand import mcp_types
 from tests.support.upstreams import PATIENT, FakeRequest, running, until_ready
 from tests.support.waiting import until
 from tests.translation.test_beyond_the_core import modern_request
@@ -77,7 +77,7 @@ class TwoFaced:
                     **said,
                     **modern,
                     "supportedVersions": ["2026-07-28"],
-                    "_meta": {SERVER_INFO_META_KEY: info(face)},
+                    "_meta": {mcp_types.SERVER_INFO_META_KEY: info(face)},
                 }
             case (_, "tools/list"):
                 names = ["same", f"only-{face}", *self.more]
@@ -120,7 +120,7 @@ async def said_to_new(url: str, call: str = "") -> JSON:
     if call:
         await modern_request(url, "tools/call", {"name": call}, name=call)
     listed = (await modern_request(url, "tools/list", {}))["result"]
-    told = said["_meta"][SERVER_INFO_META_KEY]
+    told = said["_meta"][mcp_types.SERVER_INFO_META_KEY]
     return {**said, "serverInfo": told, "listed": {tool["name"] for tool in listed["tools"]}, "page": listed}
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import jsonschema_rs
-import mcp_types
 import pytest
 
 from tests.conformance.fixture_agent import ConformanceAgent
+from tests.support.on_demand import mcp_types
 
 TOOLS = {
     "json_schema_2020_12_tool",

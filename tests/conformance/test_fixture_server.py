@@ -5,26 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mcp import Client, MCPError
-from mcp.client import ClientRequestContext
-from mcp_types import CreateMessageRequestParams, CreateMessageResult, TextContent
 
 from tests.conformance.fixture_agent import ConformanceAgent
-from tests.conformance.fixture_server import TOOLS, make_server
+from tests.support.on_demand import fixture_server, mcp, mcp_context, mcp_types
 
 pytestmark = pytest.mark.anyio
 
 
-async def _sample(context: ClientRequestContext, params: CreateMessageRequestParams) -> CreateMessageResult:
-    return CreateMessageResult(role="assistant", content=TextContent(type="text", text="Paris"), model="m")
+async def _sample(
+    context: mcp_context.ClientRequestContext, params: mcp_types.CreateMessageRequestParams
+) -> mcp_types.CreateMessageResult:
+    return mcp_types.CreateMessageResult(
+        role="assistant", content=mcp_types.TextContent(type="text", text="Paris"), model="m"
+    )
 
 
-def connected(era: str, mode: Any) -> Client:
-    return Client(make_server(era), mode=mode, sampling_callback=_sample)
+def connected(era: str, mode: Any) -> mcp.Client:
+    return mcp.Client(fixture_server.make_server(era), mode=mode, sampling_callback=_sample)
 
 
 def test_every_tool_that_talks_is_one_that_the_agent_offers() -> None:
-    assert TOOLS.keys() < {tool["name"] for tool in ConformanceAgent().get_mcp_tool_definitions()}
+    assert fixture_server.TOOLS.keys() < {tool["name"] for tool in ConformanceAgent().get_mcp_tool_definitions()}
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -44,7 +45,7 @@ async def test_everything_is_listed_and_read_in_both_eras(mode: str) -> None:
         prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
         resources = (await client.list_resources()).resources
         read = [(await client.read_resource(resource.uri)).contents[0] for resource in resources]
-        with pytest.raises(MCPError, match="not found"):
+        with pytest.raises(mcp.MCPError, match="not found"):
             await client.read_resource("test://nonexistent")
     assert tools == [tool["name"] for tool in agent.get_mcp_tool_definitions()]
     assert prompts == [prompt["name"] for prompt in agent.get_mcp_prompts()]
@@ -55,6 +56,6 @@ async def test_everything_is_listed_and_read_in_both_eras(mode: str) -> None:
 async def test_a_server_of_one_era_refuses_the_other(era: str, own: str, other: str) -> None:
     async with connected(era, own) as client:
         assert len((await client.list_tools()).tools) == 28
-    with pytest.RaisesGroup(MCPError, flatten_subgroups=True):
+    with pytest.RaisesGroup(mcp.MCPError, flatten_subgroups=True):
         async with connected(era, other):
             pass

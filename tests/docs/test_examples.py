@@ -12,8 +12,6 @@ from typing import Any
 
 import click
 import pytest
-from mcp.client.context import ClientRequestContext
-from mcp_types import ElicitRequestParams, ElicitResult, ImageContent, TextContent
 
 from gaia.agents.chat.tool_search import ToolSearch
 from gaia.mcp.client import mcp_client
@@ -27,6 +25,7 @@ from gaia_bridge.server.tool_limits import tool_limit
 from tests.support.bridges import running_bridge
 from tests.support.gaia_clients import FakeTransport, all_tools
 from tests.support.memory_transport import in_memory
+from tests.support.on_demand import mcp_context, mcp_types
 
 ROOT = Path(__file__).parents[2]
 README, GUIDE, SERVERS = ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "servers.md"
@@ -47,8 +46,10 @@ async def call(code: str, folder: Path, tool: str, arguments: dict[str, Any]) ->
     file = folder / "example_agent.py"
     file.write_text(code, encoding="utf-8")
 
-    async def user(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        return ElicitResult(action="accept", content={"sure": True})
+    async def user(
+        context: mcp_context.ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult:
+        return mcp_types.ElicitResult(action="accept", content={"sure": True})
 
     [loaded] = load_agent(str(file))
     async with running_bridge(loaded.agent) as running, running.client(elicitation_callback=user) as client:
@@ -65,8 +66,8 @@ async def test_the_agent_of_the_readme_greets(tmp_path: Path) -> None:
 async def test_the_drawing_agent_of_the_guide_returns_an_image(tmp_path: Path) -> None:
     result = await call(example(GUIDE, "DrawAgent"), tmp_path, "draw", {})
     words, picture = result.content
-    assert isinstance(words, TextContent) and words.text == "Here it is:"
-    assert isinstance(picture, ImageContent) and picture.mime_type == "image/gif"
+    assert isinstance(words, mcp_types.TextContent) and words.text == "Here it is:"
+    assert isinstance(picture, mcp_types.ImageContent) and picture.mime_type == "image/gif"
 
 
 @pytest.mark.anyio

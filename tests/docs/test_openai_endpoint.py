@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-import openai
 import pytest
 
 from gaia_bridge.chat_types import ChatRequest, Reply
 from gaia_bridge.discovery import load_agent
 from gaia_bridge.openai_api import app
 from tests.support.chat_endpoint import ChatAgent, chatting
+from tests.support.on_demand import openai
 
 PAGE = (Path(__file__).parents[2] / "docs" / "openai-endpoint.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

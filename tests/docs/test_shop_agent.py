@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import anyio.to_thread
-import openai
 import pytest
 
 from gaia_bridge.discovery import load_agent
 from tests.support.chat_endpoint import chatting
+from tests.support.on_demand import openai
 from tests.support.scripted_model import call, say, scripted_model
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 from anyio import to_thread
-from mcp import Client
-from mcp_types import TextResourceContents
-from openai import AsyncOpenAI
 
 from tests.bridge.cli.running import running
 from tests.process.driving import initialized, url_of
 from tests.support.example_programs import EXAMPLES, Reader, write_runners
+from tests.support.on_demand import mcp, mcp_types, openai
 from tests.support.scripted_model import ModelHandle, call, calls, rule, say, script, scripted_model
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the servers
@@ -174,7 +172,7 @@ async def test_published_agents_are_used_by_the_official_client(reader: Reader) 
     names = ("published/quick_start.py", "published/file_agent.py", "published/project_agent.py")
     with running("serve", "--port", "0", *(str(EXAMPLES / name) for name in names), cwd=reader.here) as bridge:
         url = url_of(bridge)
-        async with Client(f"{url}/mcp") as client:
+        async with mcp.Client(f"{url}/mcp") as client:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             assert tools == {"my-tool", "read-file", "write-file", "get-status"}
             note = str(reader.files / "note.txt")
@@ -189,7 +187,7 @@ async def test_published_agents_are_used_by_the_official_client(reader: Reader) 
             assert "what is done" in (await client.get_prompt(prompt.name)).model_dump_json()
             [resource] = (await client.list_resources()).resources
             [content] = (await client.read_resource(resource.uri)).contents
-            assert isinstance(content, TextResourceContents) and json.loads(content.text) == status
+            assert isinstance(content, mcp_types.TextResourceContents) and json.loads(content.text) == status
         connected, *listed = (await to_thread.run_sync(reader.run, "client/custom_transport.py", f"{url}/mcp")).printed
         assert connected.startswith("Connected to ") and "- write-file: Write to a file" in listed
 
@@ -214,10 +212,10 @@ async def test_one_agent_serves_mcp_clients_and_chat_clients(
     model.play(script(call("analyze-code", file_path="app.py"), say("It is good, but lacks type hints.")))
     with running("serve", "--port", "0", str(EXAMPLES / "published/code_agent.py"), cwd=reader.here) as bridge:
         url = url_of(bridge)
-        async with Client(f"{url}/mcp") as client:
+        async with mcp.Client(f"{url}/mcp") as client:
             analysed = (await client.call_tool("analyze-code", {"file_path": "app.py"})).structured_content
             assert analysed is not None and analysed["suggestions"] == ["Add type hints", "Add docstrings"]
-        async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as api:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as api:
             [offered] = (await api.models.list()).data
             assert offered.id == "gaia-code"
             question: Any = [{"role": "user", "content": "How good is app.py?"}]

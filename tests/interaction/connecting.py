@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TextIO
 
 import anyio
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp.client.sse import sse_client
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.contract import AgentLike
@@ -21,6 +19,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.interaction.everything_agent import EverythingAgent
+from tests.support.on_demand import mcp, mcp_sse
 
 __all__ = ["AGENT_FILE", "DEADLINE", "ERAS", "HTTP_TRANSPORTS", "TRANSPORTS", "Connect", "Link", "client_of", "serving"]
 
@@ -37,7 +36,7 @@ _MODES: Final = {"modern": "auto", "legacy": "legacy"}
 class Connect(Protocol):
     """Opens one more connection to a server that runs."""
 
-    def __call__(self, **options: Any) -> AbstractAsyncContextManager[Client]:
+    def __call__(self, **options: Any) -> AbstractAsyncContextManager[mcp.Client]:
         """A connected client of the official kind, made with these options."""
         ...
 
@@ -92,7 +91,7 @@ class Link:
                 yield lambda **options: client_of(url + path, self.era, **options)
 
     @asynccontextmanager
-    async def client(self, **options: Any) -> AsyncGenerator[Client]:
+    async def client(self, **options: Any) -> AsyncGenerator[mcp.Client]:
         """The agent served, and one client connected to it.
 
         Args:
@@ -111,11 +110,11 @@ class Link:
 
     def _stdio(self) -> Any:
         command = ["-m", "gaia_bridge", "serve", f"{AGENT_FILE}:EverythingAgent", "--stdio"]
-        return stdio_client(StdioServerParameters(command=sys.executable, args=command), self.errors)
+        return mcp.stdio_client(mcp.StdioServerParameters(command=sys.executable, args=command), self.errors)
 
 
 @asynccontextmanager
-async def client_of(target: Any, era: str, **options: Any) -> AsyncGenerator[Client]:
+async def client_of(target: Any, era: str, **options: Any) -> AsyncGenerator[mcp.Client]:
     """A connected client.
 
     Args:
@@ -123,8 +122,8 @@ async def client_of(target: Any, era: str, **options: Any) -> AsyncGenerator[Cli
         era: One of `ERAS`, which the connection must turn out to have.
         options: Options of the client.
     """
-    transport = sse_client(target) if isinstance(target, str) and target.endswith("/sse") else target
-    async with Client(transport, mode=_MODES[era], cache=None, **options) as client:
+    transport = mcp_sse.sse_client(target) if isinstance(target, str) and target.endswith("/sse") else target
+    async with mcp.Client(transport, mode=_MODES[era], cache=None, **options) as client:
         assert client.protocol_version == {"modern": "2026-07-28", "legacy": "2025-11-25"}[era]
         yield client
 

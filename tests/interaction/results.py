@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mcp import Client
 from pydantic import BaseModel
 
 from gaia_bridge.protocol.json_types import JSON
+from tests.support.on_demand import mcp
 
 __all__ = ["call", "older", "text_of", "wire", "wire_list"]
 
@@ -25,13 +25,13 @@ def wire_list(items: Iterable[BaseModel]) -> list[JSON]:
     return [wire(item) for item in items]
 
 
-async def call(client: Client, name: str, /, **arguments: object) -> JSON:
+async def call(client: mcp.Client, name: str, /, **arguments: object) -> JSON:
     """Call a tool; what came back, without what the eras wrap it in."""
     result = wire(await client.call_tool(name, arguments))
     return {key: value for key, value in result.items() if key not in _ENVELOPE}
 
 
-def older(client: Client) -> Any:
+def older(client: mcp.Client) -> Any:
     """The client, with the methods that only earlier revisions have and that the SDK therefore calls deprecated."""
     return client
 

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
-from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
-from mcp_types import (
-    PromptListChangedNotification,
-    ResourceListChangedNotification,
-    ResourceUpdatedNotification,
-    ToolListChangedNotification,
-)
 
 from tests.interaction.connecting import Link
 from tests.interaction.results import call, older, wire
+from tests.support.on_demand import mcp, mcp_subscriptions, mcp_types
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
 WATCHED = "note://1"
 OTHER = "note://2"
-_LISTS: Final[Mapping[type, str]] = {
-    ToolListChangedNotification: "tools",
-    PromptListChangedNotification: "prompts",
-    ResourceListChangedNotification: "resources",
-    ToolsListChanged: "tools",
-    PromptsListChanged: "prompts",
-    ResourcesListChanged: "resources",
-}
 AGAIN = 0.5
 """Seconds after which a change is made once more. A legacy client over HTTP opens its standing stream some time after
 the handshake, and what happens before is not told."""
@@ -48,13 +33,18 @@ class Ear:
     def hear(self, item: object) -> None:
         """Take a notification of either era."""
         match item:
-            case ResourceUpdatedNotification():
+            case mcp_types.ResourceUpdatedNotification():
                 self.heard.add(item.params.uri)
-            case ResourceUpdated():
+            case mcp_subscriptions.ResourceUpdated():
                 self.heard.add(item.uri)
+            case mcp_types.ToolListChangedNotification() | mcp_subscriptions.ToolsListChanged():
+                self.heard.add("tools")
+            case mcp_types.PromptListChangedNotification() | mcp_subscriptions.PromptsListChanged():
+                self.heard.add("prompts")
+            case mcp_types.ResourceListChangedNotification() | mcp_subscriptions.ResourcesListChanged():
+                self.heard.add("resources")
             case _:
-                if (what := _LISTS.get(type(item))) is not None:
-                    self.heard.add(what)
+                pass
         self._news.set()
 
     async def until(self, wanted: set[str], change: Callable[[], Awaitable[object]]) -> None:
@@ -68,7 +58,7 @@ class Ear:
 
 
 @asynccontextmanager
-async def listening(link: Link, client: Client, ear: Ear) -> AsyncGenerator[None]:
+async def listening(link: Link, client: mcp.Client, ear: Ear) -> AsyncGenerator[None]:
     """Hear of everything, and of updates of one resource."""
     if not link.modern:
         await older(client).subscribe_resource(WATCHED)

@@ -12,37 +12,36 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp_types import Implementation, TextContent
 
 from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import DEADLINE, ERAS, TRANSPORTS, client_of, serving
 from tests.interaction.many_tools_agent import TOOLS, ManyToolsAgent
 from tests.interaction.results import call
 from tests.interaction.test_talking import Person
+from tests.support.on_demand import mcp, mcp_types
 
 pytestmark = pytest.mark.anyio
 
-VS_CODE = Implementation(name="Visual Studio Code", version="1.138.0")
+VS_CODE: dict[str, Any] = {"name": "Visual Studio Code", "version": "1.138.0"}
 AGENT_FILE = Path(__file__).with_name("many_tools_agent.py")
 ways = pytest.mark.parametrize(("transport", "era"), list(product(TRANSPORTS, ERAS)))
 
 
-async def answer(client: Client, **arguments: object) -> JSON:
+async def answer(client: mcp.Client, **arguments: object) -> JSON:
     """What a search tells."""
     [block] = (await client.call_tool("tool_search", arguments)).content
-    assert isinstance(block, TextContent)
+    assert isinstance(block, mcp_types.TextContent)
     told: JSON = json.loads(block.text)
     return told
 
 
 @asynccontextmanager
-async def client_of_many(transport: str, era: str, errors: Any, **options: Any) -> AsyncGenerator[Client]:
+async def client_of_many(transport: str, era: str, errors: Any, **options: Any) -> AsyncGenerator[mcp.Client]:
     """A client of an agent with 2,000 tools."""
     with anyio.fail_after(DEADLINE):
         if transport == "stdio":
             command = ["-m", "gaia_bridge", "serve", f"{AGENT_FILE}:ManyToolsAgent", "--stdio"]
-            target = stdio_client(StdioServerParameters(command=sys.executable, args=command), errors)
+            target = mcp.stdio_client(mcp.StdioServerParameters(command=sys.executable, args=command), errors)
             async with client_of(target, era, **options) as client:
                 yield client
         else:
@@ -55,7 +54,7 @@ async def client_of_many(transport: str, era: str, errors: Any, **options: Any) 
 async def test_vs_code_finds_and_calls_one_of_two_thousand_tools(transport: str, era: str, tmp_path: Path) -> None:
     person = Person()
     with (tmp_path / "stderr").open("w+", encoding="utf-8") as errors:
-        options: dict[str, Any] = {"client_info": VS_CODE, **person.callbacks}
+        options: dict[str, Any] = {"client_info": mcp_types.Implementation(**VS_CODE), **person.callbacks}
         async with client_of_many(transport, era, errors, **options) as client:
             listed = await client.list_tools()
             assert [tool.name for tool in listed.tools] == ["tool_search", "call_tool"]

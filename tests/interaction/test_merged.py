@@ -9,15 +9,13 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import TaskStatus
-from mcp import Client, MCPError
-from mcp.client.subscriptions import ToolsListChanged
-from mcp_types import ToolListChangedNotification
 
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.content import embedded_text, resource_link
 from gaia_bridge.errors import PublishError
 from tests.interaction.connecting import DEADLINE, ERAS, client_of, serving
 from tests.interaction.results import call, text_of, wire
+from tests.support.on_demand import mcp, mcp_subscriptions, mcp_types
 
 pytestmark = pytest.mark.anyio
 
@@ -61,11 +59,11 @@ class NamedAgent:
         return f"{uri} of {self._name}"
 
 
-async def tools_of(client: Client) -> list[str]:
+async def tools_of(client: mcp.Client) -> list[str]:
     return [tool.name for tool in (await client.list_tools()).tools]
 
 
-async def said(client: Client, tool: str) -> str:
+async def said(client: mcp.Client, tool: str) -> str:
     return text_of(await call(client, tool))
 
 
@@ -99,7 +97,7 @@ async def test_agents_are_merged_on_one_endpoint_and_alone_on_their_own(era: str
                 assert (alone.server_info.name, alone.instructions) == ("second", "I am second.")
                 assert await tools_of(alone) == ["both", "only-second"]
                 assert await said(alone, "both") == "both of second"
-                with pytest.raises(MCPError, match="Unknown tool: only-first"):
+                with pytest.raises(mcp.MCPError, match="Unknown tool: only-first"):
                     await call(alone, "only-first")
 
 
@@ -141,13 +139,13 @@ async def test_links_of_an_agent_without_resources_arrive_as_they_are_whatever_i
             assert prompt["messages"] == [{"role": "user", "content": LINKS[1]}]
 
 
-async def outlives_its_agent(client: Client, *, task_status: TaskStatus[None]) -> None:
+async def outlives_its_agent(client: mcp.Client, *, task_status: TaskStatus[None]) -> None:
     """A call whose agent is removed while it runs; started when it runs."""
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         task_status.started()
 
-    with suppress(MCPError):  # a client of the agent's own endpoint may lose its session before the answer comes
+    with suppress(mcp.MCPError):  # a client of the agent's own endpoint may lose its session before the answer comes
         result = await client.call_tool("wait", {}, progress_callback=on_progress)
         assert result.is_error
         assert text_of(wire(result)) == "the agent is no longer published"
@@ -160,11 +158,11 @@ class Follower:
         self._news = anyio.Event()
 
     async def on_message(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, mcp_types.ToolListChangedNotification):
             self._news.set()
 
     @asynccontextmanager
-    async def connected(self, url: str, era: str) -> AsyncGenerator[Client]:
+    async def connected(self, url: str, era: str) -> AsyncGenerator[mcp.Client]:
         """A client whose changes are followed."""
         async with client_of(url, era, message_handler=self.on_message) as client:
             if era == "legacy":
@@ -174,7 +172,7 @@ class Follower:
 
                 async def listen() -> None:
                     async for event in events:
-                        assert isinstance(event, ToolsListChanged)
+                        assert isinstance(event, mcp_subscriptions.ToolsListChanged)
                         self._news.set()
 
                 tasks.start_soon(listen)
@@ -213,9 +211,9 @@ async def test_agents_come_and_go_while_clients_of_both_eras_are_connected() -> 
                 await follower.hears()
                 assert await tools_of(client) == ["both"]
                 assert await said(client, "both") == "both of first"
-                with pytest.raises(MCPError, match="Unknown tool: second__both"):
+                with pytest.raises(mcp.MCPError, match="Unknown tool: second__both"):
                     await call(client, "second__both")
-                with pytest.raises(MCPError):
+                with pytest.raises(mcp.MCPError):
                     await said(own, "both")
             with pytest.raises(PublishError, match="nothing is published under that name"):
                 await bridge.remove("second")

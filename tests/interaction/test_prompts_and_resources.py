@@ -6,12 +6,11 @@ import base64
 import json
 
 import pytest
-from mcp import MCPError
-from mcp_types import PromptReference, ResourceTemplateReference
 
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import PNG
 from tests.interaction.results import wire
+from tests.support.on_demand import mcp, mcp_types
 
 pytestmark = pytest.mark.anyio
 
@@ -33,16 +32,16 @@ async def test_prompts_are_filled_in_and_their_arguments_completed(link: Link) -
         plain = wire(await client.get_prompt("no-arguments"))
         assert plain["messages"] == [{"role": "user", "content": {"type": "text", "text": "Just write."}}]
 
-        with pytest.raises(MCPError, match="needs the arguments: to") as missing:
+        with pytest.raises(mcp.MCPError, match="needs the arguments: to") as missing:
             await client.get_prompt("write-letter", {"tone": "briefly"})
         assert missing.value.code == INVALID_PARAMS
-        with pytest.raises(MCPError, match="Unknown prompt: nothing") as unknown:
+        with pytest.raises(mcp.MCPError, match="Unknown prompt: nothing") as unknown:
             await client.get_prompt("nothing")
         assert unknown.value.code == INVALID_PARAMS
 
-        cities = await client.complete(PromptReference(name="write-letter"), {"name": "to", "value": "Pa"})
+        cities = await client.complete(mcp_types.PromptReference(name="write-letter"), {"name": "to", "value": "Pa"})
         assert (cities.completion.values, cities.completion.total) == (["Paris", "Parma"], 2)
-        template = ResourceTemplateReference(uri="note://{number}/{part}")
+        template = mcp_types.ResourceTemplateReference(uri="note://{number}/{part}")
         known = await client.complete(template, {"name": "part", "value": "he"}, {"number": "1"})
         assert known.completion.values == ["part=he", "number=1"]
 
@@ -59,11 +58,11 @@ async def test_resources_are_read_by_uri_and_by_template(link: Link, caplog: pyt
         [data] = wire(await client.read_resource("data://1"))["contents"]
         assert (data["mimeType"], json.loads(data["text"])) == ("application/json", {"numbers": [1, 2, 3]})
 
-        with pytest.raises(MCPError) as absent:
+        with pytest.raises(mcp.MCPError) as absent:
             await client.read_resource("nowhere://1")
         assert absent.value.code == (INVALID_PARAMS if link.modern else LEGACY_RESOURCE_NOT_FOUND)
         assert absent.value.data == {"uri": "nowhere://1"}
-        with pytest.raises(MCPError, match="failed with RuntimeError") as broken:
+        with pytest.raises(mcp.MCPError, match="failed with RuntimeError") as broken:
             await client.read_resource(link.address("broken://1"))
         assert broken.value.code == INTERNAL_ERROR
         assert "hunter2" not in broken.value.message

@@ -5,13 +5,13 @@ from __future__ import annotations
 import anyio
 import pytest
 from anyio.abc import TaskStatus
-from mcp import Client, MCPError
 
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import TOOLS
 from tests.interaction.results import call, older, wire_list
+from tests.support.on_demand import mcp
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -25,10 +25,10 @@ async def test_calls_run_side_by_side_and_every_caller_gets_its_own_answer(link:
     doubles: dict[int, JSON] = {}
     met: list[JSON] = []
 
-    async def measure(client: Client, n: int) -> None:
+    async def measure(client: mcp.Client, n: int) -> None:
         doubles[n] = (await call(client, "measure", n=n))["structuredContent"]
 
-    async def meet(client: Client) -> None:
+    async def meet(client: mcp.Client) -> None:
         met.append((await call(client, "meet", n=THREADS))["structuredContent"])
 
     async with link.client() as client:
@@ -57,7 +57,7 @@ async def test_an_agent_whose_threads_are_all_taken_keeps_its_lists_and_delays_n
         assert (await call(client, "measure", n=1))["structuredContent"] == {"double": 2}
 
 
-async def block(client: Client, key: str, *, task_status: TaskStatus[None]) -> None:
+async def block(client: mcp.Client, key: str, *, task_status: TaskStatus[None]) -> None:
     """Take one of the agent's threads until cancelled; started when it is taken."""
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -90,7 +90,7 @@ async def test_a_client_that_goes_away_is_forgotten_and_the_next_one_is_served(h
             assert (await call(second, "ended", key="left"))["structuredContent"] == {"cancelled": True}
 
 
-async def left_alone(client: Client) -> None:
+async def left_alone(client: mcp.Client) -> None:
     """A call whose answer nobody is there to take any more."""
-    with pytest.raises(MCPError):
+    with pytest.raises(mcp.MCPError):
         await call(client, "wait-for-cancel", key="left")

@@ -6,24 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
-from mcp import MCPError
-from mcp_types import (
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequestParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    ListRootsResult,
-    LoggingMessageNotificationParams,
-    Root,
-    TextContent,
-)
 from pydantic import FileUrl
 
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.results import call, older, text_of, wire
+from tests.support.on_demand import mcp, mcp_types
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -50,22 +39,26 @@ class Person:
             "list_roots_callback": self._roots,
         }
 
-    async def _elicited(self, context: object, params: ElicitRequestParams) -> ElicitResult:
+    async def _elicited(self, context: object, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
         self.asked.append(wire(params))
-        if isinstance(params, ElicitRequestURLParams) or self.action != "accept":
-            return ElicitResult(action=self.action)
+        if isinstance(params, mcp_types.ElicitRequestURLParams) or self.action != "accept":
+            return mcp_types.ElicitResult(action=self.action)
         answers: dict[str, Any] = {"integer": 42, "boolean": True}
         fields: Mapping[str, JSON] = params.requested_schema["properties"]
         content = {name: answers.get(field["type"], f"some {name}") for name, field in fields.items()}
-        return ElicitResult(action="accept", content=content)
+        return mcp_types.ElicitResult(action="accept", content=content)
 
-    async def _sampled(self, context: object, params: CreateMessageRequestParams) -> CreateMessageResult:
+    async def _sampled(
+        self, context: object, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult:
         self.asked.append(wire(params))
-        return CreateMessageResult(role="assistant", model="m-1", content=TextContent(text="for fun"))
+        return mcp_types.CreateMessageResult(
+            role="assistant", model="m-1", content=mcp_types.TextContent(text="for fun")
+        )
 
-    async def _roots(self, context: object) -> ListRootsResult:
+    async def _roots(self, context: object) -> mcp_types.ListRootsResult:
         self.asked.append({"roots": "asked"})
-        return ListRootsResult(roots=[Root(uri=FileUrl("file:///home/ada"), name="home")])
+        return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=FileUrl("file:///home/ada"), name="home")])
 
 
 @pytest.mark.requirement("P-12")
@@ -75,7 +68,7 @@ async def test_progress_and_logs_arrive_in_order_before_the_result(link: Link) -
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         told.append((progress, total, message))
 
-    async def on_log(params: LoggingMessageNotificationParams) -> None:
+    async def on_log(params: mcp_types.LoggingMessageNotificationParams) -> None:
         told.append((params.level, params.data, params.logger))
 
     async with link.client(logging_callback=on_log, log_level=CHOSEN if link.modern else None) as client:
@@ -162,7 +155,7 @@ async def test_a_refusal_is_an_answer_and_a_client_that_cannot_be_asked_is_not_a
             assert declined["structuredContent"] == {"action": "decline", "content": {}}
             assert (await call(client, "ask-user-to-visit"))["structuredContent"] == {"action": "decline"}
             if link.modern_throughout:
-                with pytest.raises(MCPError, match="sampling"):
+                with pytest.raises(mcp.MCPError, match="sampling"):
                     await call(client, "ask-model")
             else:
                 refused = await call(client, "ask-model")

@@ -10,8 +10,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
-from mcp_types import CreateMessageResult, ListRootsResult, Root, TextContent
 from msgspec.structs import replace
 from pydantic import FileUrl
 
@@ -20,8 +18,8 @@ from gaia_bridge.settings import Settings
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.interaction.results import call, text_of, wire
 from tests.servers.http_upstream import served
-from tests.servers.pushing_server import SERVER
 from tests.support.agents import one_tool
+from tests.support.on_demand import mcp, mcp_types, pushing_server
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
@@ -33,7 +31,7 @@ TRANSPORTS = pytest.mark.parametrize(("transport", "way"), [("mcp", "stdio"), ("
 @asynccontextmanager
 async def published(way: str) -> AsyncGenerator[str]:
     """The URL of a bridge with an agent, a server that asks nothing, and one that asks."""
-    with served(server=SERVER._lowlevel_server) as address:  # pyright: ignore[reportPrivateUsage]
+    with served(server=pushing_server.SERVER._lowlevel_server) as address:  # pyright: ignore[reportPrivateUsage]
         stdio = StdioServerSpec("push", sys.executable, (str(PUSHING),))
         spec = stdio if way == "stdio" else HttpServerSpec("push", f"{address}/mcp/")
         async with serving({"worker": one_tool(lambda _: "worked")}, Settings(upstream=PATIENT)) as (url, bridge):
@@ -43,11 +41,11 @@ async def published(way: str) -> AsyncGenerator[str]:
             yield url
 
 
-async def tell_of_folders(client: Client) -> None:
+async def tell_of_folders(client: mcp.Client) -> None:
     await client.send_roots_list_changed()  # pyright: ignore[reportDeprecated]
 
 
-async def said(client: Client, tool: str) -> str:
+async def said(client: mcp.Client, tool: str) -> str:
     return text_of(await call(client, f"push__{tool}"))
 
 
@@ -59,12 +57,12 @@ async def test_a_server_that_asks_hears_how_far_the_client_is_with_its_answer(tr
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         heard[int(progress)].set()
 
-    async def think(context: Any, params: Any) -> CreateMessageResult:
+    async def think(context: Any, params: Any) -> mcp_types.CreateMessageResult:
         token = context.meta["progress_token"]
         for step, event in heard.items():
             await context.session.send_progress_notification(token, step, 2, f"thought {step}")
             await event.wait()
-        return CreateMessageResult(role="assistant", content=TextContent(text="4"), model="m")
+        return mcp_types.CreateMessageResult(role="assistant", content=mcp_types.TextContent(text="4"), model="m")
 
     with anyio.fail_after(DEADLINE):
         async with published(way) as url, client_of(f"{url}/{transport}", "legacy", sampling_callback=think) as client:
@@ -79,8 +77,8 @@ async def test_a_server_that_asked_for_folders_hears_that_they_changed_and_may_a
 ) -> None:
     folders = ["file:///one"]
 
-    async def roots(context: Any) -> ListRootsResult:
-        return ListRootsResult(roots=[Root(uri=FileUrl(folder)) for folder in folders])
+    async def roots(context: Any) -> mcp_types.ListRootsResult:
+        return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=FileUrl(folder)) for folder in folders])
 
     with anyio.fail_after(DEADLINE):
         async with published(way) as url:

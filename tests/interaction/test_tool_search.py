@@ -7,13 +7,12 @@ from typing import Any, Final
 
 import anyio
 import pytest
-from mcp import Client, MCPError
-from mcp_types import CallToolResult
 
 from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.results import call, wire
 from tests.interaction.test_talking import Person
+from tests.support.on_demand import mcp, mcp_types
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -36,7 +35,9 @@ SAME: Final[list[tuple[str, JSON]]] = [
 ]
 
 
-async def by_name(client: Client, name: str, arguments: Mapping[str, object], **options: Any) -> CallToolResult:
+async def by_name(
+    client: mcp.Client, name: str, arguments: Mapping[str, object], **options: Any
+) -> mcp_types.CallToolResult:
     return await client.call_tool("call_tool", {"name": name, "arguments": dict(arguments)}, **options)
 
 
@@ -87,5 +88,5 @@ async def test_a_tool_that_does_not_exist_is_an_error_that_the_model_can_read(li
         result = wire(await by_name(client, "zebra", {}))
         assert result["isError"]
         assert "Unknown tool: zebra. Find the tools that there are with tool_search" in result["content"][0]["text"]
-        with pytest.raises(MCPError, match="Unknown tool"):
+        with pytest.raises(mcp.MCPError, match="Unknown tool"):
             await client.call_tool("zebra", {})

@@ -7,12 +7,12 @@ import re
 from typing import Any
 
 import pytest
-from mcp import MCPError
 
 from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import Link
 from tests.interaction.everything_agent import CONTENT
 from tests.interaction.results import call, text_of, wire
+from tests.support.on_demand import mcp
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +79,7 @@ async def test_every_failure_has_its_own_answer_and_the_next_call_works(
             assert "Traceback" not in text
             references += re.findall(r"under reference (\w+)", text)
 
-        with pytest.raises(MCPError, match="Unknown tool: no-such-tool") as unknown:
+        with pytest.raises(mcp.MCPError, match="Unknown tool: no-such-tool") as unknown:
             await client.call_tool("no-such-tool")
         assert unknown.value.code == INVALID_PARAMS
 

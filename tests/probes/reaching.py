@@ -13,7 +13,6 @@ from typing import Any, Final
 import anyio
 import httpx2
 from anyio.abc import TaskGroup
-from mcp_types import INVALID_PARAMS
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import NamingPolicy, StdioServerSpec
@@ -23,6 +22,7 @@ from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import Settings
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
+from tests.support.on_demand import mcp_types
 from tests.support.upstreams import until_ready
 from tests.support.waiting import PATIENCE
 
@@ -144,7 +144,7 @@ def _scripted(name: str, missing: int) -> Script:
                 wire.refuse(request)
                 continue
             if not _is_known(name, request.get("params", {})):
-                wire.refuse(request, INVALID_PARAMS, "no such thing")
+                wire.refuse(request, mcp_types.INVALID_PARAMS, "no such thing")
                 continue
             try:
                 result = answer(request.get("params", {}))
@@ -404,7 +404,7 @@ async def endpoint(kind: str, revision: str, transport: str) -> AsyncGenerator[E
             if name == "agent":
                 await bridge.add_agent(ProbedAgent(name), name)
                 continue
-            era, missing = (legacy, -32002) if name == "old" else (modern, INVALID_PARAMS)
+            era, missing = (legacy, -32002) if name == "old" else (modern, mcp_types.INVALID_PARAMS)
             script = era(_scripted(name, missing), _CAPABILITIES)
             await bridge.add_upstream(StdioServerSpec(name, "scripted"), ScriptedTransport(script))
         await until_ready(*bridge.sources)

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from mcp_types import jsonrpc_message_adapter
-
 from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.cli.running import DEADLINE, INITIALIZE, Running, running
+from tests.support.on_demand import mcp_types
 
 __all__ = ["AGENTS", "BOUND", "LEGACY", "MODERN", "LineClient", "OpenRequest", "initialized", "url_of"]
 
@@ -69,7 +68,7 @@ class LineClient:
     def next(self) -> JSON:
         """The next message."""
         message = self.bridge.receive()
-        jsonrpc_message_adapter.validate_python(message)
+        mcp_types.jsonrpc_message_adapter.validate_python(message)
         return message
 
     def answer(self, number: int | str) -> JSON:
@@ -107,7 +106,7 @@ class LineClient:
         """Wait for the server's end; its exit code. What it still said was JSON-RPC."""
         code = self.bridge.process.wait(seconds)
         for line in self.bridge.rest_of_output().splitlines():
-            jsonrpc_message_adapter.validate_json(line)
+            mcp_types.jsonrpc_message_adapter.validate_json(line)
             self.others.append(json.loads(line))
         return code
 

@@ -10,24 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
-from mcp import Client
-from openai import AsyncOpenAI, OpenAI
-from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
-from openai.types.chat import ChatCompletionMessageToolCallUnionParam as ToolCall
-from openai.types.chat.chat_completion_message_function_tool_call_param import Function as FunctionCall
 
 from gaia_bridge.server.http.token import load_or_create_token
 from tests.bridge.cli.running import Running, running
 from tests.process.driving import BOUND
+from tests.support.on_demand import mcp, openai, openai_chat
 
 AGENTS = Path(__file__).with_name("chat_agents.py")
-ADD: ChatCompletionToolParam = {"type": "function", "function": {"name": "ask", "parameters": {"type": "object"}}}
+ADD: Any = {"type": "function", "function": {"name": "ask", "parameters": {"type": "object"}}}
 BORROW: Any = {"type": "mcp", "server_label": "code"}
 
 
-def said(text: str) -> list[ChatCompletionMessageParam]:
+def said(text: str) -> list[openai_chat.ChatCompletionMessageParam]:
     return [{"role": "user", "content": text}]
 
 
@@ -42,8 +37,8 @@ def serving(tmp_path: Path, *options: str) -> Generator[tuple[Running, str]]:
         yield bridge, found[0]
 
 
-def client_of(url: str, api_key: str = "none") -> OpenAI:
-    return OpenAI(base_url=url, api_key=api_key, max_retries=0)
+def client_of(url: str, api_key: str = "none") -> openai.OpenAI:
+    return openai.OpenAI(base_url=url, api_key=api_key, max_retries=0)
 
 
 def test_openais_client_lists_models_chats_and_uses_tools(tmp_path: Path) -> None:
@@ -62,8 +57,8 @@ def test_openais_client_lists_models_chats_and_uses_tools(tmp_path: Path) -> Non
         [call] = first.message.tool_calls or []
         assert call.type == "function"
         assert json.loads(call.function.arguments) == {"question": "how much?"}
-        function: FunctionCall = {"name": call.function.name, "arguments": call.function.arguments}
-        calls: list[ToolCall] = [{"id": call.id, "type": "function", "function": function}]
+        function: Any = {"name": call.function.name, "arguments": call.function.arguments}
+        calls: list[Any] = [{"id": call.id, "type": "function", "function": function}]
         messages.append({"role": "assistant", "tool_calls": calls})
         messages.append({"role": "tool", "tool_call_id": call.id, "content": "five"})
         second = client.chat.completions.create(model="gaia-code", messages=messages, tools=[ADD]).choices[0]
@@ -73,7 +68,7 @@ def test_openais_client_lists_models_chats_and_uses_tools(tmp_path: Path) -> Non
 @pytest.mark.anyio
 async def test_openais_asynchronous_client_streams(tmp_path: Path) -> None:
     with serving(tmp_path) as (_, url):
-        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+        async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
             stream = await client.chat.completions.create(
                 model="gaia-code", messages=said("hi"), stream=True, stream_options={"include_usage": True}
             )
@@ -121,10 +116,10 @@ def test_the_generated_token_is_the_api_key(tmp_path: Path) -> None:
 async def test_one_agent_is_an_mcp_server_and_a_chat_model(tmp_path: Path) -> None:
     """Document 001, example 3."""
     with serving(tmp_path) as (_, url):
-        async with Client(url.removesuffix("/v1") + "/agents/code/mcp") as mcp:
-            result = await mcp.call_tool("analyze-code", {"file_path": "app.py"})
+        async with mcp.Client(url.removesuffix("/v1") + "/agents/code/mcp") as client:
+            result = await client.call_tool("analyze-code", {"file_path": "app.py"})
             assert result.structured_content == {"quality_score": 85, "issues": 3, "analysed": 1}
-        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+        async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
             answer = await client.chat.completions.create(model="gaia-code", messages=said("hi"))
             assert answer.choices[0].message.content == "I analysed app.py; you said hi."
             lent = await client.chat.completions.create(model="gaia-borrower", messages=said("go"), tools=[BORROW])

@@ -12,12 +12,12 @@ import tty
 from pathlib import Path
 
 import pytest
-from mcp_types import jsonrpc_message_adapter
 
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
 from tests.bridge.cli.running import DEADLINE, INITIALIZE, request, running
 from tests.process.driving import AGENTS, BOUND, LEGACY, MODERN, LineClient, initialized
+from tests.support.on_demand import mcp_types
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -118,7 +118,7 @@ def test_what_was_sent_before_the_end_of_input_is_answered(tmp_path: Path, throu
     sent = "\n".join(json.dumps(message) for message in messages).encode()
     answers: dict[int, JSON] = {}
     for line in piped(sent, tmp_path) if through == "pipes" else redirected(sent, tmp_path):
-        jsonrpc_message_adapter.validate_json(line)
+        mcp_types.jsonrpc_message_adapter.validate_json(line)
         answer = json.loads(line)
         answers[answer["id"]] = answer["result"]
     assert answers[0]["supportedVersions"] == [MODERN]

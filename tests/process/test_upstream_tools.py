@@ -11,24 +11,26 @@ import anyio.lowlevel
 import httpx2
 import psutil
 import pytest
-from mcp import Client
-from mcp_types import PromptReference
 
 from tests.bridge.cli.running import running
 from tests.interaction.connecting import DEADLINE, ERAS, client_of
 from tests.interaction.results import call, text_of, wire
 from tests.process.driving import AGENTS, url_of
-from tests.servers.stdio_upstream import MIX, TOOLS
+from tests.support.on_demand import mcp, mcp_types, stdio_upstream
 from tests.support.processes import command_of
 
 pytestmark = pytest.mark.anyio
 
 UPSTREAM = Path(__file__).parents[1] / "servers" / "stdio_upstream.py"
 OWN = ["calm", "release"]
-THEIRS = [f"up__{tool.name}" for tool in TOOLS]
 
 
-async def names(client: Client) -> list[str]:
+def theirs() -> list[str]:
+    """The names of the upstream's tools among those of others."""
+    return [f"up__{tool.name}" for tool in stdio_upstream.TOOLS]
+
+
+async def names(client: mcp.Client) -> list[str]:
     return [tool.name for tool in (await client.list_tools()).tools]
 
 
@@ -41,7 +43,7 @@ async def test_its_tools_appear_beside_the_agents_work_in_both_eras_and_outlive_
         url = url_of(bridge)
         async with client_of(f"{url}/mcp", "modern") as follower:
             async with follower.listen(tools_list_changed=True) as changes:
-                while await names(follower) != [*OWN, *THEIRS]:
+                while await names(follower) != [*OWN, *theirs()]:
                     await anext(changes)
 
                 for era in ERAS:
@@ -49,7 +51,7 @@ async def test_its_tools_appear_beside_the_agents_work_in_both_eras_and_outlive_
                         await use(client, "up__")
                         assert text_of(await call(client, "calm")) == '{"from":"calm"}'
                     async with client_of(f"{url}/servers/up/mcp", era) as client:
-                        assert await names(client) == [tool.name for tool in TOOLS]
+                        assert await names(client) == [tool.name for tool in stdio_upstream.TOOLS]
                         await use(client, "")
 
                 children = upstream_processes(bridge.process.pid)
@@ -58,7 +60,7 @@ async def test_its_tools_appear_beside_the_agents_work_in_both_eras_and_outlive_
                     child.kill()
                 await until_stopped(url)
                 assert text_of(await call(follower, "calm")) == '{"from":"calm"}'
-                assert await names(follower) == [*OWN, *THEIRS]
+                assert await names(follower) == [*OWN, *theirs()]
                 await use(follower, "up__")
                 assert len(upstream_processes(bridge.process.pid) - children) == 1
 
@@ -75,7 +77,7 @@ async def until_stopped(url: str) -> None:
             await anyio.lowlevel.checkpoint()
 
 
-async def use(client: Client, prefix: str) -> None:
+async def use(client: mcp.Client, prefix: str) -> None:
     """Use the upstream, whose tools and prompts have that prefix here."""
     reported: list[tuple[float, float | None, str | None]] = []
 
@@ -85,7 +87,9 @@ async def use(client: Client, prefix: str) -> None:
     added = await call(client, f"{prefix}add", a=1, b=2)
     assert added == {"content": [{"type": "text", "text": "3"}], "structuredContent": {"sum": 3}, "isError": False}
     mixed = await call(client, f"{prefix}mix")
-    assert mixed["content"] == [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in MIX]
+    assert mixed["content"] == [
+        block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in stdio_upstream.MIX
+    ]
     await client.call_tool(f"{prefix}progress", {}, progress_callback=on_progress)
     assert reported == [(step, 3, f"step {step}") for step in (1, 2, 3)]
     failed = await call(client, f"{prefix}fail")
@@ -94,5 +98,5 @@ async def use(client: Client, prefix: str) -> None:
     assert greeting["messages"][0]["content"]["text"] == "Greet Ada."
     [note, blob] = wire(await client.read_resource("demo://note/7"))["contents"]
     assert (note["text"], blob["blob"]) == ("noted", "aGk=")
-    completed = await client.complete(PromptReference(name=f"{prefix}greet"), {"name": "who", "value": "an"})
+    completed = await client.complete(mcp_types.PromptReference(name=f"{prefix}greet"), {"name": "who", "value": "an"})
     assert completed.completion.values == ["anna", "anton"]

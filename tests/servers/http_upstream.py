@@ -9,23 +9,22 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import uvicorn
-from mcp.server.lowlevel import Server
-from mcp.server.sse import SseServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
-from tests.servers.stdio_upstream import SERVER
+from tests.support.on_demand import mcp_lowlevel, mcp_server_sse, mcp_streamable_manager, stdio_upstream
 from tests.support.waiting import PATIENCE
 
 __all__ = ["served"]
 
 
 @contextmanager
-def served(port: int = 0, seen: list[str] | None = None, server: Server[Any] = SERVER) -> Generator[str]:
+def served(
+    port: int = 0, seen: list[str] | None = None, server: mcp_lowlevel.Server[Any] | None = None
+) -> Generator[str]:
     """The address of the server, which runs until the end.
 
     Args:
@@ -33,8 +32,9 @@ def served(port: int = 0, seen: list[str] | None = None, server: Server[Any] = S
         seen: Is given the `Authorization` of every request at `/mcp/`.
         server: Another server to serve.
     """
-    manager = StreamableHTTPSessionManager(server)
-    sse = SseServerTransport("/messages/")
+    server = server or stdio_upstream.SERVER
+    manager = mcp_streamable_manager.StreamableHTTPSessionManager(server)
+    sse = mcp_server_sse.SseServerTransport("/messages/")
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         if seen is not None:

@@ -25,8 +25,6 @@ from mcp_types import (
 )
 from pydantic import BaseModel
 
-gc.freeze()  # many tests start it
-
 __all__ = ["SERVER"]
 
 SERVER: Final = MCPServer("pushing", instructions="Ask me to ask you.", version="2.0")
@@ -145,6 +143,7 @@ def add(a: int, b: int) -> int:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # many tests start it: it ends sooner where the SDK is not looked through for garbage
     if sys.argv[1:2] == ["http"]:
         SERVER.run("streamable-http", port=int(sys.argv[2]))
     else:

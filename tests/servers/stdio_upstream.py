@@ -12,8 +12,6 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
-gc.freeze()  # many tests start it: it ends sooner where the SDK is not looked through for garbage
-
 Context = ServerRequestContext[Any, Any]
 
 PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -148,4 +146,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # many tests start it: it ends sooner where the SDK is not looked through for garbage
     anyio.run(main)

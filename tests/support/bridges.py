@@ -8,26 +8,13 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
-from mcp_types import (
-    CallToolResult,
-    EmptyResult,
-    LoggingLevel,
-    PingRequest,
-    SetLevelRequest,
-    SetLevelRequestParams,
-    SubscribeRequest,
-    SubscribeRequestParams,
-    TextContent,
-    UnsubscribeRequest,
-    UnsubscribeRequestParams,
-)
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import Settings
 from tests.support.memory_transport import in_memory
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.waiting import PATIENCE
 
 __all__ = [
@@ -60,9 +47,9 @@ class RunningBridge:
         group, _, name = path.partition("/")
         return self.bridge._endpoints[group, name].dispatcher  # pyright: ignore[reportPrivateUsage]
 
-    def client(self, mode: str = "auto", path: str = "", **options: Any) -> Client:
+    def client(self, mode: str = "auto", path: str = "", **options: Any) -> mcp.Client:
         """A client, to be entered: `auto` speaks 2026-07-28, `legacy` performs the handshake."""
-        return Client(in_memory(self.endpoint(path)), mode=mode, cache=None, **options)
+        return mcp.Client(in_memory(self.endpoint(path)), mode=mode, cache=None, **options)
 
 
 @asynccontextmanager
@@ -89,28 +76,34 @@ async def running_bridge(
             yield RunningBridge(bridge)
 
 
-async def ping(client: Client) -> None:
+async def ping(client: mcp.Client) -> None:
     """Ask whether the server is there, as only legacy clients do."""
-    await client.session.send_request(PingRequest(), EmptyResult)
+    await client.session.send_request(mcp_types.PingRequest(), mcp_types.EmptyResult)
 
 
-async def subscribe(client: Client, uri: str) -> None:
+async def subscribe(client: mcp.Client, uri: str) -> None:
     """Ask a legacy client's server to be told of updates of a resource."""
-    await client.session.send_request(SubscribeRequest(params=SubscribeRequestParams(uri=uri)), EmptyResult)
+    await client.session.send_request(
+        mcp_types.SubscribeRequest(params=mcp_types.SubscribeRequestParams(uri=uri)), mcp_types.EmptyResult
+    )
 
 
-async def unsubscribe(client: Client, uri: str) -> None:
+async def unsubscribe(client: mcp.Client, uri: str) -> None:
     """Ask a legacy client's server not to be told any more."""
-    await client.session.send_request(UnsubscribeRequest(params=UnsubscribeRequestParams(uri=uri)), EmptyResult)
+    await client.session.send_request(
+        mcp_types.UnsubscribeRequest(params=mcp_types.UnsubscribeRequestParams(uri=uri)), mcp_types.EmptyResult
+    )
 
 
-async def set_level(client: Client, level: LoggingLevel) -> None:
+async def set_level(client: mcp.Client, level: mcp_types.LoggingLevel) -> None:
     """Ask a legacy client's server for log messages of a level and above."""
-    await client.session.send_request(SetLevelRequest(params=SetLevelRequestParams(level=level)), EmptyResult)
+    await client.session.send_request(
+        mcp_types.SetLevelRequest(params=mcp_types.SetLevelRequestParams(level=level)), mcp_types.EmptyResult
+    )
 
 
-def text_of(result: CallToolResult) -> str:
+def text_of(result: mcp_types.CallToolResult) -> str:
     """The text of a result that is one block of text."""
     [block] = result.content
-    assert isinstance(block, TextContent)
+    assert isinstance(block, mcp_types.TextContent)
     return block.text

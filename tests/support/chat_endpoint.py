@@ -9,7 +9,6 @@ from typing import Any
 
 import anyio
 import httpx2
-from openai import AsyncOpenAI
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.chat_types import ChatRequest, Reply
@@ -17,6 +16,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import Settings
+from tests.support.on_demand import openai
 from tests.support.waiting import PATIENCE
 
 __all__ = ["QUESTION", "ChatAgent", "Chatting", "QueryAgent", "Script", "chatting", "events_of", "saying"]
@@ -93,9 +93,9 @@ class Chatting:
         self.client = client
 
     @property
-    def openai(self) -> AsyncOpenAI:
+    def openai(self) -> openai.AsyncOpenAI:
         """OpenAI's own client, which is to be entered. It sends nothing twice."""
-        return AsyncOpenAI(base_url=str(self.client.base_url.join("/v1")), api_key="none", max_retries=0)
+        return openai.AsyncOpenAI(base_url=str(self.client.base_url.join("/v1")), api_key="none", max_retries=0)
 
     def body(self, model: str = "gaia-test", **fields: Any) -> JSON:
         """A request for a completion."""

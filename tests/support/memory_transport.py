@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.streams import DuplexClient
+from tests.support.on_demand import mcp_message, mcp_types
 
 __all__ = ["in_memory"]
 
@@ -26,7 +25,9 @@ class _Channel:
 
     async def send(self, message: bytes) -> None:
         try:
-            await self._to_client.send(SessionMessage(jsonrpc_message_adapter.validate_json(message)))
+            await self._to_client.send(
+                mcp_message.SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(message))
+            )
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             pass
 
@@ -37,8 +38,8 @@ class _Channel:
 @asynccontextmanager
 async def in_memory(dispatcher: Dispatcher) -> AsyncGenerator[Any]:
     """A transport for `mcp.Client`: the two streams."""
-    to_client, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    writing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+    to_client, reading = anyio.create_memory_object_stream[mcp_message.SessionMessage | Exception](0)
+    writing, from_client = anyio.create_memory_object_stream[mcp_message.SessionMessage](0)
     client = DuplexClient(dispatcher, _Channel(to_client))
 
     async def pump() -> None:

@@ -11,13 +11,11 @@ import anyio
 import httpx2
 import pytest
 
-from gaia_bridge.client.oauth.interaction import BrowserInteraction, Login
-from gaia_bridge.client.oauth.provider import ServerAuthorization, oauth_for
-from gaia_bridge.client.oauth.store import TokenStore
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.auth_server import AuthServer
+from tests.support.on_demand import oauth_interaction, oauth_provider, oauth_store
 
 __all__ = ["LIMITS", "Call", "User", "auth_of", "client_with", "fifty", "problem", "seeded", "stored"]
 
@@ -32,9 +30,9 @@ class User:
 
     def __init__(self) -> None:
         self.logins = 0
-        self._browser = BrowserInteraction(lambda line: None, LIMITS, open_browser=self.open)
+        self._browser = oauth_interaction.BrowserInteraction(lambda line: None, LIMITS, open_browser=self.open)
 
-    def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[Login]:
+    def login(self, redirect_uris: Sequence[str]) -> AbstractAsyncContextManager[oauth_interaction.Login]:
         return self._browser.login(redirect_uris)
 
     def open(self, url: str) -> bool:
@@ -45,13 +43,13 @@ class User:
 
 def auth_of(
     server: AuthServer, folder: Path, user: User | None = None, limits: UpstreamLimits = LIMITS, **options: Any
-) -> ServerAuthorization:
+) -> oauth_provider.ServerAuthorization:
     spec = HttpServerSpec("weather", server.url, oauth=OAuthOptions(**options))
-    return oauth_for(spec, limits, interaction=user, folder=folder)
+    return oauth_provider.oauth_for(spec, limits, interaction=user, folder=folder)
 
 
 @asynccontextmanager
-async def client_with(auth: ServerAuthorization) -> AsyncGenerator[Call]:
+async def client_with(auth: oauth_provider.ServerAuthorization) -> AsyncGenerator[Call]:
     """What sends requests to the server, through a client that has nothing of ours but the authorisation."""
     async with httpx2.AsyncClient(auth=auth, trust_env=False, timeout=10) as client:
 
@@ -78,11 +76,11 @@ async def problem(call: Call) -> AuthorizationError:
 
 def stored(server: AuthServer, folder: Path, client_id: str | None = None) -> str | None:
     """The content of the file that the login is kept in."""
-    path = TokenStore(server.url, client_id, folder=folder).path
+    path = oauth_store.TokenStore(server.url, client_id, folder=folder).path
     return path.read_text("utf-8") if path.exists() else None
 
 
-async def fifty(auth: ServerAuthorization) -> list[int | str]:
+async def fifty(auth: oauth_provider.ServerAuthorization) -> list[int | str]:
     """What becomes of fifty calls at once: a status, or the name of an error."""
     outcomes: list[int | str] = []
     async with client_with(auth) as call:

@@ -20,7 +20,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
 import anyio
-from mcp.client.streamable_http import streamable_http_client
 from msgspec.structs import replace
 
 from gaia_bridge.model import HttpServerSpec, ServerSpec
@@ -29,6 +28,7 @@ from gaia_bridge.settings import AgentLimits, Settings
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.interaction.connecting import ERAS, serving
 from tests.interaction.everything_agent import EverythingAgent
+from tests.support.on_demand import mcp_streamable_http
 from tests.support.upstreams import until_ready
 from tests.support.waiting import until
 from tests.translation.legacy_only import forget_discovery
@@ -161,7 +161,7 @@ async def compare_everything(name: str, spec: ServerSpec) -> list[Difference]:
     for era in ERAS:
         async with _published(spec, asks=True) as url:
             steps = everything_steps(directly=False)
-            through = await record(streamable_http_client(url), era, steps, logs=era == "legacy")
+            through = await record(mcp_streamable_http.streamable_http_client(url), era, steps, logs=era == "legacy")
         found += differences(f"{name} {era}", directly, through)
     return found
 
@@ -171,7 +171,7 @@ async def _directly(spec: ServerSpec) -> Recording:
     recording: Recording = {}
     for _ in range(ATTEMPTS):
         target = target_of(spec)
-        transport = streamable_http_client(target) if isinstance(target, str) else target
+        transport = mcp_streamable_http.streamable_http_client(target) if isinstance(target, str) else target
         recording = await record(transport, "legacy", everything_steps(directly=True), greetings=[LOG])
         if recording["introduction"]["asked"]:
             break
@@ -184,9 +184,9 @@ async def compare_agent(server_era: str) -> list[Difference]:
     for era in ERAS:
         direct_era = "legacy" if server_era == "legacy" else era
         async with _agent(server_era) as spec:
-            directly = await record(streamable_http_client(spec.url), direct_era, AGENT_STEPS)
+            directly = await record(mcp_streamable_http.streamable_http_client(spec.url), direct_era, AGENT_STEPS)
         async with _agent(server_era) as spec, _published(spec) as url:
-            through = await record(streamable_http_client(url), era, AGENT_STEPS)
+            through = await record(mcp_streamable_http.streamable_http_client(url), era, AGENT_STEPS)
         found += differences(f"agent-{server_era} {era}", directly, through)
     return found
 

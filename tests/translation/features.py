@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import anyio
 import pytest
-from mcp import Client, MCPError
-from mcp_types import LoggingMessageNotificationParams, PromptReference, ResourceTemplateReference
 
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol.json_types import JSON
@@ -22,6 +20,7 @@ from tests.interaction.results import call, older, text_of, wire, wire_list
 from tests.interaction.test_changes import Ear, listening
 from tests.interaction.test_introduction import seen
 from tests.interaction.test_talking import Person
+from tests.support.on_demand import mcp, mcp_types
 from tests.translation.through import ThroughLink
 from tests.translation.wiretap import Tapped
 
@@ -47,7 +46,7 @@ class Session:
     """
 
     link: ThroughLink
-    client: Client
+    client: mcp.Client
     person: Person
     ear: Ear
     logs: list[tuple[str, Any, str | None]]
@@ -67,7 +66,7 @@ async def open_session(link: ThroughLink) -> AsyncGenerator[Session]:
         if not link.modern:
             ear.hear(message)
 
-    async def on_log(params: LoggingMessageNotificationParams) -> None:
+    async def on_log(params: mcp_types.LoggingMessageNotificationParams) -> None:
         logs.append((params.level, params.data, params.logger))
 
     options: dict[str, Any] = {**person.callbacks, "message_handler": on_message, "logging_callback": on_log}
@@ -171,13 +170,13 @@ async def _failures(session: Session) -> None:
 @feature("JSON-RPC errors")
 async def _errors(session: Session) -> None:
     client, modern = session.client, session.link.modern
-    with pytest.raises(MCPError, match="Unknown tool: no-such-tool") as unknown:
+    with pytest.raises(mcp.MCPError, match="Unknown tool: no-such-tool") as unknown:
         await client.call_tool("no-such-tool")
     assert unknown.value.code == INVALID_PARAMS
-    with pytest.raises(MCPError, match="needs the arguments: to") as missing:
+    with pytest.raises(mcp.MCPError, match="needs the arguments: to") as missing:
         await client.get_prompt("write-letter")
     assert missing.value.code == INVALID_PARAMS
-    with pytest.raises(MCPError) as absent:
+    with pytest.raises(mcp.MCPError) as absent:
         await client.read_resource("note-on-nothing://1")
     assert absent.value.code == (INVALID_PARAMS if modern else LEGACY_RESOURCE_NOT_FOUND)
     assert absent.value.data == {"uri": "note-on-nothing://1"}
@@ -228,9 +227,11 @@ async def _templates(session: Session) -> None:
 
 @feature("completions")
 async def _completions(session: Session) -> None:
-    cities = await session.client.complete(PromptReference(name="write-letter"), {"name": "to", "value": "Pa"})
+    cities = await session.client.complete(
+        mcp_types.PromptReference(name="write-letter"), {"name": "to", "value": "Pa"}
+    )
     assert (cities.completion.values, cities.completion.total) == (["Paris", "Parma"], 2)
-    template = ResourceTemplateReference(uri="note://{number}/{part}")
+    template = mcp_types.ResourceTemplateReference(uri="note://{number}/{part}")
     known = await session.client.complete(template, {"name": "part", "value": "he"}, {"number": "1"})
     assert known.completion.values == ["part=he", "number=1"]
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import anyio
 import httpx2
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 from msgspec.structs import replace
 
 from gaia_bridge.model import ServerSpec, StdioServerSpec
@@ -36,9 +35,9 @@ Ask = Callable[[str, JSON], Coroutine[Any, Any, JSON]]
 LEGACY: Final = "2025-11-25"
 MODERN: Final = "2026-07-28"
 META: Final[JSON] = {
-    PROTOCOL_VERSION_META_KEY: MODERN,
-    CLIENT_INFO_META_KEY: {"name": "raw", "version": "0"},
-    CLIENT_CAPABILITIES_META_KEY: {},
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "0"},
+    "io.modelcontextprotocol/clientCapabilities": {},
 }
 CALLS: Final[Mapping[str, Sequence[tuple[str, JSON]]]] = {
     "time": [("convert_time", {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"})],

@@ -16,24 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
-from mcp import Client, MCPError
-from mcp_types import (
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequestParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    ListRootsResult,
-    PromptReference,
-    ResourceTemplateReference,
-    Root,
-    TextContent,
-)
 from pydantic import FileUrl
 
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from tests.interaction.connecting import client_of
 from tests.interaction.results import older, wire
+from tests.support.on_demand import mcp, mcp_types
 from tests.translation.wiretap import Tapped
 
 __all__ = ["LISTS", "LOG", "PROGRESS", "Recording", "Step", "call", "complete", "fill", "read", "record"]
@@ -86,7 +74,7 @@ class Step:
     """
 
     name: str
-    do: Callable[[Client], Awaitable[object]]
+    do: Callable[[mcp.Client], Awaitable[object]]
     hears: Sequence[str] = ()
     action: str = "accept"
     watched: str = ""
@@ -103,7 +91,7 @@ def call(tool: str, *, called: str = "", hears: Sequence[str] = (), action: str 
         arguments: Of the tool.
     """
 
-    async def do(client: Client) -> None:
+    async def do(client: mcp.Client) -> None:
         meta: Any = {"example.org/trace": 7}
         await client.call_tool(tool, arguments, progress_callback=_ignore, meta=meta)
 
@@ -133,9 +121,13 @@ def complete(of: str, argument: str, value: str, **known: str) -> Step:
         value: What is there already.
         known: The other arguments.
     """
-    reference = ResourceTemplateReference(uri=of) if "://" in of else PromptReference(name=of)
     half = {"name": argument, "value": value}
-    return Step(f"complete {argument} of {of}", lambda client: client.complete(reference, half, known or None))
+
+    async def ask(client: mcp.Client) -> object:
+        reference = mcp_types.ResourceTemplateReference(uri=of) if "://" in of else mcp_types.PromptReference(name=of)
+        return await client.complete(reference, half, known or None)
+
+    return Step(f"complete {argument} of {of}", ask)
 
 
 LISTS: Final = (
@@ -153,20 +145,26 @@ class _User:
         self.asked: list[JSON] = []
         self.action: Any = "accept"
 
-    async def elicited(self, context: object, params: ElicitRequestParams) -> ElicitResult:
+    async def elicited(self, context: object, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
         self.asked.append({"method": "elicitation/create", "params": _plain(wire(params))})
-        if isinstance(params, ElicitRequestURLParams) or self.action != "accept":
-            return ElicitResult(action=self.action)
+        if isinstance(params, mcp_types.ElicitRequestURLParams) or self.action != "accept":
+            return mcp_types.ElicitResult(action=self.action)
         fields = params.requested_schema["properties"]
-        return ElicitResult(action="accept", content={name: _value(name, field) for name, field in fields.items()})
+        return mcp_types.ElicitResult(
+            action="accept", content={name: _value(name, field) for name, field in fields.items()}
+        )
 
-    async def sampled(self, context: object, params: CreateMessageRequestParams) -> CreateMessageResult:
+    async def sampled(
+        self, context: object, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult:
         self.asked.append({"method": "sampling/createMessage", "params": _plain(wire(params))})
-        return CreateMessageResult(role="assistant", model="m-1", content=TextContent(text="for fun"))
+        return mcp_types.CreateMessageResult(
+            role="assistant", model="m-1", content=mcp_types.TextContent(text="for fun")
+        )
 
-    async def roots(self, context: object) -> ListRootsResult:
+    async def roots(self, context: object) -> mcp_types.ListRootsResult:
         self.asked.append({"method": "roots/list"})
-        return ListRootsResult(roots=[Root(uri=FileUrl("file:///home/ada"), name="home")])
+        return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=FileUrl("file:///home/ada"), name="home")])
 
 
 def _value(name: str, field: JSON) -> Any:
@@ -224,7 +222,7 @@ class _Recorder:
         logs: Whether to record log messages.
     """
 
-    client: Client
+    client: mcp.Client
     modern: bool
     user: _User
     tap: Tapped
@@ -233,7 +231,7 @@ class _Recorder:
     async def introduction(self, greetings: Sequence[str]) -> JSON:
         """What the server tells about itself, and what it does when somebody comes."""
 
-        async def want_logs(client: Client) -> None:
+        async def want_logs(client: mcp.Client) -> None:
             if not self.modern:
                 await older(client).set_logging_level(LEVEL)
 
@@ -256,7 +254,7 @@ class _Recorder:
             deadline = anyio.current_time() + PATIENCE
             while True:
                 sent = len(self.tap.sent)
-                with suppress(MCPError):  # it is among the answers
+                with suppress(mcp.MCPError):  # it is among the answers
                     await step.do(self.client)
                 if await _comes_true(lambda: news <= self._said(received).keys(), AGAIN):
                     break

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mcp import Client
-
 from gaia_bridge.protocol.json_types import JSON
+from tests.support.on_demand import mcp
 from tests.translation.recording import LISTS, LOG, Step, call, complete, fill, read
 
 __all__ = ["AGENT_STEPS", "everything_steps"]
@@ -20,7 +19,7 @@ _DOCUMENT: Final = "demo://resource/static/document/architecture.md"
 def _calling(*tools: str, **arguments: Any) -> Any:
     """Calls of several tools, one after the other."""
 
-    async def do(client: Client) -> None:
+    async def do(client: mcp.Client) -> None:
         for tool in tools:
             await client.call_tool(tool, arguments)
 

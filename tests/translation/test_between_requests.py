@@ -6,12 +6,12 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import ElicitCompleteNotification, LoggingMessageNotification
 
 from gaia_bridge.model import StdioServerSpec
 from tests.bridge.client.scripted import ScriptedTransport, Wire, legacy
 from tests.interaction.connecting import DEADLINE, client_of, serving
 from tests.interaction.results import older, wire
+from tests.support.on_demand import mcp_types
 from tests.support.upstreams import until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
@@ -24,7 +24,7 @@ async def test_logs_and_finished_links_reach_every_legacy_client_that_wants_them
 
     async def hear_all(message: object) -> None:
         loud.append(message)
-        if isinstance(message, ElicitCompleteNotification):
+        if isinstance(message, mcp_types.ElicitCompleteNotification):
             done.set()
 
     async def hear_errors(message: object) -> None:
@@ -48,13 +48,13 @@ async def test_logs_and_finished_links_reach_every_legacy_client_that_wants_them
                 server.notify("notifications/elicitation/complete", {"elicitationId": "7"})
                 await done.wait()
                 await older(calm).send_ping()
-    assert [wire(item)["params"] for item in loud if isinstance(item, LoggingMessageNotification)] == [
+    assert [wire(item)["params"] for item in loud if isinstance(item, mcp_types.LoggingMessageNotification)] == [
         {"level": "debug", "data": "a detail", "logger": "crier"},
         {"level": "error", "data": "a fire", "logger": "crier"},
     ]
-    assert [wire(item)["params"]["data"] for item in quiet if isinstance(item, LoggingMessageNotification)] == [
-        "a fire"
-    ]
+    assert [
+        wire(item)["params"]["data"] for item in quiet if isinstance(item, mcp_types.LoggingMessageNotification)
+    ] == ["a fire"]
 
 
 def _say(server: Wire, level: str, data: str) -> None:

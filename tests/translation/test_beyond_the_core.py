@@ -9,12 +9,6 @@ from typing import Any, Literal
 import anyio
 import httpx2
 import pytest
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-    SERVER_INFO_META_KEY,
-)
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import ServerOptions, StdioServerSpec
@@ -22,6 +16,7 @@ from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
 from tests.conformance.raw_clients import connect_http, connect_sse
 from tests.interaction.connecting import DEADLINE, serving
+from tests.support.on_demand import mcp_types
 from tests.support.upstreams import until_ready
 
 pytestmark = pytest.mark.anyio
@@ -86,9 +81,9 @@ async def modern_request(url: str, method: str, params: JSON, *, name: str | Non
 async def modern_response(url: str, method: str, params: JSON, *, name: str | None = None) -> httpx2.Response:
     """One request as 2026-07-28 has it."""
     meta = {
-        PROTOCOL_VERSION_META_KEY: "2026-07-28",
-        CLIENT_INFO_META_KEY: {"name": "raw", "version": "1"},
-        CLIENT_CAPABILITIES_META_KEY: {"extensions": EXTENSIONS},
+        mcp_types.PROTOCOL_VERSION_META_KEY: "2026-07-28",
+        mcp_types.CLIENT_INFO_META_KEY: {"name": "raw", "version": "1"},
+        mcp_types.CLIENT_CAPABILITIES_META_KEY: {"extensions": EXTENSIONS},
     }
     body = {
         "jsonrpc": "2.0",
@@ -193,7 +188,7 @@ async def test_what_goes_beyond_the_core_is_declared_to_clients(era: str) -> Non
     assert "tasks" not in discovered
     assert capabilities.get("tasks") == (TASKS if era == "legacy" else None)
     [call] = [message["params"] for message in server.received if message["method"] == "tools/call"]
-    told = call.get("_meta", {}).get(CLIENT_CAPABILITIES_META_KEY)
+    told = call.get("_meta", {}).get(mcp_types.CLIENT_CAPABILITIES_META_KEY)
     assert told == ({"extensions": EXTENSIONS} if era == "modern" else None)
 
 
@@ -201,7 +196,7 @@ async def test_what_goes_beyond_the_core_is_declared_to_clients(era: str) -> Non
 async def test_a_client_that_looks_around_on_a_stream_is_told_the_same(era: str) -> None:
     async with publishing(script(era), era="2026-07-28" if era == "modern" else "auto") as (url, _, _):
         async with connect_sse(f"{url}/servers/up0/sse") as client:
-            meta: JSON = {PROTOCOL_VERSION_META_KEY: "2026-07-28", CLIENT_CAPABILITIES_META_KEY: {}}
+            meta: JSON = {mcp_types.PROTOCOL_VERSION_META_KEY: "2026-07-28", mcp_types.CLIENT_CAPABILITIES_META_KEY: {}}
             looked = (await client.request("server/discover", {"_meta": meta}))["result"]["capabilities"]
             initialized = await client.initialize("2025-11-25")
     capabilities: Any = initialized["capabilities"]
@@ -256,7 +251,7 @@ async def test_a_result_that_is_none_of_the_core_may_have_any_meta() -> None:
         params: JSON = {"name": "make", "arguments": {}}
         answer = await modern_request(f"{url}/servers/up0/mcp", "tools/call", params, name="make")
     assert answer["result"]["task"] == {"taskId": "t-1"}
-    assert answer["result"]["_meta"].keys() == {SERVER_INFO_META_KEY}
+    assert answer["result"]["_meta"].keys() == {mcp_types.SERVER_INFO_META_KEY}
 
 
 def nested(levels: int) -> Any:

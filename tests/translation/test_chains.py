@@ -14,12 +14,12 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.client.streamable_http import streamable_http_client
 from msgspec.structs import replace
 
 from gaia_bridge.model import HttpServerSpec, NamingPolicy, ServerSpec
 from tests.bridge.server.test_cancellations import WaitingAgent
 from tests.interaction.connecting import ERAS, client_of, serving
+from tests.support.on_demand import mcp_streamable_http
 from tests.support.upstreams import until_ready
 from tests.support.waiting import wait_in_thread
 from tests.translation.comparison import differences
@@ -117,7 +117,7 @@ async def _published(stack: AsyncExitStack, spec: ServerSpec, era: str, merged: 
 
 async def recorded(spec: HttpServerSpec, era: str) -> Recording:
     """What a client gets, without what the bridges publish beside the server, and how often they say whose it is."""
-    recording = await record(streamable_http_client(spec.url), era, AGENT_STEPS)
+    recording = await record(mcp_streamable_http.streamable_http_client(spec.url), era, AGENT_STEPS)
     for step in recording.values():
         for answer in step.get("answers", ()):
             for key, items in answer.get("result", {}).items():

@@ -11,8 +11,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
-from mcp_types import ElicitResult
 from msgspec.structs import replace
 
 from gaia_bridge.model import StdioServerSpec
@@ -21,6 +19,7 @@ from gaia_bridge.settings import Settings, UpstreamLimits
 from tests.interaction.connecting import ERAS, client_of, serving
 from tests.interaction.results import call, older, text_of
 from tests.support.bystanders import Holdings
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.upstreams import raw_server, until_ready
 from tests.support.waiting import until
 
@@ -142,16 +141,16 @@ class User:
         self.decided = anyio.Event()
         self.updated = anyio.Event()
 
-    async def answer(self, context: object, params: object) -> ElicitResult:
+    async def answer(self, context: object, params: object) -> mcp_types.ElicitResult:
         self.asked.set()
         await self.decided.wait()
-        return ElicitResult(action="accept", content={"sure": True})
+        return mcp_types.ElicitResult(action="accept", content={"sure": True})
 
     async def hear(self, message: object) -> None:
         if type(message).__name__ == "ResourceUpdatedNotification":
             self.updated.set()
 
-    async def listen(self, client: Client, era: str, tasks: anyio.abc.TaskGroup) -> None:
+    async def listen(self, client: mcp.Client, era: str, tasks: anyio.abc.TaskGroup) -> None:
         if era == "legacy":
             await older(client).subscribe_resource("state:1")
             return
@@ -167,17 +166,17 @@ class User:
         await ready.wait()
 
 
-async def failure(client: Client, name: str, **options: Any) -> str:
+async def failure(client: mcp.Client, name: str, **options: Any) -> str:
     """Why a tool failed."""
     try:
         result = await client.call_tool(name, **options)
-    except MCPError as error:
+    except mcp.MCPError as error:
         return str(error)
     assert result.is_error, result
     return text_of(result.model_dump(by_alias=True))
 
 
-async def working(client: Client) -> JSON:
+async def working(client: mcp.Client) -> JSON:
     """What the server says of itself, as soon as it answers."""
     while True:
         answer = await call(client, "up__who")
@@ -187,6 +186,6 @@ async def working(client: Client) -> JSON:
         await anyio.sleep(0.05)
 
 
-async def until_listed(client: Client, name: str) -> None:
+async def until_listed(client: mcp.Client, name: str) -> None:
     while name not in {tool.name for tool in (await client.list_tools()).tools}:  # noqa: ASYNC110
         await anyio.sleep(0.05)

@@ -6,19 +6,19 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import Implementation
 
 from gaia_bridge.model import HttpServerSpec
 from tests.interaction.connecting import DEADLINE, ERAS, client_of, serving
 from tests.interaction.many_tools_agent import ManyToolsAgent
 from tests.interaction.results import call
 from tests.interaction.test_talking import Person
+from tests.support.on_demand import mcp_types
 from tests.translation.legacy_only import forget_discovery
 from tests.translation.through import AT_ONCE, NAME, published
 
 pytestmark = pytest.mark.anyio
 
-VS_CODE = Implementation(name="Visual Studio Code", version="1.138.0")
+VS_CODE: dict[str, Any] = {"name": "Visual Studio Code", "version": "1.138.0"}
 
 
 @pytest.mark.parametrize("upstream_era", ERAS)
@@ -37,7 +37,7 @@ async def test_vs_code_calls_one_of_hundreds_of_tools_of_a_server(era: str, upst
             spec = HttpServerSpec(NAME, f"{url}/mcp", options=AT_ONCE)
             async with (
                 published(spec, "http", upstream_era) as reach,
-                client_of(reach(), era, client_info=VS_CODE, **person.callbacks) as client,
+                client_of(reach(), era, client_info=mcp_types.Implementation(**VS_CODE), **person.callbacks) as client,
             ):
                 assert [tool.name for tool in (await client.list_tools()).tools] == ["tool_search", "call_tool"]
                 assert "convert_distance" in str(await call(client, "tool_search", query="kilometres"))

@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 import anyio
-from mcp import StdioServerParameters, stdio_client
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 from msgspec.structs import replace
 
 from gaia_bridge.client import Era
@@ -27,6 +24,7 @@ from gaia_bridge.sources.upstream.feature_lists import no_features
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.interaction.connecting import DEADLINE, Connect, Link, client_of, serving
 from tests.interaction.everything_agent import EverythingAgent
+from tests.support.on_demand import mcp, mcp_sse, mcp_streamable_http
 from tests.support.upstreams import until_ready
 from tests.translation.legacy_only import forget_discovery
 from tests.translation.neighbours import add_neighbours, neighbour_servers, without_neighbours
@@ -168,10 +166,10 @@ async def stdio_bridge(spec: ServerSpec, era: str, errors: TextIO) -> AsyncGener
         await FeatureCache(Path(folder) / ".gaia" / "cache").store(fingerprint(loaded), remembered)
         agent = f"{HERE / 'silent_agent.py'}:SilentAgent"
         command = ["-m", "gaia_bridge", "serve", "--stdio", "--names", "bare", "--config", str(config), agent]
-        parameters = StdioServerParameters(command=sys.executable, args=command, env={"HOME": folder})
-        yield lambda: Introduced(stdio_client(parameters, errors), "prompts")
+        parameters = mcp.StdioServerParameters(command=sys.executable, args=command, env={"HOME": folder})
+        yield lambda: Introduced(mcp.stdio_client(parameters, errors), "prompts")
 
 
 def transport_to(url: str) -> Any:
     """The official client's transport to a URL that ends in `/mcp` or `/sse`."""
-    return sse_client(url) if url.endswith("/sse") else streamable_http_client(url)
+    return mcp_sse.sse_client(url) if url.endswith("/sse") else mcp_streamable_http.streamable_http_client(url)

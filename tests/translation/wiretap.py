@@ -5,11 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from mcp.shared.message import SessionMessage
-from mcp_types import PROTOCOL_VERSION_META_KEY, JSONRPCRequest, JSONRPCResponse
-from mcp_types.version import LATEST_MODERN_VERSION
-
 from gaia_bridge.protocol.json_types import JSON
+from tests.support.on_demand import mcp_message, mcp_types, mcp_versions
 
 __all__ = ["Introduced", "Tapped"]
 
@@ -49,10 +46,10 @@ class _TappedStream:
         """What the client's library looks for."""
         return getattr(self._incoming, "last_context", None)
 
-    async def receive(self) -> SessionMessage | Exception:
+    async def receive(self) -> mcp_message.SessionMessage | Exception:
         """The next message."""
-        item: SessionMessage | Exception = await self._incoming.receive()
-        if isinstance(item, SessionMessage):
+        item: mcp_message.SessionMessage | Exception = await self._incoming.receive()
+        if isinstance(item, mcp_message.SessionMessage):
             self._received.append(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
         return item
 
@@ -63,9 +60,9 @@ class _TappedStream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> SessionMessage | Exception:
-        item: SessionMessage | Exception = await self._incoming.__anext__()
-        if isinstance(item, SessionMessage):
+    async def __anext__(self) -> mcp_message.SessionMessage | Exception:
+        item: mcp_message.SessionMessage | Exception = await self._incoming.__anext__()
+        if isinstance(item, mcp_message.SessionMessage):
             self._received.append(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
         return item
 
@@ -87,7 +84,7 @@ class _TappedSink:
         self._outgoing = outgoing
         self._sent = sent
 
-    async def send(self, item: SessionMessage) -> None:
+    async def send(self, item: mcp_message.SessionMessage) -> None:
         """Send a message."""
         self._sent.append(item.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
         await self._outgoing.send(item)
@@ -130,16 +127,16 @@ class Introduced:
 
     async def _wait(self, incoming: Any, outgoing: Any) -> None:
         meta = {
-            PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
+            mcp_types.PROTOCOL_VERSION_META_KEY: mcp_versions.LATEST_MODERN_VERSION,
             "io.modelcontextprotocol/clientCapabilities": {},
             "io.modelcontextprotocol/clientInfo": {"name": "waiting", "version": "0"},
         }
-        look = JSONRPCRequest(jsonrpc="2.0", id="look", method="server/discover", params={"_meta": meta})
+        look = mcp_types.JSONRPCRequest(jsonrpc="2.0", id="look", method="server/discover", params={"_meta": meta})
         known: JSON = {}
         while self._capability not in known:
-            await outgoing.send(SessionMessage(look))
+            await outgoing.send(mcp_message.SessionMessage(look))
             answer = (await incoming.receive()).message
-            assert isinstance(answer, JSONRPCResponse), answer
+            assert isinstance(answer, mcp_types.JSONRPCResponse), answer
             known = answer.result["capabilities"]
 
     async def __aexit__(

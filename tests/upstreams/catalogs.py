@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import anyio
-from mcp import Client, MCPError, StdioServerParameters, stdio_client
-from mcp.client.sse import sse_client
-from mcp_types import METHOD_NOT_FOUND
 
 from gaia_bridge.client import Connection
 from gaia_bridge.errors import ProtocolError
@@ -16,6 +13,7 @@ from gaia_bridge.model import HttpServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from tests.interaction.results import wire_list
+from tests.support.on_demand import mcp, mcp_sse, mcp_types
 
 __all__ = ["Catalog", "catalog_of", "official_catalog", "official_catalogs", "target_of"]
 
@@ -33,19 +31,19 @@ _METHODS: Final = {
 _FIELDS: Final = {"resource template": "resource_templates"}
 
 
-async def official_catalog(client: Client) -> Catalog:
+async def official_catalog(client: mcp.Client) -> Catalog:
     """What the official client reads, as it came over the wire."""
     return {kind: await _official_list(client, kind) for kind in LIST_FIELDS}
 
 
-async def _official_list(client: Client, kind: str) -> list[JSON]:
+async def _official_list(client: mcp.Client, kind: str) -> list[JSON]:
     items: list[Any] = []
     cursor: str | None = None
     while True:
         try:
             page = await getattr(client, _METHODS[kind])(cursor=cursor)
-        except MCPError as error:
-            assert error.code == METHOD_NOT_FOUND, error
+        except mcp.MCPError as error:
+            assert error.code == mcp_types.METHOD_NOT_FOUND, error
             return []
         items += getattr(page, _FIELDS.get(kind, f"{kind}s"))
         cursor = page.next_cursor
@@ -58,7 +56,7 @@ async def official_catalogs(specs: Mapping[str, ServerSpec]) -> dict[str, Catalo
     catalogs: dict[str, Catalog] = {}
 
     async def read(name: str, spec: ServerSpec) -> None:
-        async with Client(target_of(spec), cache=None) as client:
+        async with mcp.Client(target_of(spec), cache=None) as client:
             catalogs[name] = await official_catalog(client)
 
     with anyio.fail_after(PATIENCE):
@@ -71,9 +69,9 @@ async def official_catalogs(specs: Mapping[str, ServerSpec]) -> dict[str, Catalo
 def target_of(spec: ServerSpec) -> Any:
     """What the official client connects to."""
     if isinstance(spec, HttpServerSpec):
-        return sse_client(spec.url) if spec.sse else spec.url
+        return mcp_sse.sse_client(spec.url) if spec.sse else spec.url
     assert isinstance(spec, StdioServerSpec)
-    return stdio_client(StdioServerParameters(command=spec.command, args=list(spec.args), env=dict(spec.env)))
+    return mcp.stdio_client(mcp.StdioServerParameters(command=spec.command, args=list(spec.args), env=dict(spec.env)))
 
 
 async def catalog_of(connection: Connection) -> Catalog:
@@ -83,6 +81,6 @@ async def catalog_of(connection: Connection) -> Catalog:
         try:
             catalog[kind] = await connection.list_all(kind)
         except ProtocolError as error:
-            assert error.code == METHOD_NOT_FOUND, error
+            assert error.code == mcp_types.METHOD_NOT_FOUND, error
             catalog[kind] = []
     return catalog

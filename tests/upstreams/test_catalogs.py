@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from mcp import Client
-from mcp.client import ClientRequestContext
-from mcp_types import ErrorData, ListRootsResult, LoggingMessageNotificationParams
 
 from gaia_bridge.model import ServerSpec
 from tests.interaction.connecting import ERAS, client_of
+from tests.support.on_demand import mcp, mcp_context, mcp_types
 from tests.upstreams.catalogs import Catalog, catalog_of, official_catalog, target_of
 from tests.upstreams.servers import EVERYTHING, SERVERS, SMALL, Fixtures
 from tests.upstreams.ways import ALL_CAPABILITIES, DEADLINE, Role, connected, published
@@ -78,11 +76,11 @@ async def catalog_for_every_capability(spec: ServerSpec) -> Catalog:
     """What the official client reads that can be asked everything."""
     told = anyio.Event()
 
-    async def tell(params: LoggingMessageNotificationParams) -> None:
+    async def tell(params: mcp_types.LoggingMessageNotificationParams) -> None:
         told.set()
 
     with anyio.fail_after(DEADLINE):
-        client = Client(
+        client = mcp.Client(
             target_of(spec),
             cache=None,
             elicitation_callback=unasked,
@@ -96,9 +94,9 @@ async def catalog_for_every_capability(spec: ServerSpec) -> Catalog:
     return catalog
 
 
-async def no_roots(context: ClientRequestContext) -> ListRootsResult:
-    return ListRootsResult(roots=[])
+async def no_roots(context: mcp_context.ClientRequestContext) -> mcp_types.ListRootsResult:
+    return mcp_types.ListRootsResult(roots=[])
 
 
-async def unasked(context: ClientRequestContext, params: object) -> ErrorData:
+async def unasked(context: mcp_context.ClientRequestContext, params: object) -> mcp_types.ErrorData:
     raise AssertionError("nobody asked for this")

@@ -7,8 +7,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
-from mcp_types import ElicitResult
 from msgspec.structs import replace
 
 from gaia_bridge.model import ServerSpec, StdioServerSpec
@@ -17,6 +15,7 @@ from tests.interaction.connecting import ERAS, client_of, serving
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of
 from tests.support.installed_programs import required
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 from tests.upstreams.servers import node, script
 
@@ -38,12 +37,12 @@ async def test_a_task_of_the_reference_server_is_played_for_clients_of_both_eras
     stages: dict[str, list[str | None]] = {mode: [] for mode in ERAS}
 
     def person(mode: str) -> Any:
-        async def answer(context: Any, params: Any) -> ElicitResult:
-            return ElicitResult(action="accept", content={"interpretation": mode})
+        async def answer(context: Any, params: Any) -> mcp_types.ElicitResult:
+            return mcp_types.ElicitResult(action="accept", content={"interpretation": mode})
 
         return answer
 
-    async def ask(client: Client, mode: str) -> None:
+    async def ask(client: mcp.Client, mode: str) -> None:
         async def hear(progress: float, total: float | None, message: str | None) -> None:
             stages[mode].append(message)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import openai
 import pytest
 
 from gaia.agents.base import ApiAgent, MCPAgent
 from gaia_bridge.protocol.json_types import JSON
 from tests.support.agents import one_tool
 from tests.support.chat_endpoint import chatting
+from tests.support.on_demand import openai
 from tests.support.scripted_model import ModelHandle, call, calls, fault, rule, say, scripted_model
 
 pytestmark = pytest.mark.anyio

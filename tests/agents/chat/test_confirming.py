@@ -8,8 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.client import ClientRequestContext
-from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from gaia.agents.base import Agent, MCPAgent, Tool
 from gaia.agents.base.console import Console, SilentConsole
@@ -19,6 +17,7 @@ from gaia_bridge.chat_types import Reply
 from tests.support.bridges import both_eras, running_bridge, text_of
 from tests.support.fake_model import Answer, FakeModel, call, calls, say
 from tests.support.fake_model import Asked as AskedModel
+from tests.support.on_demand import mcp_context, mcp_types
 from tests.support.waiting import PATIENCE, wait_in_thread
 
 
@@ -150,9 +149,11 @@ def published(wiper: Wiper) -> Published:
 async def test_the_user_of_the_client_is_asked_that_the_agent_works_for(mode: str, agrees: bool) -> None:
     questions: list[str] = []
 
-    async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    async def answer(
+        context: mcp_context.ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult:
         questions.append(params.message)
-        return ElicitResult(action="accept", content={"run": agrees})
+        return mcp_types.ElicitResult(action="accept", content={"run": agrees})
 
     wiper = Wiper()
     async with running_bridge(published(wiper)) as bridge, bridge.client(mode, elicitation_callback=answer) as client:
@@ -165,8 +166,10 @@ async def test_the_user_of_the_client_is_asked_that_the_agent_works_for(mode: st
 @pytest.mark.parametrize(("mode", "how"), [("auto", "decline"), ("legacy", "cancel"), ("legacy", "error")])
 @pytest.mark.anyio
 async def test_a_client_that_does_not_agree_says_no(mode: str, how: Any) -> None:
-    async def answer(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        return ErrorData(code=-1, message="broken") if how == "error" else ElicitResult(action=how)
+    async def answer(
+        context: mcp_context.ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        return mcp_types.ErrorData(code=-1, message="broken") if how == "error" else mcp_types.ElicitResult(action=how)
 
     wiper = Wiper()
     async with running_bridge(published(wiper)) as bridge, bridge.client(mode, elicitation_callback=answer) as client:
@@ -179,13 +182,17 @@ async def test_a_client_that_does_not_agree_says_no(mode: str, how: Any) -> None
 async def test_a_client_that_leaves_a_question_open_holds_up_no_other() -> None:
     open_question, first_leaves = anyio.Event(), anyio.Event()
 
-    async def wait(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    async def wait(
+        context: mcp_context.ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult:
         open_question.set()
         await first_leaves.wait()
-        return ElicitResult(action="cancel")
+        return mcp_types.ElicitResult(action="cancel")
 
-    async def agree(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-        return ElicitResult(action="accept", content={"run": True})
+    async def agree(
+        context: mcp_context.ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult:
+        return mcp_types.ElicitResult(action="accept", content={"run": True})
 
     wiper = Wiper()
     async with (

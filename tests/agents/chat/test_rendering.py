@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types import CallToolResult, TextContent
 
 from gaia.agents.chat.rendering import as_text, content_text, cut
 from gaia_bridge.errors import ToolError
+from tests.support.on_demand import mcp_types
 
 LIMIT = 10_000
 PIXELS = base64.b64encode(bytes(range(256)) * 4).decode()
@@ -93,11 +93,17 @@ def test_plain_values_are_shown_as_they_are(value: Any, text: str) -> None:
         ({"content": []}, "(no output)"),
         (IMAGE, "[Image: image/png]"),
         ([{"type": "text", "text": "one"}, IMAGE], "one\n[Image: image/png]"),
-        (CallToolResult(content=[TextContent(type="text", text="of the SDK")]), "of the SDK"),
     ],
 )
 def test_mcp_results_are_read_out(value: Any, text: str) -> None:
     assert as_text(value, LIMIT) == text
+
+
+def test_results_of_the_sdk_are_read_out() -> None:
+    assert (
+        as_text(mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text="of the SDK")]), LIMIT)
+        == "of the SDK"
+    )
 
 
 @pytest.mark.parametrize(

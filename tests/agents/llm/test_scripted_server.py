@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import openai
 import psutil
 import pytest
 
@@ -13,6 +12,7 @@ from tests.agents.llm.talking import ADD, user
 from tests.servers.model_dialects import DIALECTS
 from tests.servers.model_script import Player, ScriptError, count_tokens, prompt_tokens
 from tests.servers.model_server import FAULTS
+from tests.support.on_demand import openai
 from tests.support.scripted_model import ModelHandle, call, fault, rule, say, script, scripted_model
 
 pytestmark = pytest.mark.anyio

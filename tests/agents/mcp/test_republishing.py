@@ -11,15 +11,13 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp_types import ElicitRequestParams, ElicitResult
 
 from gaia.agents.base import MCPAgent
 from gaia.mcp import MCPClientMixin
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
 from tests.interaction.connecting import AGENT_FILE, DEADLINE, ERAS, client_of, serving
 from tests.interaction.results import call, wire
+from tests.support.on_demand import mcp, mcp_stdio, mcp_types
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +46,7 @@ class Office(MCPAgent, MCPClientMixin):
 
 
 @asynccontextmanager
-async def chain(era: str, **options: Any) -> AsyncGenerator[Client]:
+async def chain(era: str, **options: Any) -> AsyncGenerator[mcp.Client]:
     with anyio.fail_after(DEADLINE):
         back = await anyio.to_thread.run_sync(lambda: Office(far=FAR))
         front = await anyio.to_thread.run_sync(lambda: Office(back={"agent": back}))
@@ -64,9 +62,9 @@ async def chain(era: str, **options: Any) -> AsyncGenerator[Client]:
 async def test_progress_questions_and_cancellation_go_from_one_end_to_the_other(era: str) -> None:
     asked: list[str] = []
 
-    async def answer(_: Any, params: ElicitRequestParams) -> ElicitResult:
+    async def answer(_: Any, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
         asked.append(params.message)
-        return ElicitResult(action="accept", content={"word": "yes"})
+        return mcp_types.ElicitResult(action="accept", content={"word": "yes"})
 
     reported: list[tuple[float, float | None, str | None]] = []
 
@@ -104,7 +102,7 @@ async def test_prompts_and_resources_are_republished_with_the_tools() -> None:
 
 
 def _far() -> Any:
-    return stdio_client(StdioServerParameters(command=sys.executable, args=ARGUMENTS))
+    return mcp_stdio.stdio_client(mcp.StdioServerParameters(command=sys.executable, args=ARGUMENTS))
 
 
 async def test_an_agent_that_uses_the_bridge_it_is_published_by_does_not_publish_itself_again() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from mcp import MCPError
 from msgspec.structs import replace
 
 from gaia_bridge.chat_types import ChatRequest, Reply
@@ -20,6 +19,7 @@ from gaia_bridge.settings import AgentLimits, ChatEndpointLimits, Settings
 from tests.probes.reaching import hello
 from tests.support.bridges import running_bridge
 from tests.support.chat_endpoint import ChatAgent, Script, chatting
+from tests.support.on_demand import mcp
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 from tests.support.waiting import PATIENCE, until, wait_in_thread
 
@@ -66,7 +66,7 @@ async def test_each_call_of_an_agent_and_of_a_server_leaves_one_line(
             await client.call_tool("up__meta", {})
             await client.get_prompt("greet")
             await client.read_resource("note://today")
-            with pytest.raises(MCPError):
+            with pytest.raises(mcp.MCPError):
                 await client.call_tool("none", {})
     lines = [record.getMessage() for record in caplog.records if record.name == LOGGER]
     shapes = [re.sub(r"[\d.e-]+ ms|\d+ B", "N", line.partition(" #")[2][5:]) for line in lines]

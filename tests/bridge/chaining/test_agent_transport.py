@@ -8,8 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, METHOD_NOT_FOUND, PROTOCOL_VERSION_META_KEY
-from mcp_types.version import LATEST_MODERN_VERSION
 
 from gaia_bridge.calls.cancellation import Cancellation, cancel_reason
 from gaia_bridge.chaining.agent_transport import AgentTransport
@@ -29,6 +27,7 @@ from gaia_bridge.model import (
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.client.scripted import QUICK, Role
+from tests.support.on_demand import mcp_types, mcp_versions
 
 pytestmark = pytest.mark.anyio
 
@@ -108,7 +107,7 @@ class StubSource:
         return {"contents": [{"uri": uri, "text": ""}]}
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        raise ProtocolError(mcp_types.METHOD_NOT_FOUND, f"Method not found: {method}")
 
     async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
         return {"completion": {"values": [str(context)]}}
@@ -138,7 +137,7 @@ async def called(connection: Connection, name: str, arguments: Any = None) -> JS
 
 async def test_a_source_speaks_the_newest_revision_unless_told_otherwise() -> None:
     async with connected(StubSource()) as connection:
-        assert connection.handshake.revision == LATEST_MODERN_VERSION
+        assert connection.handshake.revision == mcp_versions.LATEST_MODERN_VERSION
         assert connection.handshake.info == {"name": "stub", "version": "1", "icons": [{"src": "data:,"}]}
         assert connection.last_words == ""
     async with connected(StubSource(), Era.LEGACY) as connection:
@@ -360,7 +359,10 @@ async def test_a_closed_link_serves_nothing_and_tells_nothing() -> None:
 
 async def test_what_a_modern_request_says_about_its_client_is_for_that_request_only() -> None:
     async with AgentTransport(StubSource()).connect(_Silent()) as link:
-        meta: JSON = {PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION, CLIENT_CAPABILITIES_META_KEY: {}}
+        meta: JSON = {
+            mcp_types.PROTOCOL_VERSION_META_KEY: mcp_versions.LATEST_MODERN_VERSION,
+            mcp_types.CLIENT_CAPABILITIES_META_KEY: {},
+        }
         call: JSON = {"name": "t", "arguments": {}}
         modern = await link.request({"id": 1, "method": "tools/call", "params": call | {"_meta": meta}})
         assert modern["result"]["resultType"] == "complete"

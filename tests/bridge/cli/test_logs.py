@@ -7,13 +7,12 @@ import logging
 import sys
 
 import pytest
-from mcp import Client
-from mcp.client.sse import sse_client
 
 from gaia_bridge.cli.logs import LineFormatter, hide_in_log, log_to_stderr
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of
 from tests.support.chat_endpoint import ChatAgent, chatting, saying
+from tests.support.on_demand import mcp, mcp_sse
 
 logger = logging.getLogger("gaia_bridge.example")
 
@@ -72,7 +71,9 @@ async def test_debug_logs_no_conversation(capsys: pytest.CaptureFixture[str]) ->
     try:
         async with chatting(named=agents) as server:
             assert "secret answer" in (await server.complete(stream=True)).text
-            async with Client(sse_client(str(server.client.base_url.join("/sse"))), mode="legacy") as client:
+            async with mcp.Client(
+                mcp_sse.sse_client(str(server.client.base_url.join("/sse"))), mode="legacy"
+            ) as client:
                 assert text_of(await client.call_tool("work", {"word": "a secret argument"})) == "a secret result"
     finally:
         stop()

@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-from mcp_types import METHOD_NOT_FOUND, SERVER_INFO_META_KEY
-from mcp_types.version import LATEST_MODERN_VERSION
 
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
@@ -17,6 +15,7 @@ from gaia_bridge.client.transports.json_rpc import cancellation
 from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import UpstreamLimits
+from tests.support.on_demand import mcp_types, mcp_versions
 
 __all__ = [
     "QUICK",
@@ -75,7 +74,7 @@ class Wire:
         """Answer a request."""
         self.respond({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
-    def refuse(self, request: JSON, code: int = METHOD_NOT_FOUND, message: str = "no", data: Any = None) -> None:
+    def refuse(self, request: JSON, code: int = -32601, message: str = "no", data: Any = None) -> None:
         """Answer a request with an error."""
         error = {"code": code, "message": message} | ({} if data is None else {"data": data})
         self.respond({"jsonrpc": "2.0", "id": request["id"], "error": error})
@@ -244,9 +243,9 @@ async def discovered(wire: Wire, capabilities: JSON | None = None, **fields: Any
     request = await wire.next("server/discover")
     result = {
         "resultType": "complete",
-        "supportedVersions": [LATEST_MODERN_VERSION],
+        "supportedVersions": [mcp_versions.LATEST_MODERN_VERSION],
         "capabilities": capabilities or {},
-        "_meta": {SERVER_INFO_META_KEY: INFO},
+        "_meta": {mcp_types.SERVER_INFO_META_KEY: INFO},
     }
     wire.answer(request, result | fields)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from gaia_bridge.client import ClientDelegate, Deadline, Era, RequestTimeoutError
 from gaia_bridge.client.transport import UpstreamError
@@ -17,6 +16,7 @@ from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.client.reaching import TRANSPORTS, Place
 from tests.bridge.client.scripted import Role
 from tests.interaction.everything_agent import CONTENT, INFO, PROMPTS, RESOURCES, TEMPLATES, TOOLS
+from tests.support.on_demand import mcp_versions
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,9 @@ class Person(Role):
 async def test_the_server_introduces_itself(place: Place) -> None:
     async with place.connected() as connection:
         handshake = connection.handshake
-        assert handshake.revision == (LATEST_MODERN_VERSION if place.modern else LATEST_HANDSHAKE_VERSION)
+        assert handshake.revision == (
+            mcp_versions.LATEST_MODERN_VERSION if place.modern else mcp_versions.LATEST_HANDSHAKE_VERSION
+        )
         assert handshake.info == {key: value for key, value in INFO.items() if key != "instructions"}
         assert handshake.instructions == INFO["instructions"]
         assert handshake.capabilities["tools"] == {"listChanged": True}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mcp.shared.inbound import decode_header_value
 
 from gaia_bridge.client import RequestTimeoutError, lists
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
@@ -14,6 +13,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import QUICK, Wire, connected, legacy, modern, serving
+from tests.support.on_demand import mcp_inbound
 
 pytestmark = pytest.mark.anyio
 
@@ -249,7 +249,7 @@ async def test_arguments_are_mirrored_as_headers_where_the_tool_wants_that() -> 
         arguments = {"region": "eu\r\nX-Evil: 1", "deep": {"zone": 5}}
         await connection.request("tools/call", {"name": "place", "arguments": arguments})
         headers = dict(wire.headers[-1] or {})
-        assert decode_header_value(headers["Mcp-Param-Region"]) == "eu\r\nX-Evil: 1"
+        assert mcp_inbound.decode_header_value(headers["Mcp-Param-Region"]) == "eu\r\nX-Evil: 1"
         assert not {"\r", "\n"} & set(headers["Mcp-Param-Region"])
         assert headers["Mcp-Param-Zone"] == "5"
         for params in ({"name": "plain", "arguments": arguments}, {"name": "place"}, {"name": ["place"]}, {}):

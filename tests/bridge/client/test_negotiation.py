@@ -7,19 +7,12 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PROTOCOL_VERSION_META_KEY,
-    UNSUPPORTED_PROTOCOL_VERSION,
-)
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION
 
 from gaia_bridge.client import ClientDelegate, Era, connect
 from gaia_bridge.client.transport import AuthorizationError, ConnectionLostError, UpstreamError
+from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import (
     QUICK,
@@ -33,6 +26,7 @@ from tests.bridge.client.scripted import (
     modern,
     serving,
 )
+from tests.support.on_demand import mcp_types, mcp_versions
 
 pytestmark = pytest.mark.anyio
 
@@ -60,14 +54,18 @@ async def test_a_modern_server_is_told_who_asks_and_needs_no_handshake() -> None
         assert methods(wire) == ["server/discover"]
         assert wire.received[0]["params"] == {
             "_meta": {
-                PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
-                CLIENT_INFO_META_KEY: {"name": "tester", "version": "2"},
-                CLIENT_CAPABILITIES_META_KEY: {"elicitation": {}},
+                mcp_types.PROTOCOL_VERSION_META_KEY: mcp_versions.LATEST_MODERN_VERSION,
+                mcp_types.CLIENT_INFO_META_KEY: {"name": "tester", "version": "2"},
+                mcp_types.CLIENT_CAPABILITIES_META_KEY: {"elicitation": {}},
             }
         }
-        assert wire.agreed == [LATEST_MODERN_VERSION]
+        assert wire.agreed == [mcp_versions.LATEST_MODERN_VERSION]
         handshake = connection.handshake
-        assert (handshake.revision, handshake.modern, handshake.era) == (LATEST_MODERN_VERSION, True, Era.MODERN)
+        assert (handshake.revision, handshake.modern, handshake.era) == (
+            mcp_versions.LATEST_MODERN_VERSION,
+            True,
+            Era.MODERN,
+        )
         assert handshake.info == {"name": "scripted", "version": "1"}
         assert (handshake.capabilities, handshake.instructions) == (OFF, "Ask.")
 
@@ -99,7 +97,7 @@ async def test_a_server_that_is_known_to_be_modern_is_not_offered_the_handshake_
         request = await wire.next("server/discover")
         await anyio.wait_all_tasks_blocked()
         assert len(wire.received) == 1
-        wire.answer(request, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
+        wire.answer(request, {"supportedVersions": [mcp_versions.LATEST_MODERN_VERSION], "capabilities": {}})
 
     async with connected(slow, era=Era.MODERN, limits=UpstreamLimits(probe_timeout=0)) as (connection, _):
         assert connection.handshake.modern
@@ -107,7 +105,7 @@ async def test_a_server_that_is_known_to_be_modern_is_not_offered_the_handshake_
 
 async def test_a_server_that_turned_modern_is_probed_on_a_fresh_link() -> None:
     async def refuses(wire: Wire) -> None:
-        wire.refuse(await wire.next("initialize"), UNSUPPORTED_PROTOCOL_VERSION, "too old")
+        wire.refuse(await wire.next("initialize"), UNSUPPORTED_REVISION, "too old")
 
     transport = ScriptedTransport(refuses, modern())
     async with connect(transport, Role(), QUICK, era=Era.LEGACY) as connection:
@@ -171,9 +169,9 @@ async def test_a_slow_modern_server_wins_over_the_handshake_that_it_refuses() ->
     async def slow(wire: Wire) -> None:
         probe = await wire.next("server/discover")
         handshake = await wire.next("initialize")
-        wire.refuse(handshake, UNSUPPORTED_PROTOCOL_VERSION, "modern only")
+        wire.refuse(handshake, UNSUPPORTED_REVISION, "modern only")
         await anyio.wait_all_tasks_blocked()
-        wire.answer(probe, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
+        wire.answer(probe, {"supportedVersions": [mcp_versions.LATEST_MODERN_VERSION], "capabilities": {}})
 
     async with connected(slow, limits=IMPATIENT) as (connection, wire):
         assert connection.handshake.modern
@@ -186,7 +184,7 @@ async def test_a_slow_server_that_takes_the_handshake_too_has_settled_for_it(pro
         probe = await wire.next("server/discover")
         handshake = await wire.next("initialize")
         answers: list[tuple[JSON, JSON]] = [
-            (probe, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}}),
+            (probe, {"supportedVersions": [mcp_versions.LATEST_MODERN_VERSION], "capabilities": {}}),
             (handshake, {"protocolVersion": "2025-11-25"}),
         ]
         for request, result in answers if probe_first else reversed(answers):
@@ -203,7 +201,7 @@ async def test_a_slow_modern_server_that_ignores_the_handshake_is_modern() -> No
     async def slow(wire: Wire) -> None:
         probe = await wire.next("server/discover")
         await wire.next("initialize")
-        wire.answer(probe, {"supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
+        wire.answer(probe, {"supportedVersions": [mcp_versions.LATEST_MODERN_VERSION], "capabilities": {}})
 
     async with connected(slow, limits=IMPATIENT) as (connection, _):
         assert connection.handshake.modern
@@ -227,7 +225,7 @@ async def test_a_late_refusal_of_the_probe_does_not_disturb_the_handshake() -> N
     [
         {},
         {"supportedVersions": None},
-        {"supportedVersions": LATEST_MODERN_VERSION},
+        {"supportedVersions": "2026-07-28"},
         {"supportedVersions": ["2025-06-18"], "capabilities": {}},
         {"supportedVersions": []},
         {"tools": []},
@@ -252,7 +250,7 @@ async def test_nonsense_in_answer_to_the_probe_means_legacy(response: Any) -> No
         assert not connection.handshake.modern
 
 
-@pytest.mark.parametrize("code", [METHOD_NOT_FOUND, INVALID_REQUEST, -32000, 0, UNSUPPORTED_PROTOCOL_VERSION])
+@pytest.mark.parametrize("code", [-32601, -32600, -32000, 0, UNSUPPORTED_REVISION])
 async def test_any_error_in_answer_to_the_probe_means_legacy(code: int) -> None:
     async def refuses(wire: Wire) -> None:
         supported = {"supported": ["2025-06-18", "2025-11-25"]}
@@ -267,8 +265,8 @@ async def test_a_modern_server_that_names_a_common_revision_is_asked_once_more()
     async def insists(wire: Wire) -> None:
         wire.refuse(
             await wire.next("server/discover"),
-            UNSUPPORTED_PROTOCOL_VERSION,
-            data={"supported": ["2031-01-01", LATEST_MODERN_VERSION]},
+            UNSUPPORTED_REVISION,
+            data={"supported": ["2031-01-01", mcp_versions.LATEST_MODERN_VERSION]},
         )
         await discovered(wire)
 
@@ -280,7 +278,7 @@ async def test_a_server_that_never_takes_the_revision_that_it_names_is_legacy() 
     async def insists(wire: Wire) -> None:
         for _ in range(2):
             request = await wire.next("server/discover")
-            wire.refuse(request, UNSUPPORTED_PROTOCOL_VERSION, data={"supported": [LATEST_MODERN_VERSION]})
+            wire.refuse(request, UNSUPPORTED_REVISION, data={"supported": [mcp_versions.LATEST_MODERN_VERSION]})
         await initialized(wire)
 
     async with connected(insists) as (connection, wire):
@@ -316,7 +314,7 @@ async def test_a_server_without_a_common_revision_is_told_apart_with_both_lists(
         if way == "result":
             wire.answer(request, {"supportedVersions": ["2031-01-01", "2032-02-02"], "capabilities": {}})
         else:
-            wire.refuse(request, UNSUPPORTED_PROTOCOL_VERSION, "x", {"supported": ["2031-01-01", "2032-02-02"]})
+            wire.refuse(request, UNSUPPORTED_REVISION, "x", {"supported": ["2031-01-01", "2032-02-02"]})
 
     transport = ScriptedTransport(too_new)
     with pytest.raises(UpstreamError) as caught:
@@ -329,7 +327,7 @@ async def test_a_server_without_a_common_revision_is_told_apart_with_both_lists(
 
 
 @pytest.mark.requirement("P-2")
-@pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
+@pytest.mark.parametrize("version", HANDSHAKE_REVISIONS)
 async def test_every_handshake_revision_is_accepted(version: str) -> None:
     async with connected(legacy(protocolVersion=version)) as (connection, wire):
         assert connection.handshake.revision == version
@@ -339,8 +337,8 @@ async def test_every_handshake_revision_is_accepted(version: str) -> None:
 @pytest.mark.requirement("F-370")
 async def test_what_amds_servers_answer_is_taken_for_the_oldest_revision() -> None:
     async with connected(legacy(protocolVersion="1.0.0")) as (connection, wire):
-        assert connection.handshake.revision == HANDSHAKE_PROTOCOL_VERSIONS[0]
-        assert wire.agreed == [HANDSHAKE_PROTOCOL_VERSIONS[0]]
+        assert connection.handshake.revision == HANDSHAKE_REVISIONS[0]
+        assert wire.agreed == [HANDSHAKE_REVISIONS[0]]
 
 
 @pytest.mark.requirement("F-041")

@@ -6,7 +6,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import INVALID_REQUEST, METHOD_NOT_FOUND
 
 from gaia_bridge.client import ClientDelegate
 from gaia_bridge.client.transport import UpstreamError
@@ -14,6 +13,7 @@ from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import Role, Wire, connected, legacy
+from tests.support.on_demand import mcp_types
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +60,7 @@ async def test_what_was_not_declared_is_refused_and_the_role_is_not_asked() -> N
     async with connected(legacy(replies), delegate=delegate):
         await replies.complete.wait()
     assert {number: error["code"] for number, error in replies.by_id().items()} == dict.fromkeys(
-        (1, 2, 3, 4), METHOD_NOT_FOUND
+        (1, 2, 3, 4), mcp_types.METHOD_NOT_FOUND
     )
     assert delegate.asked == []
 
@@ -69,7 +69,7 @@ async def test_the_base_role_declares_nothing_and_answers_nothing() -> None:
     replies = Replies((1, "roots/list", None))
     async with connected(legacy(replies), delegate=ClientDelegate()):
         await replies.complete.wait()
-    assert replies.by_id()[1]["code"] == METHOD_NOT_FOUND
+    assert replies.by_id()[1]["code"] == mcp_types.METHOD_NOT_FOUND
     with pytest.raises(ProtocolError, match="^Method not found: roots/list$"):
         await ClientDelegate().answer("roots/list", {})
 
@@ -200,7 +200,7 @@ async def test_an_id_that_is_still_open_cannot_be_used_again() -> None:
     async def asks(wire: Wire) -> None:
         wire.ask(1, "roots/list")
         wire.ask(1, "roots/list")
-        assert (await wire.next())["error"]["code"] == INVALID_REQUEST
+        assert (await wire.next())["error"]["code"] == mcp_types.INVALID_REQUEST
         release.set()
         assert (await wire.next())["result"] == {"roots": []}
         wire.ask(1, "roots/list")

@@ -12,13 +12,6 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    CLIENT_INFO_META_KEY,
-    LOG_LEVEL_META_KEY,
-    PROTOCOL_VERSION_META_KEY,
-)
-from mcp_types.version import LATEST_MODERN_VERSION
 
 from gaia_bridge.client import Deadline, RequestTimeoutError
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UpstreamError
@@ -26,6 +19,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import Role, Wire, connected, legacy, modern, serving
+from tests.support.on_demand import mcp_types, mcp_versions
 
 pytestmark = pytest.mark.anyio
 
@@ -52,25 +46,28 @@ async def test_a_request_without_parameters_is_sent_without_any() -> None:
 
 
 async def test_a_modern_request_says_who_asks_and_keeps_what_the_caller_says() -> None:
-    params: JSON = {"uri": "x:y", "_meta": {"vendor/key": 1, CLIENT_CAPABILITIES_META_KEY: {"roots": {}}}}
+    params: JSON = {"uri": "x:y", "_meta": {"vendor/key": 1, mcp_types.CLIENT_CAPABILITIES_META_KEY: {"roots": {}}}}
     async with connected(modern(serving(resources={"contents": []}))) as (connection, wire):
         await connection.request("resources/read", params)
         assert wire.received[-1]["params"] == {
             "uri": "x:y",
             "_meta": {
                 "vendor/key": 1,
-                PROTOCOL_VERSION_META_KEY: LATEST_MODERN_VERSION,
-                CLIENT_INFO_META_KEY: {"name": "tester", "version": "2"},
-                CLIENT_CAPABILITIES_META_KEY: {"roots": {}},
+                mcp_types.PROTOCOL_VERSION_META_KEY: mcp_versions.LATEST_MODERN_VERSION,
+                mcp_types.CLIENT_INFO_META_KEY: {"name": "tester", "version": "2"},
+                mcp_types.CLIENT_CAPABILITIES_META_KEY: {"roots": {}},
             },
         }
-        assert params["_meta"] == {"vendor/key": 1, CLIENT_CAPABILITIES_META_KEY: {"roots": {}}}
+        assert params["_meta"] == {"vendor/key": 1, mcp_types.CLIENT_CAPABILITIES_META_KEY: {"roots": {}}}
 
 
 async def test_a_modern_caller_cannot_claim_another_revision() -> None:
     async with connected(modern(serving(tools={}))) as (connection, wire):
-        await connection.request("tools/call", {"_meta": {PROTOCOL_VERSION_META_KEY: "1999"}})
-        assert wire.received[-1]["params"]["_meta"][PROTOCOL_VERSION_META_KEY] == LATEST_MODERN_VERSION
+        await connection.request("tools/call", {"_meta": {mcp_types.PROTOCOL_VERSION_META_KEY: "1999"}})
+        assert (
+            wire.received[-1]["params"]["_meta"][mcp_types.PROTOCOL_VERSION_META_KEY]
+            == mcp_versions.LATEST_MODERN_VERSION
+        )
 
 
 @pytest.mark.requirement("F-023", "C-24")
@@ -461,7 +458,7 @@ async def test_a_log_level_is_asked_for_as_the_era_wants_it() -> None:
     async with connected(modern(serving(tools={}))) as (connection, wire):
         await connection.set_log_level("warning")
         await connection.request("tools/call", {"_meta": {}})
-        assert wire.received[-1]["params"]["_meta"][LOG_LEVEL_META_KEY] == "warning"
+        assert wire.received[-1]["params"]["_meta"][mcp_types.LOG_LEVEL_META_KEY] == "warning"
 
 
 async def test_subscriptions_of_a_legacy_server_are_requests_where_it_has_them() -> None:

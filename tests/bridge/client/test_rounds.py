@@ -6,7 +6,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import METHOD_NOT_FOUND
 
 from gaia_bridge.client import Deadline, RequestTimeoutError
 from gaia_bridge.client.transport import UpstreamError
@@ -14,6 +13,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import QUICK, Role, Script, Wire, connected, legacy, modern
+from tests.support.on_demand import mcp_types
 
 pytestmark = pytest.mark.anyio
 
@@ -199,7 +199,7 @@ async def test_progress_is_asked_for_in_every_round() -> None:
 async def test_an_error_in_a_later_round_is_raised() -> None:
     async def refuses(wire: Wire) -> None:
         wire.answer(await wire.next("tools/call"), asking("a", state="s"))
-        wire.refuse(await wire.next("tools/call"), METHOD_NOT_FOUND, "gone")
+        wire.refuse(await wire.next("tools/call"), mcp_types.METHOD_NOT_FOUND, "gone")
 
     delegate = Role({"elicitation": {}}, elicitation=ACCEPTED)
     async with connected(modern(refuses), delegate=delegate) as (connection, _):

@@ -8,9 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
-from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent, Tool
 
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, connect
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
@@ -18,32 +15,38 @@ from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import UpstreamLimits
+from tests.support.on_demand import mcp_lowlevel, mcp_server_context, mcp_types
 
 pytestmark = pytest.mark.anyio
 
-Context = ServerRequestContext[Any, Any]
 
 REGION: JSON = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
 PAGES = {None: ("place", "two"), "two": ("hang", None)}
 
 
-async def list_tools(ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+async def list_tools(
+    ctx: mcp_server_context.ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
+) -> mcp_types.ListToolsResult:
     name, following = PAGES[params.cursor if params else None]
-    return ListToolsResult(tools=[Tool(name=name, input_schema=REGION)], next_cursor=following)
+    return mcp_types.ListToolsResult(tools=[mcp_types.Tool(name=name, input_schema=REGION)], next_cursor=following)
 
 
-async def call_tool(ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+async def call_tool(
+    ctx: mcp_server_context.ServerRequestContext[Any, Any], params: mcp_types.CallToolRequestParams
+) -> mcp_types.CallToolResult:
     if params.name == "hang":
         await anyio.sleep_forever()
     for step in (1, 2, 3):
         await ctx.session.report_progress(step, 3, f"step {step}")
     assert ctx.request is not None
-    return CallToolResult(content=[TextContent(text=ctx.request.headers.get("mcp-param-region", "none"))])
+    return mcp_types.CallToolResult(
+        content=[mcp_types.TextContent(text=ctx.request.headers.get("mcp-param-region", "none"))]
+    )
 
 
 @asynccontextmanager
 async def connected(era: Era) -> AsyncGenerator[Connection]:
-    server = Server[Any]("sdk", version="1.2.3", on_list_tools=list_tools, on_call_tool=call_tool)
+    server = mcp_lowlevel.Server[Any]("sdk", version="1.2.3", on_list_tools=list_tools, on_call_tool=call_tool)
     sockets = bind("127.0.0.1", 0)
     port: int = sockets[0].getsockname()[1]
     http = HttpServer(server.streamable_http_app(), sockets=sockets)

@@ -6,7 +6,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import PROTOCOL_VERSION_META_KEY
 
 from gaia_bridge.client import RequestTimeoutError
 from gaia_bridge.client.transport import ConnectionLostError, UnreachableError, UpstreamError
@@ -14,6 +13,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import QUICK, Role, Wire, connected, modern
+from tests.support.on_demand import mcp_types
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ async def test_what_a_server_announces_is_listened_to_and_told_under_the_legacy_
         params = wire.received[1]["params"]
         wanted = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
         assert params["notifications"] == wanted
-        assert PROTOCOL_VERSION_META_KEY in params["_meta"]
+        assert mcp_types.PROTOCOL_VERSION_META_KEY in params["_meta"]
     assert [method for method, _ in delegate.heard] == [
         "notifications/tools/list_changed",
         "notifications/prompts/list_changed",

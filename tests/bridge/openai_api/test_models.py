@@ -6,7 +6,6 @@ import logging
 import threading
 from typing import Any
 
-import openai
 import pytest
 
 from gaia_bridge.chat_types import OfferedAsModel
@@ -14,6 +13,7 @@ from gaia_bridge.discovery.classes import MODEL_METHODS
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.support.agents import one_tool
 from tests.support.chat_endpoint import ChatAgent, QueryAgent, chatting, saying
+from tests.support.on_demand import openai
 
 pytestmark = pytest.mark.anyio
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-import openai
 import pytest
-from openai import AsyncOpenAI
 
 from gaia_bridge.server.http.guard import body_for
 from tests.support.chat_endpoint import ChatAgent, chatting, saying
+from tests.support.on_demand import openai
 
 pytestmark = pytest.mark.anyio
 
@@ -20,9 +19,9 @@ TOKEN = "t" * 43
 async def test_the_token_is_the_api_key() -> None:
     async with chatting(ChatAgent(saying("ok")), token=TOKEN) as server:
         base_url = str(server.client.base_url.join("/v1"))
-        async with AsyncOpenAI(base_url=base_url, api_key=TOKEN, max_retries=0) as client:
+        async with openai.AsyncOpenAI(base_url=base_url, api_key=TOKEN, max_retries=0) as client:
             assert [model.id for model in (await client.models.list()).data] == ["gaia-test"]
-        async with AsyncOpenAI(base_url=base_url, api_key="other", max_retries=0) as client:
+        async with openai.AsyncOpenAI(base_url=base_url, api_key="other", max_retries=0) as client:
             with pytest.raises(openai.AuthenticationError, match="the API key") as raised:
                 await client.models.list()
     assert raised.value.code == "invalid_api_key"

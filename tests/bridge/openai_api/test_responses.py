@@ -7,9 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import anyio.to_thread
-import openai
 import pytest
-from openai import OpenAI
 from pydantic import BaseModel
 
 from gaia_bridge.chat_types import ChatRequest, Reply, ToolCall, Usage
@@ -21,6 +19,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import ChatEndpointLimits, Settings
 from tests.support.agents import ScriptedAgent, tool
 from tests.support.chat_endpoint import ChatAgent, Chatting, QueryAgent, Script, chatting, events_of, saying
+from tests.support.on_demand import openai
 
 pytestmark = pytest.mark.anyio
 
@@ -326,7 +325,7 @@ async def test_openais_blocking_client_works() -> None:
         base_url = str(server.client.base_url.join("/v1"))
 
         def use() -> tuple[str, str, list[str]]:
-            with OpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
+            with openai.OpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
                 first = client.responses.create(model="gaia-test", input="?")
                 again = client.responses.retrieve(first.id)
                 client.responses.delete(first.id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from gaia_bridge.protocol.revisions import (
     HANDSHAKE_REVISIONS,
@@ -13,13 +12,17 @@ from gaia_bridge.protocol.revisions import (
     is_resumable,
     negotiated,
 )
+from tests.support.on_demand import mcp_versions
 
 
 @pytest.mark.requirement("P-2")
 def test_only_revisions_without_a_handshake_are_modern() -> None:
-    assert all(map(is_modern, MODERN_PROTOCOL_VERSIONS))
-    assert not any(map(is_modern, HANDSHAKE_PROTOCOL_VERSIONS))
-    assert (HANDSHAKE_REVISIONS, MODERN_REVISIONS) == (HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS)
+    assert all(map(is_modern, mcp_versions.MODERN_PROTOCOL_VERSIONS))
+    assert not any(map(is_modern, mcp_versions.HANDSHAKE_PROTOCOL_VERSIONS))
+    assert (HANDSHAKE_REVISIONS, MODERN_REVISIONS) == (
+        mcp_versions.HANDSHAKE_PROTOCOL_VERSIONS,
+        mcp_versions.MODERN_PROTOCOL_VERSIONS,
+    )
 
 
 @pytest.mark.parametrize("params", [None, 5, {}, {"protocolVersion": 5}, {"protocolVersion": "1999-01-01"}])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from mcp.shared.uri_template import InvalidUriTemplate
-from mcp.shared.uri_template import UriTemplate as Oracle
 
 from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
+from tests.support.on_demand import mcp_uri_template
 
 _PARTS = st.sampled_from(
     ["a", "/", "?", "#", "%C3%A9", "é", ".", "{x}", "{+y}", "{?q}", "{&r}", "{#f}", "{/p*}", "{.e}", "{;m}", "{?s,t}"]
@@ -20,8 +19,8 @@ _VALUES = st.text(st.characters(codec="utf-8"), max_size=5)
 @given(_TEXTS, st.data())
 def test_whatever_a_template_expands_to_is_what_it_describes(template: str, data: st.DataObject) -> None:
     try:
-        oracle = Oracle.parse(template)
-    except InvalidUriTemplate:
+        oracle = mcp_uri_template.UriTemplate.parse(template)
+    except mcp_uri_template.InvalidUriTemplate:
         return
     names = data.draw(st.sets(st.sampled_from(oracle.variable_names))) if oracle.variable_names else set[str]()
     lists = template.count("*") > 0
@@ -33,8 +32,8 @@ def test_whatever_a_template_expands_to_is_what_it_describes(template: str, data
 def test_whatever_another_implementation_finds_described_is(template: str, uri: str) -> None:
     assume(not set("?&#") & set(template))  # queries and fragments it reads more freely than they are written
     try:
-        oracle = Oracle.parse(template)
-    except InvalidUriTemplate:
+        oracle = mcp_uri_template.UriTemplate.parse(template)
+    except mcp_uri_template.InvalidUriTemplate:
         return
     ours = UriTemplate(template)
     if oracle.match(uri) is not None:
@@ -67,7 +66,7 @@ def test_a_text_that_is_no_template_is_refused_and_never_anything_else(text: str
 )
 def test_what_a_template_does_not_expand_to_it_does_not_describe(template: str, uri: str) -> None:
     assert not UriTemplate(template).matches(uri)
-    assert Oracle.parse(template).match(uri) is None
+    assert mcp_uri_template.UriTemplate.parse(template).match(uri) is None
 
 
 def test_a_template_of_many_variables_is_looked_through_in_one_pass() -> None:

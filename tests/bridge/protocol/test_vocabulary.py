@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types.methods import serialize_server_result
-from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 
 from gaia_bridge.content import elicitation_request, input_required, roots_request, sampling_request, text
 from gaia_bridge.model import ServerInfo
@@ -27,6 +25,7 @@ from gaia_bridge.protocol.vocabulary import (
     result_problem,
     server_info,
 )
+from tests.support.on_demand import mcp_methods, mcp_versions
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),
@@ -50,7 +49,7 @@ def listed(kind: str, definitions: list[JSON], version: str) -> list[JSON]:
     """
     method, field = LIST_FIELDS[kind]
     cache = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-    sent: list[JSON] = serialize_server_result(method, version, {field: definitions, **cache})[field]
+    sent: list[JSON] = mcp_methods.serialize_server_result(method, version, {field: definitions, **cache})[field]
     return sent
 
 
@@ -59,9 +58,9 @@ def listed(kind: str, definitions: list[JSON], version: str) -> list[JSON]:
 def test_definitions_without_a_problem_never_spoil_a_list(kind: str, definitions: list[JSON]) -> None:
     definitions = [repaired(kind, definition) for definition in definitions]
     good = [definition for definition in definitions if definition_problem(kind, definition) is None]
-    assert len(listed(kind, good, LATEST_MODERN_VERSION)) == len(good)
+    assert len(listed(kind, good, mcp_versions.LATEST_MODERN_VERSION)) == len(good)
     legacy = [kept for definition in good if (kept := for_legacy(kind, definition)) is not None]
-    assert len(listed(kind, legacy, LATEST_HANDSHAKE_VERSION)) == len(legacy)
+    assert len(listed(kind, legacy, mcp_versions.LATEST_HANDSHAKE_VERSION)) == len(legacy)
 
 
 @pytest.mark.requirement("S1-22")
@@ -75,7 +74,7 @@ def test_definitions_without_a_problem_never_spoil_a_list(kind: str, definitions
 def test_odd_properties_are_carried_unchanged(properties: JSON) -> None:
     definition = {"name": "x", "inputSchema": {"type": "object", "properties": properties}}
     assert definition_problem("tool", definition) is None
-    [sent] = listed("tool", [definition], LATEST_MODERN_VERSION)
+    [sent] = listed("tool", [definition], mcp_versions.LATEST_MODERN_VERSION)
     assert sent["inputSchema"]["properties"] == properties
 
 

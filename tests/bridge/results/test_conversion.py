@@ -20,9 +20,6 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp_types import CallToolResult, ImageContent, TextContent
-from mcp_types.methods import serialize_server_result
-from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from pydantic import BaseModel
 
 from gaia_bridge.content import audio, embedded_blob, embedded_text, image, resource_link, text
@@ -49,6 +46,7 @@ from gaia_bridge.results.conversion import (
     resource_result,
     tool_result,
 )
+from tests.support.on_demand import mcp_methods, mcp_types, mcp_versions
 
 LIMIT = 1_000_000
 URI = "test://x"
@@ -158,17 +156,17 @@ def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 values = st.recursive(scalars | content_like | st.lists(content_like, max_size=3), containers, max_leaves=15)
 
 
-def on_the_wire(result: JSON, version: str) -> CallToolResult:
+def on_the_wire(result: JSON, version: str) -> mcp_types.CallToolResult:
     """What the SDK sends of a tool result, as a client reads it from strict JSON.
 
     Raises:
         Exception: The SDK refuses it, or it is no strict JSON in UTF-8.
     """
-    if version == LATEST_HANDSHAKE_VERSION and not isinstance(result.get("structuredContent"), dict):
+    if version == mcp_versions.LATEST_HANDSHAKE_VERSION and not isinstance(result.get("structuredContent"), dict):
         result = {key: value for key, value in result.items() if key != "structuredContent"}
-    sent = serialize_server_result("tools/call", version, result)
+    sent = mcp_methods.serialize_server_result("tools/call", version, result)
     encoded = json.dumps(sent, allow_nan=False, ensure_ascii=False).encode()
-    return CallToolResult.model_validate(json.loads(encoded), by_name=False)
+    return mcp_types.CallToolResult.model_validate(json.loads(encoded), by_name=False)
 
 
 @given(values, st.booleans())
@@ -179,7 +177,7 @@ def test_any_value_is_a_result_for_both_eras_or_a_failure_that_says_why(value: A
     except (ToolError, OwnError) as error:
         assert str(error).encode()
         result = error_result(str(error))
-    for version in (LATEST_MODERN_VERSION, LATEST_HANDSHAKE_VERSION):
+    for version in (mcp_versions.LATEST_MODERN_VERSION, mcp_versions.LATEST_HANDSHAKE_VERSION):
         assert on_the_wire(result, version).result_type == "complete"
 
 
@@ -345,10 +343,13 @@ def test_content_passes_unflattened_alone_in_a_list_and_in_a_complete_result(blo
 
 @pytest.mark.requirement("P-11")
 def test_the_sdks_own_models_are_content_too() -> None:
-    words, picture = TextContent(type="text", text="x"), ImageContent(type="image", data="", mime_type="image/png")
+    words, picture = (
+        mcp_types.TextContent(type="text", text="x"),
+        mcp_types.ImageContent(type="image", data="", mime_type="image/png"),
+    )
     result = tool_result([words, picture], LIMIT, structured=False)
     assert result["content"] == [text("x"), {"type": "image", "data": "", "mimeType": "image/png"}]
-    whole = CallToolResult(content=[words], is_error=True)
+    whole = mcp_types.CallToolResult(content=[words], is_error=True)
     assert tool_result(whole, LIMIT, structured=False)["isError"] is True
 
 

@@ -9,14 +9,6 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from mcp import MCPError
-from mcp.shared.exceptions import MCPDeprecationWarning
-from mcp_types import (
-    ElicitResult,
-    ErrorData,
-    LoggingLevel,
-    RequestParamsMeta,
-)
 
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.content import text
@@ -33,9 +25,10 @@ from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import EVERYTHING, FORM, filled_in, never, shown, thought_of
 from tests.support.agents import one_tool
 from tests.support.bridges import both_eras, running_bridge, set_level, text_of
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.waiting import PATIENCE, wait_in_thread
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 
 
 @both_eras
@@ -60,7 +53,7 @@ async def test_progress_arrives_in_order_and_before_the_result(mode: str) -> Non
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("level", LOG_LEVELS)
-async def test_a_modern_client_gets_the_log_levels_that_its_requests_ask_for(level: LoggingLevel) -> None:
+async def test_a_modern_client_gets_the_log_levels_that_its_requests_ask_for(level: mcp_types.LoggingLevel) -> None:
     heard = await _logged("auto", log_level=level)
     assert heard == list(LOG_LEVELS[LOG_LEVELS.index(level) :])
 
@@ -72,7 +65,7 @@ async def test_a_modern_client_that_asks_for_no_logs_gets_none() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("level", LOG_LEVELS)
-async def test_a_legacy_client_gets_the_log_levels_that_it_set(level: LoggingLevel) -> None:
+async def test_a_legacy_client_gets_the_log_levels_that_it_set(level: mcp_types.LoggingLevel) -> None:
     assert await _logged("legacy", set_to=level) == list(LOG_LEVELS[LOG_LEVELS.index(level) :])
 
 
@@ -81,7 +74,7 @@ async def test_a_legacy_client_that_set_no_level_is_spared_the_debugging() -> No
     assert await _logged("legacy") == list(LOG_LEVELS[1:])
 
 
-async def _logged(mode: str, *, set_to: LoggingLevel | None = None, **options: Any) -> list[str]:
+async def _logged(mode: str, *, set_to: mcp_types.LoggingLevel | None = None, **options: Any) -> list[str]:
     """The levels that arrive at a client of messages in all levels."""
     heard: list[str] = []
 
@@ -132,7 +125,7 @@ async def test_an_agent_sees_what_came_with_the_request(mode: str) -> None:
     seen: list[RequestContext] = []
     async with running_bridge(one_tool(lambda _: seen.append(get_request_context()))) as running:
         async with running.client(mode, sampling_callback=thought_of) as client:
-            await client.call_tool("work", {}, meta=cast(RequestParamsMeta, {"traceparent": "00-1"}))
+            await client.call_tool("work", {}, meta=cast(mcp_types.RequestParamsMeta, {"traceparent": "00-1"}))
     [request] = seen
     assert request.meta["traceparent"] == "00-1"
     assert request.has_capability("sampling")
@@ -249,7 +242,7 @@ async def test_a_client_is_not_asked_for_what_it_did_not_declare(
             assert result.is_error
             assert capability in text_of(result)
         else:
-            with pytest.raises(MCPError) as refused:
+            with pytest.raises(mcp.MCPError) as refused:
                 await client.call_tool("work", {"give up": True})
             assert refused.value.code == MISSING_CLIENT_CAPABILITY
             assert refused.value.error.data == {"requiredCapabilities": missing}
@@ -283,9 +276,9 @@ async def test_a_question_that_cannot_be_put_is_an_error_where_it_is_asked(mode:
 @both_eras
 @pytest.mark.anyio
 async def test_a_user_may_decline_and_cancel(mode: str) -> None:
-    answers = [ElicitResult(action="decline"), ElicitResult(action="cancel")]
+    answers = [mcp_types.ElicitResult(action="decline"), mcp_types.ElicitResult(action="cancel")]
 
-    async def user(context: Any, params: Any) -> ElicitResult:
+    async def user(context: Any, params: Any) -> mcp_types.ElicitResult:
         return answers.pop(0)
 
     def work(arguments: JSON) -> list[str]:
@@ -299,8 +292,8 @@ async def test_a_user_may_decline_and_cancel(mode: str) -> None:
 
 @pytest.mark.anyio
 async def test_a_legacy_client_that_fails_to_answer_is_an_error_that_the_agent_can_catch() -> None:
-    async def fail(context: Any, params: Any) -> ErrorData:
-        return ErrorData(code=-1, message="no user here")
+    async def fail(context: Any, params: Any) -> mcp_types.ErrorData:
+        return mcp_types.ErrorData(code=-1, message="no user here")
 
     def work(arguments: JSON) -> str:
         try:
@@ -375,7 +368,7 @@ async def test_cancelling_a_call_reaches_the_agent_while_it_works_and_while_it_a
 async def test_cancelling_a_call_with_an_open_question_ends_the_question() -> None:
     asked, knew = anyio.Event(), threading.Event()
 
-    async def user(context: Any, params: Any) -> ElicitResult:
+    async def user(context: Any, params: Any) -> mcp_types.ElicitResult:
         asked.set()
         await anyio.sleep_forever()
         raise AssertionError

@@ -9,15 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CallToolResult,
-    Implementation,
-    PromptReference,
-    ResourceTemplateReference,
-)
 
 from gaia_bridge.errors import (
     ProtocolError,
@@ -29,6 +20,7 @@ from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import shown
 from tests.support.agents import ScriptedAgent, one_tool, tool
 from tests.support.bridges import RunningBridge, both_eras, ping, running_bridge, subscribe, text_of
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.waiting import PATIENCE, wait_in_thread
 
 LOGGER = "gaia_bridge.sources.agent.invoker"
@@ -164,9 +156,9 @@ async def test_bad_arguments_and_unknown_names_have_their_own_answers(mode: str)
         assert result.is_error
         assert "- at /n: got '1'; " in text_of(result)
         for ask in (client.call_tool("nope", {}), client.get_prompt("nope")):
-            with pytest.raises(MCPError) as caught:
+            with pytest.raises(mcp.MCPError) as caught:
                 await ask
-            assert caught.value.code == INVALID_PARAMS
+            assert caught.value.code == mcp_types.INVALID_PARAMS
             assert "nope" in caught.value.message
     assert called == []
 
@@ -175,7 +167,7 @@ async def test_bad_arguments_and_unknown_names_have_their_own_answers(mode: str)
 @pytest.mark.requirement("F-105")
 async def test_an_error_that_quotes_the_client_is_valid_text() -> None:
     async with running_bridge(one_tool(nothing)) as running, running.client("legacy") as client:
-        with pytest.raises(MCPError) as caught:
+        with pytest.raises(mcp.MCPError) as caught:
             await client.get_prompt("\ud800")
     assert caught.value.message == "Unknown prompt: ?"
 
@@ -209,7 +201,7 @@ async def test_an_agent_may_answer_with_a_protocol_error_of_its_own(mode: str) -
     async with running_bridge(one_tool(fail)) as running, running.client(mode) as client:
         seen: list[tuple[int, str, Any]] = []
         while errors:
-            with pytest.raises(MCPError) as caught:
+            with pytest.raises(mcp.MCPError) as caught:
                 await client.call_tool("work", {})
             seen.append((caught.value.code, caught.value.message, caught.value.error.data))
     assert seen == [(-32000, "own", {"k": 1}), (-32000, "own", None), (-32000, "?", {"?": None})]
@@ -226,9 +218,9 @@ async def test_a_fault_of_the_bridge_itself_is_an_internal_error_and_nothing_mor
 
     async with running_bridge(one_tool(nothing)) as running, running.client(mode) as client:
         monkeypatch.setattr(running.bridge.sources[0], "call_tool", broken)
-        with pytest.raises(MCPError) as caught:
+        with pytest.raises(mcp.MCPError) as caught:
             await client.call_tool("work", {})
-        assert (caught.value.code, caught.value.message) == (INTERNAL_ERROR, "Internal error")
+        assert (caught.value.code, caught.value.message) == (mcp_types.INTERNAL_ERROR, "Internal error")
         monkeypatch.undo()
         assert not (await client.call_tool("work", {})).is_error
     assert "hunter2" in caplog.text
@@ -246,9 +238,9 @@ async def test_blocking_calls_overlap_and_everybody_else_is_answered_meanwhile()
         assert release.wait(PATIENCE)
         return "done"
 
-    results: list[CallToolResult] = []
+    results: list[mcp_types.CallToolResult] = []
 
-    async def call(client: Client) -> None:
+    async def call(client: mcp.Client) -> None:
         results.append(await client.call_tool("work", {}))
 
     settings = Settings(agent=AgentLimits(threads=8, queue=8, definitions_max_age=0))
@@ -280,7 +272,7 @@ async def test_blocking_calls_overlap_and_everybody_else_is_answered_meanwhile()
 
 @pytest.mark.anyio
 @pytest.mark.requirement("S1-15")
-@pytest.mark.parametrize(("mode", "code"), [("auto", INVALID_PARAMS), ("legacy", -32002)])
+@pytest.mark.parametrize(("mode", "code"), [("auto", -32602), ("legacy", -32002)])
 async def test_a_resource_that_is_not_there_has_the_code_of_its_era(mode: str, code: int) -> None:
     def read(uri: str) -> Any:
         raise ResourceNotFoundError(uri)
@@ -288,7 +280,7 @@ async def test_a_resource_that_is_not_there_has_the_code_of_its_era(mode: str, c
     hooks: dict[str, Any]
     for hooks in ({}, {"read_mcp_resource": read}, {"read_mcp_resource": nothing}):
         async with running_bridge(one_tool(nothing, **hooks)) as running, running.client(mode) as client:
-            with pytest.raises(MCPError) as caught:
+            with pytest.raises(mcp.MCPError) as caught:
                 await client.read_resource("book:1")
             assert caught.value.code == code
             assert caught.value.error.data == {"uri": "book:1"}
@@ -297,7 +289,7 @@ async def test_a_resource_that_is_not_there_has_the_code_of_its_era(mode: str, c
 @pytest.mark.anyio
 async def test_a_legacy_client_cannot_subscribe_to_what_is_not_there() -> None:
     async with running_bridge(one_tool(nothing)) as running, running.client("legacy") as client:
-        with pytest.raises(MCPError) as caught:
+        with pytest.raises(mcp.MCPError) as caught:
             await subscribe(client, "book:1")
     assert caught.value.code == -32002
 
@@ -320,18 +312,18 @@ async def test_arguments_of_prompts_and_templates_are_completed(mode: str) -> No
     first = one_tool(nothing, get_mcp_prompts=lambda: [{"name": "p"}], read_mcp_resource=nothing)
     named = {"one": first, "two": one_tool(nothing, **hooks)}
     async with running_bridge(named=named) as running, running.client(mode) as client:
-        prompt = PromptReference(type="ref/prompt", name="two__p")
+        prompt = mcp_types.PromptReference(type="ref/prompt", name="two__p")
         result = await client.complete(prompt, {"name": "who", "value": "An"}, {"lang": "en"})
         assert result.completion.values == ["Anna"]
-        template = ResourceTemplateReference(type="ref/resource", uri="book:{n}")
+        template = mcp_types.ResourceTemplateReference(type="ref/resource", uri="book:{n}")
         assert (await client.complete(template, {"name": "n", "value": "An"})).completion.values == ["Anna"]
         for unknown in (
-            PromptReference(type="ref/prompt", name="nope"),
-            ResourceTemplateReference(type="ref/resource", uri="nope:{n}"),
+            mcp_types.PromptReference(type="ref/prompt", name="nope"),
+            mcp_types.ResourceTemplateReference(type="ref/resource", uri="nope:{n}"),
         ):
-            with pytest.raises(MCPError) as caught:
+            with pytest.raises(mcp.MCPError) as caught:
                 await client.complete(unknown, {"name": "n", "value": ""})
-            assert caught.value.code == INVALID_PARAMS
+            assert caught.value.code == mcp_types.INVALID_PARAMS
     assert asked == [
         ({"type": "ref/prompt", "name": "p"}, "who", "An", {"lang": "en"}),
         ({"type": "ref/resource", "uri": "book:{n}"}, "n", "An", {}),
@@ -355,7 +347,7 @@ async def test_what_one_call_sets_in_its_context_no_other_call_sees(mode: str) -
 
     results: dict[str, str] = {}
 
-    async def call(client: Client, me: str) -> None:
+    async def call(client: mcp.Client, me: str) -> None:
         results[me] = text_of(await client.call_tool("work", {"me": me}))
 
     async with running_bridge(one_tool(sync)) as running, running.client(mode) as client:
@@ -380,7 +372,7 @@ async def test_a_failure_is_one_line_in_the_log_by_its_reference(caplog: pytest.
     assert record.getMessage() == f"a0: tool 'work' failed, reference {said.rpartition(' ')[2]}"
 
 
-async def _introduced(running: RunningBridge, mode: str) -> Implementation:
+async def _introduced(running: RunningBridge, mode: str) -> mcp_types.Implementation:
     async with running.client(mode) as client:
         assert client.server_info is not None
         return client.server_info

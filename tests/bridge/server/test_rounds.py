@@ -6,12 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from mcp import MCPError
-from mcp.shared.exceptions import MCPDeprecationWarning
-from mcp_types import (
-    ElicitResult,
-    ErrorData,
-)
 
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.content import elicitation_request, input_required, roots_request, sampling_request, text
@@ -24,8 +18,9 @@ from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import EVERYTHING, FORM, filled_in, never, shown
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.bridges import both_eras, running_bridge, text_of
+from tests.support.on_demand import mcp, mcp_types
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 
 
 def _rounds(arguments: JSON) -> JSON:
@@ -85,7 +80,7 @@ async def test_rounds_ask_only_for_what_the_client_declared(mode: str) -> None:
                 assert result.is_error
                 assert "sampling" in text_of(result)
             else:
-                with pytest.raises(MCPError) as caught:
+                with pytest.raises(mcp.MCPError) as caught:
                     await client.call_tool("work", {})
                 assert caught.value.code == MISSING_CLIENT_CAPABILITY
 
@@ -107,15 +102,15 @@ async def test_the_bridge_plays_as_many_rounds_for_a_legacy_client_as_it_may_and
             if ends:
                 assert text_of(await client.call_tool("work", {})) == "done"
             else:
-                with pytest.raises(MCPError, match="3 times without coming to an end"):
+                with pytest.raises(mcp.MCPError, match="3 times without coming to an end"):
                     await client.call_tool("work", {})
     assert len(calls) == min(rounds, 3) + 1
 
 
 @pytest.mark.anyio
 async def test_a_legacy_client_that_does_not_play_along_fails_that_call_alone() -> None:
-    async def fail(context: Any, params: Any) -> ErrorData:
-        return ErrorData(code=-1, message="no user here")
+    async def fail(context: Any, params: Any) -> mcp_types.ErrorData:
+        return mcp_types.ErrorData(code=-1, message="no user here")
 
     settings = Settings(agent=AgentLimits(question_timeout=0.05))
     agent = ScriptedAgent(lambda name, arguments: _rounds({}) if name == "ask" else "worked", "ask", "work")
@@ -151,5 +146,5 @@ async def test_what_only_modern_clients_can_say_means_nothing_from_a_legacy_one(
     seen: list[RequestContext] = []
     async with running_bridge(one_tool(lambda _: seen.append(get_request_context()))) as running:
         async with running.client("legacy") as client:
-            await client.session.call_tool("work", {}, input_responses={"n": ElicitResult(action="accept")})
+            await client.session.call_tool("work", {}, input_responses={"n": mcp_types.ElicitResult(action="accept")})
     assert seen[0].input_responses == {}

@@ -8,9 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
-from mcp.client.subscriptions import ToolsListChanged
-from mcp_types import CallToolResult, Implementation, ToolListChangedNotification
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY
@@ -19,11 +16,12 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, PageLimits, Settings
 from tests.support.agents import ScriptedAgent, tool
 from tests.support.bridges import RunningBridge, both_eras, ping, running_bridge, text_of
+from tests.support.on_demand import mcp, mcp_subscriptions, mcp_types
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
-VS_CODE = Implementation(name="Visual Studio Code", version="1.138.0")
+VS_CODE: dict[str, Any] = {"name": "Visual Studio Code", "version": "1.138.0"}
 ALWAYS = Settings(tool_search=ToolSearchPolicy.ALWAYS)
 NEVER = Settings(tool_search=ToolSearchPolicy.NEVER)
 OURS = ["tool_search", "call_tool"]
@@ -39,21 +37,21 @@ def agent_with(count: int, *tools: JSON | str) -> ScriptedAgent:
     return ScriptedAgent(say, *(f"t{number}" for number in range(count)), *tools)
 
 
-async def names(client: Client) -> list[str]:
+async def names(client: mcp.Client) -> list[str]:
     return [item.name for item in (await client.list_tools()).tools]
 
 
-async def search(client: Client, name: str = "tool_search", **arguments: Any) -> JSON:
+async def search(client: mcp.Client, name: str = "tool_search", **arguments: Any) -> JSON:
     told: JSON = json.loads(text_of(await client.call_tool(name, arguments)))
     return told
 
 
-async def by_name(client: Client, **arguments: Any) -> CallToolResult:
+async def by_name(client: mcp.Client, **arguments: Any) -> mcp_types.CallToolResult:
     return await client.call_tool("call_tool", arguments)
 
 
-def vs_code(running: RunningBridge, mode: str, path: str = "") -> Client:
-    return running.client(mode, path, client_info=VS_CODE)
+def vs_code(running: RunningBridge, mode: str, path: str = "") -> mcp.Client:
+    return running.client(mode, path, client_info=mcp_types.Implementation(**VS_CODE))
 
 
 # For whom
@@ -103,7 +101,7 @@ async def test_who_wants_it_never_shows_everything_and_has_no_search(mode: str) 
     async with running_bridge(agent_with(200), settings=NEVER) as running, vs_code(running, mode) as client:
         assert len(await names(client)) == 200
         for name in OURS:
-            with pytest.raises(MCPError, match="Unknown tool"):
+            with pytest.raises(mcp.MCPError, match="Unknown tool"):
                 await client.call_tool(name, {"name": "t1"})
 
 
@@ -163,18 +161,18 @@ async def test_clients_are_told_when_the_tools_behind_the_search_change() -> Non
     told = anyio.Event()
 
     async def hear(message: Any) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, mcp_types.ToolListChangedNotification):
             told.set()
 
     async with running_bridge(agent_with(128)) as running:
-        legacy = running.client("legacy", client_info=VS_CODE, message_handler=hear)
+        legacy = running.client("legacy", client_info=mcp_types.Implementation(**VS_CODE), message_handler=hear)
         async with legacy, vs_code(running, "auto") as modern, modern.listen(tools_list_changed=True) as subscription:
             await ping(legacy)
             assert len(await names(legacy)) == len(await names(modern)) == 128
             await running.bridge.add_agent(agent_with(0, "new_one"), "new")
             with anyio.fail_after(PATIENCE):
                 await told.wait()
-                assert isinstance(await anext(aiter(subscription)), ToolsListChanged)
+                assert isinstance(await anext(aiter(subscription)), mcp_subscriptions.ToolsListChanged)
             for client in (legacy, modern):
                 assert await names(client) == OURS
                 assert (await search(client, pattern="new_one"))["total_matches"] == 1
@@ -351,9 +349,9 @@ async def test_a_protocol_error_of_what_is_called_by_name_is_one(mode: str) -> N
 
     async with running_bridge(ScriptedAgent(refuse, "work"), settings=ALWAYS) as running:
         async with running.client(mode) as client:
-            with pytest.raises(MCPError) as direct:
+            with pytest.raises(mcp.MCPError) as direct:
                 await client.call_tool("work", {})
-            with pytest.raises(MCPError) as named:
+            with pytest.raises(mcp.MCPError) as named:
                 await by_name(client, name="work")
     assert named.value.error == direct.value.error
 

@@ -11,14 +11,11 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from mcp_types.version import (
-    HANDSHAKE_PROTOCOL_VERSIONS,
-    LATEST_HANDSHAKE_VERSION,
-    LATEST_MODERN_VERSION,
-)
 
 from gaia.mcp.client import MCPClient, MCPTool, MCPTransport, StdioTransport
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from tests.support.gaia_clients import FakeTransport, GreetedInSteps, fake_client
+from tests.support.on_demand import mcp_versions
 from tests.support.waiting import PATIENCE
 
 READ_FILE: dict[str, Any] = {
@@ -121,7 +118,7 @@ def test_connecting_performs_the_handshake_and_keeps_the_servers_info() -> None:
 
 
 def test_the_revision_asked_for_is_the_latest_with_a_handshake() -> None:
-    assert MCPClient.PROTOCOL_VERSION == LATEST_HANDSHAKE_VERSION
+    assert MCPClient.PROTOCOL_VERSION == mcp_versions.LATEST_HANDSHAKE_VERSION
 
 
 @pytest.mark.requirement("S0-28")
@@ -140,7 +137,7 @@ def test_a_subclass_can_say_what_the_specification_says_literally() -> None:
 
 
 @pytest.mark.requirement("F-370")
-@pytest.mark.parametrize("revision", ["1.0.0", *HANDSHAKE_PROTOCOL_VERSIONS, LATEST_MODERN_VERSION])
+@pytest.mark.parametrize("revision", ["1.0.0", *HANDSHAKE_REVISIONS, "2026-07-28"])
 def test_a_server_may_answer_with_every_revision_that_there_is(revision: str) -> None:
     assert MCPClient("test", FakeTransport(initialize={"result": {"protocolVersion": revision}})).connect()
 

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mcp_types import ImageContent, TextContent
 
 from gaia.mcp.toolset import MCPSchemaConverter
-from tests.servers.stdio_upstream import MIX, PIXEL
+from tests.support.on_demand import mcp_types, stdio_upstream
 from tests.support.provider_rules import violations
 
 convert = MCPSchemaConverter.convert_input_schema
@@ -200,7 +199,6 @@ TEXT = {"type": "text", "text": "a"}
         (TEXT, "a"),
         (SimpleNamespace(text="t"), "t"),
         (SimpleNamespace(content=[SimpleNamespace(text="t")]), "t"),
-        ([TextContent(text="sdk")], "sdk"),
         (b"\x00\x01", '"[2 bytes]"'),
         ({"odd": SimpleNamespace(x=1)}, '{\n  "odd": "namespace(x=1)"\n}'),
     ],
@@ -209,9 +207,13 @@ def test_results_are_converted_to_text(result: Any, text: str) -> None:
     assert text_of(result) == text
 
 
+def test_results_of_the_sdk_are_converted_to_text() -> None:
+    assert text_of([mcp_types.TextContent(text="sdk")]) == "sdk"
+
+
 @pytest.mark.requirement("S4-22")
 def test_what_is_no_text_is_named_and_never_spelled_out() -> None:
-    assert text_of(MIX).split("\n") == [
+    assert text_of(stdio_upstream.MIX).split("\n") == [
         "plain",
         "[image: image/png, 70 bytes]",
         "[audio: audio/wav, 4 bytes]",
@@ -219,7 +221,10 @@ def test_what_is_no_text_is_named_and_never_spelled_out() -> None:
         "inside",
         "[resource: demo://blob, 2 bytes]",
     ]
-    for value in (ImageContent(data=PIXEL, mime_type="image/png"), {"x": {"mimeType": "image/png", "data": PIXEL}}):
-        assert PIXEL not in text_of(value)
+    for value in (
+        mcp_types.ImageContent(data=stdio_upstream.PIXEL, mime_type="image/png"),
+        {"x": {"mimeType": "image/png", "data": stdio_upstream.PIXEL}},
+    ):
+        assert stdio_upstream.PIXEL not in text_of(value)
         assert "70 bytes" in text_of(value)
     assert text_of({"type": "image", "data": 3}) == "[image: of unknown kind]"

@@ -11,9 +11,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from gaia_bridge.client.oauth.discovery import advertised_issuers
-from gaia_bridge.client.oauth.grants import identity_exchange, signed_assertion
-from gaia_bridge.client.oauth.provider import oauth_for
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
@@ -21,6 +18,7 @@ from gaia_bridge.protocol.json_types import JSON
 from tests.servers.auth_server import AuthServer, auth_server
 from tests.servers.evil_http import Exchange
 from tests.support.oauth_users import LIMITS, User, auth_of, client_with, problem, seeded, stored
+from tests.support.on_demand import oauth_discovery, oauth_grants, oauth_provider
 
 pytestmark = pytest.mark.anyio
 
@@ -128,7 +126,7 @@ async def test_a_signed_assertion_says_who_we_are(server: AuthServer, tmp_path: 
     options: JSON = {
         "client_id": "me",
         "issuer": server.issuer,
-        "client_assertion": signed_assertion("me", key.decode()),
+        "client_assertion": oauth_grants.signed_assertion("me", key.decode()),
     }
     async with client_with(auth_of(server, tmp_path, **options)) as call:
         assert (await call()).status_code == 200
@@ -148,7 +146,7 @@ async def test_an_identity_provider_vouches_for_the_user(server: AuthServer, tmp
         await exchange.answer({"access_token": "id-jag"})
 
     server.http.faults.update(token=token, identity=identity)
-    vouching = identity_exchange(server.http.url("identity"), "us", "id-token", LIMITS)
+    vouching = oauth_grants.identity_exchange(server.http.url("identity"), "us", "id-token", LIMITS)
     options: JSON = {
         "client_id": "me",
         "client_secret": "s3cret",
@@ -183,16 +181,18 @@ async def test_an_identity_provider_vouches_for_the_user(server: AuthServer, tmp
 )
 async def test_an_incomplete_arrangement_is_refused(tmp_path: Path, options: JSON, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
-        oauth_for(HttpServerSpec("up", "https://mcp.example.com", oauth=OAuthOptions(**options)), folder=tmp_path)
+        oauth_provider.oauth_for(
+            HttpServerSpec("up", "https://mcp.example.com", oauth=OAuthOptions(**options)), folder=tmp_path
+        )
 
 
 async def test_a_server_that_is_not_to_be_logged_in_to_has_no_authorisation(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not to be logged in to"):
-        oauth_for(HttpServerSpec("up", "https://mcp.example.com", oauth=None), folder=tmp_path)
+        oauth_provider.oauth_for(HttpServerSpec("up", "https://mcp.example.com", oauth=None), folder=tmp_path)
 
 
 async def test_the_accepted_authorization_servers_can_be_asked_for(server: AuthServer) -> None:
-    assert await advertised_issuers(HttpServerSpec("up", server.url), LIMITS) == (server.issuer,)
+    assert await oauth_discovery.advertised_issuers(HttpServerSpec("up", server.url), LIMITS) == (server.issuer,)
     server.http.faults[".well-known"] = lambda exchange: exchange.answer(status=404)
     with pytest.raises(AuthorizationError, match="does not say"):
-        await advertised_issuers(HttpServerSpec("up", server.url), LIMITS)
+        await oauth_discovery.advertised_issuers(HttpServerSpec("up", server.url), LIMITS)

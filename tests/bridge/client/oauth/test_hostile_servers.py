@@ -12,13 +12,13 @@ import httpx2
 import pytest
 
 from gaia_bridge.client.oauth.errors import FetchError, LoginNotAcceptedError
-from gaia_bridge.client.oauth.provider import oauth_for
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.model import HttpServerSpec, OAuthOptions
 from gaia_bridge.protocol.json_types import JSON
 from tests.servers.auth_server import AuthServer, auth_server
 from tests.servers.evil_http import Exchange
 from tests.support.oauth_users import LIMITS, User, auth_of, client_with, problem, seeded, stored
+from tests.support.on_demand import oauth_provider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
@@ -237,7 +237,7 @@ async def test_what_is_in_the_query_of_a_url_is_not_told_to_its_authorization_se
 
     server.http.faults[".well-known"] = only_metadata
     url = f"{server.url}?key=s3cret"
-    auth = oauth_for(HttpServerSpec("weather", url), LIMITS, interaction=User(), folder=tmp_path)
+    auth = oauth_provider.oauth_for(HttpServerSpec("weather", url), LIMITS, interaction=User(), folder=tmp_path)
     headers = {"mcp-protocol-version": "2025-11-25"}
     async with httpx2.AsyncClient(auth=auth, trust_env=False, headers=headers) as client:
         assert (await client.post(url, json={"id": 1})).status_code == 200
@@ -279,7 +279,9 @@ async def test_nothing_secret_reaches_a_log_or_a_representation(
 
 
 async def test_a_token_does_not_cross_a_network_in_the_clear(tmp_path: Path) -> None:
-    auth = oauth_for(HttpServerSpec("up", "http://mcp.example.com/mcp"), LIMITS, interaction=User(), folder=tmp_path)
+    auth = oauth_provider.oauth_for(
+        HttpServerSpec("up", "http://mcp.example.com/mcp"), LIMITS, interaction=User(), folder=tmp_path
+    )
     refusal = httpx2.MockTransport(lambda request: httpx2.Response(401))
     async with httpx2.AsyncClient(auth=auth, transport=refusal) as client:
         with pytest.raises(AuthorizationError, match="use https"):

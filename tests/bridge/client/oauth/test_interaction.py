@@ -10,12 +10,11 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
-from mcp.shared.auth import AuthorizationCodeResult
 
 from gaia_bridge.client.oauth.errors import LoginRequiredError
-from gaia_bridge.client.oauth.interaction import BrowserInteraction, Login, NoInteraction, checked_login_url
 from gaia_bridge.client.transport import AuthorizationError
 from gaia_bridge.settings import UpstreamLimits
+from tests.support.on_demand import mcp_auth, oauth_interaction
 
 pytestmark = pytest.mark.anyio
 
@@ -25,9 +24,9 @@ URL = "https://as.example.com/authorize?response_type=code&state=st4te"
 class Browsing:
     """A login under way, and what the browser would do."""
 
-    def __init__(self, login: Login) -> None:
+    def __init__(self, login: oauth_interaction.Login) -> None:
         self.login = login
-        self.result: AuthorizationCodeResult | None = None
+        self.result: mcp_auth.AuthorizationCodeResult | None = None
         self.http = httpx2.AsyncClient(trust_env=False)
 
     async def authorize(self) -> None:
@@ -40,7 +39,7 @@ class Browsing:
 @asynccontextmanager
 async def browsing() -> AsyncGenerator[Browsing]:
     shown = anyio.Event()
-    interaction = BrowserInteraction(lambda line: shown.set(), open_browser=lambda url: True)
+    interaction = oauth_interaction.BrowserInteraction(lambda line: shown.set(), open_browser=lambda url: True)
     with anyio.fail_after(10):
         async with interaction.login(()) as login, anyio.create_task_group() as tasks:
             browser = Browsing(login)
@@ -72,17 +71,17 @@ async def browsing() -> AsyncGenerator[Browsing]:
 )
 def test_what_is_no_web_address_is_not_opened(url: str) -> None:
     with pytest.raises(AuthorizationError):
-        checked_login_url(url)
+        oauth_interaction.checked_login_url(url)
 
 
 @pytest.mark.requirement("S-23", "C-1")
 def test_what_a_shell_would_act_on_is_encoded() -> None:
     hostile = "https://as.example.com/$(touch p)`id`;x|y'\"\\<>^é?a=b&c=d"
-    checked = checked_login_url(hostile)
+    checked = oauth_interaction.checked_login_url(hostile)
     assert not set(checked) & set("$()`|'\"\\<>^ é")
     assert checked.startswith("https://as.example.com/%24%28touch%20p%29")
     assert checked.endswith("?a=b&c=d")
-    assert checked_login_url("http://127.0.0.1:9/a?b=c") == "http://127.0.0.1:9/a?b=c"
+    assert oauth_interaction.checked_login_url("http://127.0.0.1:9/a?b=c") == "http://127.0.0.1:9/a?b=c"
 
 
 @pytest.mark.requirement("S-23", "C-1")
@@ -92,7 +91,7 @@ async def test_a_hostile_address_is_one_argument_and_no_command(tmp_path: Path) 
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$#" "$1" > {calls}.new\nmv {calls}.new {calls}\n')
     browser.chmod(0o755)
-    interaction = BrowserInteraction(
+    interaction = oauth_interaction.BrowserInteraction(
         lambda line: None, UpstreamLimits(login_timeout=2), open_browser=webbrowser.get(f"{browser} %s").open
     )
     async with interaction.login(()) as login, anyio.create_task_group() as tasks:
@@ -115,7 +114,7 @@ async def test_a_hostile_address_is_one_argument_and_no_command(tmp_path: Path) 
 async def test_the_answer_comes_back_with_all_that_is_checked_later() -> None:
     async with browsing() as browser:
         page = await browser.comes("code=c0de&state=st4te&iss=https%3A%2F%2Fas.example.com")
-    assert browser.result == AuthorizationCodeResult(code="c0de", state="st4te", iss="https://as.example.com")
+    assert browser.result == mcp_auth.AuthorizationCodeResult(code="c0de", state="st4te", iss="https://as.example.com")
     assert page.status_code == 200
     assert page.headers["cache-control"] == "no-store"
     assert "default-src 'none'" in page.headers["content-security-policy"]
@@ -174,7 +173,7 @@ async def test_a_refusal_of_the_user_is_told() -> None:
 
 
 async def test_nobody_waits_for_ever_for_a_user() -> None:
-    interaction = BrowserInteraction(
+    interaction = oauth_interaction.BrowserInteraction(
         lambda line: None, UpstreamLimits(login_timeout=0.05), open_browser=lambda url: True
     )
     with pytest.raises(AuthorizationError, match=r"nobody logged in within 0\.05 s"):
@@ -192,7 +191,9 @@ async def test_without_a_screen_the_address_is_only_told(monkeypatch: pytest.Mon
         opened.append(url)
         return True
 
-    interaction = BrowserInteraction(told.append, UpstreamLimits(login_timeout=0.05), open_browser=open_browser)
+    interaction = oauth_interaction.BrowserInteraction(
+        told.append, UpstreamLimits(login_timeout=0.05), open_browser=open_browser
+    )
     with pytest.raises(AuthorizationError):
         async with interaction.login(()) as login:
             await login.authorize(URL)
@@ -201,7 +202,7 @@ async def test_without_a_screen_the_address_is_only_told(monkeypatch: pytest.Mon
 
 
 async def test_the_port_that_is_known_to_the_authorization_server_is_taken_again() -> None:
-    interaction = BrowserInteraction(lambda line: None)
+    interaction = oauth_interaction.BrowserInteraction(lambda line: None)
     async with interaction.login(()) as first:
         known = first.redirect_uri
         async with interaction.login((known,)) as second:
@@ -213,6 +214,6 @@ async def test_the_port_that_is_known_to_the_authorization_server_is_taken_again
 
 async def test_where_nobody_can_be_asked_the_command_is_named() -> None:
     with pytest.raises(LoginRequiredError, match="run: gaia-bridge login weather") as caught:
-        async with NoInteraction("gaia-bridge login weather").login(()):
+        async with oauth_interaction.NoInteraction("gaia-bridge login weather").login(()):
             pass
     assert caught.value.command == "gaia-bridge login weather"

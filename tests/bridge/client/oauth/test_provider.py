@@ -11,8 +11,6 @@ import httpx2
 import pytest
 
 from gaia_bridge.client.oauth.errors import LoginRequiredError
-from gaia_bridge.client.oauth.provider import ServerAuthorization
-from gaia_bridge.client.oauth.store import TokenStore
 from gaia_bridge.client.transport import AuthorizationError, UpstreamError
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.model import HttpServerSpec
@@ -21,6 +19,7 @@ from gaia_bridge.settings import UpstreamLimits
 from tests.servers.auth_server import AuthServer
 from tests.servers.evil_http import Exchange
 from tests.support.oauth_users import LIMITS, User, auth_of, client_with, fifty, problem, seeded, stored
+from tests.support.on_demand import oauth_provider, oauth_store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
@@ -154,7 +153,7 @@ async def test_two_processes_renew_a_token_once(server: AuthServer, tmp_path: Pa
     server.valid.clear()
     outcomes: list[int | str] = []
 
-    async def some(auth: ServerAuthorization) -> None:
+    async def some(auth: oauth_provider.ServerAuthorization) -> None:
         outcomes.extend(await fifty(auth))
 
     async with anyio.create_task_group() as tasks:
@@ -261,7 +260,7 @@ async def test_whoever_stops_waiting_does_not_lose_the_renewed_token(server: Aut
 async def test_expiry_is_remembered_across_processes(server: AuthServer, tmp_path: Path) -> None:
     server.expires_in = 60
     await seeded(server, tmp_path)
-    login = await TokenStore(server.url, folder=tmp_path).load()
+    login = await oauth_store.TokenStore(server.url, folder=tmp_path).load()
     assert login.expires_at is not None
     assert 0 < login.expires_at - time.time() <= 60
 

@@ -8,37 +8,50 @@ import os
 import stat
 import sys
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
-from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 
-from gaia_bridge.client.oauth.store import StoredLogin, TokenStore
 from gaia_bridge.client.transport import AuthorizationError
+from tests.support.on_demand import mcp_auth, oauth_store
 
 pytestmark = pytest.mark.anyio
 
 URL = "https://mcp.example.com/mcp"
-TOKENS = OAuthToken(access_token="s3cret-a", refresh_token="s3cret-r", expires_in=60, scope="x")
-CLIENT = OAuthClientInformationFull(client_id="me", client_secret="s3cret-c")
-METADATA = OAuthMetadata.model_validate(
-    {
-        "issuer": "https://as.example.com",
-        "authorization_endpoint": "https://as.example.com/a",
-        "token_endpoint": "https://as.example.com/t",
-    }
-)
 HOLDER = """
 import filelock, sys
 with filelock.FileLock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
-PROTECTION = ProtectedResourceMetadata.model_validate(
-    {"resource": URL, "authorization_servers": ["https://as.example.com"]}
-)
+
+
+@cache
+def tokens() -> mcp_auth.OAuthToken:
+    return mcp_auth.OAuthToken(access_token="s3cret-a", refresh_token="s3cret-r", expires_in=60, scope="x")
+
+
+@cache
+def client() -> mcp_auth.OAuthClientInformationFull:
+    return mcp_auth.OAuthClientInformationFull(client_id="me", client_secret="s3cret-c")
+
+
+@cache
+def metadata() -> mcp_auth.OAuthMetadata:
+    issuer = "https://as.example.com"
+    return mcp_auth.OAuthMetadata.model_validate(
+        {"issuer": issuer, "authorization_endpoint": f"{issuer}/a", "token_endpoint": f"{issuer}/t"}
+    )
+
+
+@cache
+def protection() -> mcp_auth.ProtectedResourceMetadata:
+    return mcp_auth.ProtectedResourceMetadata.model_validate(
+        {"resource": URL, "authorization_servers": ["https://as.example.com"]}
+    )
 
 
 @pytest.fixture
@@ -53,13 +66,13 @@ def open_umask() -> Generator[None]:
     os.umask(old)
 
 
-async def filled(folder: Path) -> TokenStore:
-    store = TokenStore(URL, folder=folder)
+async def filled(folder: Path) -> oauth_store.TokenStore:
+    store = oauth_store.TokenStore(URL, folder=folder)
     async with store.locked(1):
         await store.load()
-        store.found(METADATA, PROTECTION)
-        await store.set_client_info(CLIENT)
-        await store.set_tokens(TOKENS)
+        store.found(metadata(), protection())
+        await store.set_client_info(client())
+        await store.set_tokens(tokens())
     return store
 
 
@@ -93,12 +106,12 @@ async def test_what_was_open_to_others_is_closed(folder: Path, caplog: pytest.Lo
 
 async def test_another_process_finds_everything_that_belongs_to_the_tokens(folder: Path) -> None:
     await filled(folder)
-    login = await TokenStore(URL, folder=folder).load()
-    assert login.tokens == TOKENS
-    assert login.client == CLIENT
+    login = await oauth_store.TokenStore(URL, folder=folder).load()
+    assert login.tokens == tokens()
+    assert login.client == client()
     assert login.issuer == "https://as.example.com"
-    assert login.server == METADATA
-    assert login.protection == PROTECTION
+    assert login.server == metadata()
+    assert login.protection == protection()
     assert not login.stale
     assert login.model_copy(update={"expires_at": 1.0}).stale
 
@@ -107,20 +120,20 @@ async def test_another_process_finds_everything_that_belongs_to_the_tokens(folde
 async def test_logins_belong_to_one_resource_one_client_and_one_issuer(folder: Path) -> None:
     await filled(folder)
     for other in (
-        TokenStore("https://mcp.example.com/other", folder=folder),
-        TokenStore("https://mcp.example.com:444/mcp", folder=folder),
-        TokenStore(URL, "another-client", folder=folder),
-        TokenStore(URL, None, "https://as.example.com", folder),
+        oauth_store.TokenStore("https://mcp.example.com/other", folder=folder),
+        oauth_store.TokenStore("https://mcp.example.com:444/mcp", folder=folder),
+        oauth_store.TokenStore(URL, "another-client", folder=folder),
+        oauth_store.TokenStore(URL, None, "https://as.example.com", folder),
     ):
         assert (await other.load()).tokens is None
-    assert (await TokenStore("HTTPS://MCP.example.com/mcp#x", folder=folder).load()).tokens == TOKENS
+    assert (await oauth_store.TokenStore("HTTPS://MCP.example.com/mcp#x", folder=folder).load()).tokens == tokens()
 
 
 @pytest.mark.requirement("S-21")
 async def test_tokens_do_not_outlive_the_client_that_they_were_given_to(folder: Path) -> None:
     store = await filled(folder)
-    await store.set_client_info(OAuthClientInformationFull(client_id="another"))
-    assert (await TokenStore(URL, folder=folder).load()).tokens is None
+    await store.set_client_info(mcp_auth.OAuthClientInformationFull(client_id="another"))
+    assert (await oauth_store.TokenStore(URL, folder=folder).load()).tokens is None
 
 
 @pytest.mark.requirement("C-14")
@@ -129,18 +142,18 @@ async def test_tokens_do_not_outlive_the_client_that_they_were_given_to(folder: 
     ["https://x/../../../etc/passwd", "https://../a", "https://a%2f..%2fb/", "https://[::1]/", "https://" + "a" * 500],
 )
 async def test_no_server_chooses_where_its_login_is_kept(folder: Path, url: str) -> None:
-    store = TokenStore(url, folder=folder)
+    store = oauth_store.TokenStore(url, folder=folder)
     async with store.locked(1):
-        await store.set_tokens(TOKENS)
+        await store.set_tokens(tokens())
     assert [path.parent for path in files_in(folder)] == [folder, folder]
-    assert (await TokenStore(url, folder=folder).load()).tokens == TOKENS
+    assert (await oauth_store.TokenStore(url, folder=folder).load()).tokens == tokens()
 
 
 async def test_forgetting_keeps_the_client_unless_it_is_forgotten_too(folder: Path) -> None:
     store = await filled(folder)
     await store.forget()
     assert (await store.load()).tokens is None
-    assert await store.get_client_info() == CLIENT
+    assert await store.get_client_info() == client()
     await store.forget(client=True)
     assert (await store.load()).client is None
 
@@ -157,7 +170,7 @@ async def test_a_damaged_file_is_put_aside_and_told(
     assert store.path.exists(), "without the lock, nothing is moved"
     async with store.locked(1):
         assert (await store.load()).tokens is None
-        await store.set_tokens(TOKENS)
+        await store.set_tokens(tokens())
     assert store.path.with_suffix(".damaged").read_bytes() == content
     assert f"{store.path} is no login of ours" in caplog.text
     assert json.loads(store.path.read_bytes())["tokens"]["access_token"] == "s3cret-a"
@@ -181,7 +194,7 @@ async def test_nothing_secret_is_shown(folder: Path, caplog: pytest.LogCaptureFi
     store = await filled(folder)
     await store.load()
     assert "s3cret" not in repr(store.login) + repr(store) + str(store.path) + caplog.text
-    assert isinstance(store.login, StoredLogin)
+    assert isinstance(store.login, oauth_store.StoredLogin)
 
 
 async def test_a_write_that_fails_leaves_the_old_login(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +208,7 @@ async def test_a_write_that_fails_leaves_the_old_login(folder: Path, monkeypatch
     with pytest.raises(AuthorizationError, match="No space left"):
         await store.forget()
     assert store.path.read_bytes() == before
-    assert store.login.tokens == TOKENS
+    assert store.login.tokens == tokens()
     assert not [path for path in files_in(folder) if path.name.startswith(".")]
 
 

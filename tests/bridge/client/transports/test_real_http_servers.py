@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.server.mcpserver import Context, MCPServer
 from starlette.types import ASGIApp
 
 from gaia_bridge.bridge import Bridge
@@ -19,6 +18,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from tests.support.agents import ScriptedAgent
 from tests.support.http_links import INITIALIZED, LEGACY, MODERN, Heard, initialize, linked, modern, request
+from tests.support.on_demand import mcp_server
 from tests.support.waiting import comes_true, wait_in_thread
 
 pytestmark = pytest.mark.anyio
@@ -133,11 +133,11 @@ async def test_an_answer_whose_stream_our_own_bridge_closes_is_taken_up_again() 
         assert result["structuredContent"] == {"did": "away"}
 
 
-def sdk_server() -> MCPServer:
-    server = MCPServer("sdk", log_level="ERROR")
+def sdk_server() -> mcp_server.MCPServer:
+    server = mcp_server.MCPServer("sdk", log_level="ERROR")
 
     @server.tool()
-    async def report(ctx: Context, text: str) -> str:  # pyright: ignore[reportUnusedFunction]
+    async def report(ctx: mcp_server.Context, text: str) -> str:  # pyright: ignore[reportUnusedFunction]
         await ctx.report_progress(1, 2)
         return text
 

@@ -6,7 +6,6 @@ import asyncio
 
 import anyio
 import pytest
-from mcp.shared.inbound import decode_header_value
 from msgspec.structs import replace
 
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
@@ -25,6 +24,7 @@ from tests.support.http_links import (
     modern,
     request,
 )
+from tests.support.on_demand import mcp_inbound
 from tests.support.toxic_proxy import Toxic, toxic_proxy
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
@@ -392,7 +392,7 @@ async def test_a_name_that_no_header_can_carry_is_encoded(name: str) -> None:
     async with evil_http() as server, linked(server.url(), revision=MODERN) as link:
         await link.request(modern("tools/call", name=name))
         headers = server.headers_of("good")
-        assert decode_header_value(headers["mcp-name"]) == name
+        assert mcp_inbound.decode_header_value(headers["mcp-name"]) == name
         assert headers["mcp-name"].isascii()
         assert "x-injected" not in headers
 

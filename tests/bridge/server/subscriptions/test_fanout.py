@@ -9,16 +9,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import MCPError
-from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    PromptListChangedNotification,
-    ResourceListChangedNotification,
-    ResourceUpdatedNotification,
-    ToolListChangedNotification,
-)
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo
@@ -30,6 +20,7 @@ from gaia_bridge.settings import Settings, SubscriptionLimits
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
 from tests.support.agents import ScriptedAgent, tool
 from tests.support.bridges import ping, running_bridge, subscribe, unsubscribe
+from tests.support.on_demand import mcp, mcp_subscriptions, mcp_types
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +91,9 @@ class Inbox:
 
     def uris(self) -> list[str]:
         return [
-            str(message.params.uri) for message in self.messages if isinstance(message, ResourceUpdatedNotification)
+            str(message.params.uri)
+            for message in self.messages
+            if isinstance(message, mcp_types.ResourceUpdatedNotification)
         ]
 
 
@@ -110,15 +103,17 @@ async def test_a_legacy_client_hears_of_every_list_and_of_what_it_subscribed_to(
     async with running_bridge(Announcer()) as running, running.client("legacy", message_handler=inbox) as client:
         await subscribe(client, "book:1")
         await client.call_tool("announce", {})
-        await inbox.until(ResourceUpdatedNotification)
+        await inbox.until(mcp_types.ResourceUpdatedNotification)
         assert inbox.uris() == ["book:1"]
-        assert {ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification} <= {
-            *inbox.kinds()
-        }
+        assert {
+            mcp_types.ToolListChangedNotification,
+            mcp_types.PromptListChangedNotification,
+            mcp_types.ResourceListChangedNotification,
+        } <= {*inbox.kinds()}
         await unsubscribe(client, "book:1")
         await subscribe(client, "book:2")
         await client.call_tool("announce", {})
-        await inbox.until(ResourceUpdatedNotification, 2)
+        await inbox.until(mcp_types.ResourceUpdatedNotification, 2)
         assert inbox.uris() == ["book:1", "book:2"]
 
 
@@ -136,9 +131,14 @@ async def test_a_modern_client_hears_of_what_it_listens_to() -> None:
             heard: list[Any] = []
             async for event in subscription:
                 heard.append(event)
-                if isinstance(event, ResourceUpdated):
+                if isinstance(event, mcp_subscriptions.ResourceUpdated):
                     break
-    assert heard == [ToolsListChanged(), PromptsListChanged(), ResourcesListChanged(), ResourceUpdated("book:1")]
+    assert heard == [
+        mcp_subscriptions.ToolsListChanged(),
+        mcp_subscriptions.PromptsListChanged(),
+        mcp_subscriptions.ResourcesListChanged(),
+        mcp_subscriptions.ResourceUpdated("book:1"),
+    ]
 
 
 @pytest.mark.requirement("F-246")
@@ -160,7 +160,7 @@ async def test_a_modern_client_hears_of_nothing_else() -> None:
         async with client.listen(resource_subscriptions=["book:2"]) as subscription:
             await client.call_tool("announce", {})
             async for event in subscription:
-                assert event == ResourceUpdated("book:2")
+                assert event == mcp_subscriptions.ResourceUpdated("book:2")
                 break
 
 
@@ -169,13 +169,13 @@ async def test_listening_is_limited_and_whoever_stops_makes_room() -> None:
     agent = Announcer()
     async with running_bridge(agent) as running, running.client() as client:
         async with AsyncExitStack() as streams:
-            with pytest.raises(MCPError) as caught:
+            with pytest.raises(mcp.MCPError) as caught:
                 for _ in range(2_000):
                     await streams.enter_async_context(client.listen(tools_list_changed=True))
-            assert caught.value.code == INTERNAL_ERROR
+            assert caught.value.code == mcp_types.INTERNAL_ERROR
         async with client.listen(tools_list_changed=True) as subscription:
             agent.notify_mcp_tools_changed()
-            assert await anext(aiter(subscription)) == ToolsListChanged()
+            assert await anext(aiter(subscription)) == mcp_subscriptions.ToolsListChanged()
 
 
 async def test_the_new_list_is_there_when_the_client_hears_of_it() -> None:
@@ -185,7 +185,7 @@ async def test_the_new_list_is_there_when_the_client_hears_of_it() -> None:
         await ping(client)
         agent.tools.append(tool("more"))
         agent.notify_mcp_tools_changed()
-        await inbox.until(ToolListChangedNotification)
+        await inbox.until(mcp_types.ToolListChangedNotification)
         assert [item.name for item in (await client.list_tools()).tools] == ["announce", "work", "more"]
 
 
@@ -196,11 +196,11 @@ async def test_a_client_hears_of_a_new_source_what_that_source_has() -> None:
         async with running.client("legacy", message_handler=inbox) as client:
             await ping(client)
             await running.bridge.add_agent(ScriptedAgent(lambda name, arguments: {}, "extra"), "third")
-            await inbox.until(ToolListChangedNotification)
-            assert inbox.kinds() == [ToolListChangedNotification]
+            await inbox.until(mcp_types.ToolListChangedNotification)
+            assert inbox.kinds() == [mcp_types.ToolListChangedNotification]
             await running.bridge.add_agent(WithPrompts(), "fourth")
-            await inbox.until(ToolListChangedNotification, 2)
-            assert inbox.kinds()[1:] == [PromptListChangedNotification, ToolListChangedNotification]
+            await inbox.until(mcp_types.ToolListChangedNotification, 2)
+            assert inbox.kinds()[1:] == [mcp_types.PromptListChangedNotification, mcp_types.ToolListChangedNotification]
 
 
 async def test_a_change_on_one_endpoint_is_none_on_another() -> None:
@@ -217,7 +217,7 @@ async def test_a_change_on_one_endpoint_is_none_on_another() -> None:
                     break
             assert inbox.messages == []
             one.notify_mcp_resource_updated("book:1")
-            await inbox.until(ResourceUpdatedNotification)
+            await inbox.until(mcp_types.ResourceUpdatedNotification)
 
 
 async def test_listening_ends_in_good_order_when_the_streams_are_closed() -> None:
@@ -337,7 +337,7 @@ async def test_a_legacy_client_may_subscribe_to_so_many_resources_and_no_more() 
         await subscriptions.subscribe(client, "u:2")
         with pytest.raises(ProtocolError, match="updates of 2 resources; unsubscribe from some") as caught:
             await subscriptions.subscribe(client, "u:3")
-        assert caught.value.code == INVALID_PARAMS
+        assert caught.value.code == mcp_types.INVALID_PARAMS
         subscriptions.unsubscribe(client, "u:1")
         await subscriptions.subscribe(client, "u:3")
 
@@ -346,7 +346,7 @@ async def test_a_legacy_client_may_subscribe_to_so_many_resources_and_no_more() 
 async def test_a_modern_client_may_listen_to_so_many_resources_and_no_more() -> None:
     settings = Settings(subscriptions=SubscriptionLimits(resources=2))
     async with running_bridge(Announcer(), settings=settings) as running, running.client() as client:
-        with pytest.raises(MCPError, match="updates of 2 resources"):
+        with pytest.raises(mcp.MCPError, match="updates of 2 resources"):
             async with client.listen(resource_subscriptions=["u:1", "u:2", "u:3"]):
                 raise AssertionError("it was confirmed")
         async with client.listen(resource_subscriptions=["u:1", "u:2"]):
@@ -382,5 +382,5 @@ async def test_a_deaf_legacy_client_of_a_bridge_delays_neither_calls_nor_others(
                 await stuck.wait()
             for number in range(50):
                 agent.notify_mcp_tools_changed()
-                await inbox.until(ToolListChangedNotification, number + 2)
+                await inbox.until(mcp_types.ToolListChangedNotification, number + 2)
             assert not (await second.call_tool("work", {})).is_error

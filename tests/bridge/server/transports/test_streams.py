@@ -10,10 +10,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.server.lowlevel.server import Server
-from mcp.server.runner import serve_dual_era_loop
-from mcp.shared.message import SessionMessage
-from mcp_types import ListToolsResult, jsonrpc_message_adapter
 
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
@@ -21,6 +17,7 @@ from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, LATEST_MODERN
 from gaia_bridge.server.transports.streams import DuplexClient
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
+from tests.support.on_demand import mcp_lowlevel, mcp_message, mcp_runner, mcp_types
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -153,21 +150,28 @@ async def test_who_does_not_wait_for_the_answer_to_the_handshake_finds_it_comple
 async def of_the_sdk(*messages: JSON) -> list[JSON]:
     """What the SDK's server answers to requests, one after the other."""
 
-    async def no_tools(context: Any, params: Any) -> ListToolsResult:
-        return ListToolsResult(tools=[])
+    async def no_tools(context: Any, params: Any) -> mcp_types.ListToolsResult:
+        return mcp_types.ListToolsResult(tools=[])
 
-    to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](1)
-    outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](1)
+    to_server, incoming = anyio.create_memory_object_stream[mcp_message.SessionMessage | Exception](1)
+    outgoing, from_server = anyio.create_memory_object_stream[mcp_message.SessionMessage](1)
     answers: list[JSON] = []
     with to_server, incoming, outgoing, from_server, anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
 
             async def serve() -> None:
-                await serve_dual_era_loop(Server("x", on_list_tools=no_tools), incoming, outgoing, lifespan_state={})
+                await mcp_runner.serve_dual_era_loop(
+                    mcp_lowlevel.Server("x", on_list_tools=no_tools),
+                    incoming,
+                    outgoing,
+                    lifespan_state={},
+                )
 
             tasks.start_soon(serve)
             for message in messages:
-                await to_server.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
+                await to_server.send(
+                    mcp_message.SessionMessage(mcp_types.jsonrpc_message_adapter.validate_python(message))
+                )
                 answer = (await from_server.receive()).message
                 answers.append(answer.model_dump(by_alias=True, exclude_unset=True, mode="json"))
             tasks.cancel_scope.cancel()

@@ -6,33 +6,29 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import anyio
-from mcp_types import (
-    CreateMessageResult,
-    ElicitResult,
-    ListRootsResult,
-    Root,
-    TextContent,
-)
 from pydantic import FileUrl
 
 from gaia_bridge.protocol.json_types import JSON
+from tests.support.on_demand import mcp_types
 
 __all__ = ["EVERYTHING", "FORM", "filled_in", "never", "opened", "shown", "thought_of"]
 
 
-async def filled_in(context: Any, params: Any) -> ElicitResult:
+async def filled_in(context: Any, params: Any) -> mcp_types.ElicitResult:
     """A user who fills in every form with the same number."""
-    return ElicitResult(action="accept", content={"n": 42})
+    return mcp_types.ElicitResult(action="accept", content={"n": 42})
 
 
-async def thought_of(context: Any, params: Any) -> CreateMessageResult:
+async def thought_of(context: Any, params: Any) -> mcp_types.CreateMessageResult:
     """A model with one answer."""
-    return CreateMessageResult(role="assistant", content=TextContent(type="text", text="because"), model="m")
+    return mcp_types.CreateMessageResult(
+        role="assistant", content=mcp_types.TextContent(type="text", text="because"), model="m"
+    )
 
 
-async def opened(context: Any) -> ListRootsResult:
+async def opened(context: Any) -> mcp_types.ListRootsResult:
     """A client with one folder."""
-    return ListRootsResult(roots=[Root(uri=FileUrl("file:///project"))])
+    return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=FileUrl("file:///project"))])
 
 
 EVERYTHING: Mapping[str, Any] = {
@@ -43,7 +39,7 @@ EVERYTHING: Mapping[str, Any] = {
 FORM = {"n": {"type": "integer"}}
 
 
-async def never(context: Any, params: Any) -> ElicitResult:
+async def never(context: Any, params: Any) -> mcp_types.ElicitResult:
     """A user who went home."""
     await anyio.sleep_forever()
     raise AssertionError

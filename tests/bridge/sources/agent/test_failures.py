@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp_types import INTERNAL_ERROR
 
 from gaia_bridge.errors import (
     INVALID_PARAMS,
@@ -22,6 +21,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits
 from tests.bridge.server.sources import call, of_method, published
 from tests.support.agents import one_tool
+from tests.support.on_demand import mcp_types
 from tests.support.upstreams import text_of
 from tests.support.waiting import PATIENCE
 
@@ -186,6 +186,6 @@ async def test_however_a_prompt_resource_or_completion_fails_it_is_a_protocol_er
         for ask in asks:
             with pytest.raises(ProtocolError) as caught:
                 await ask()
-            assert caught.value.code == INTERNAL_ERROR
+            assert caught.value.code == mcp_types.INTERNAL_ERROR
             assert "hunter2" not in str(caught.value)
         assert text_of(await call(source)) == "next"

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
-from mcp.shared.exceptions import MCPDeprecationWarning
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolResult,
-    CreateMessageResult,
-    ElicitResult,
-    InputRequiredResult,
-    ListRootsResult,
-    TextContent,
-)
 
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.content import input_required
@@ -32,9 +21,10 @@ from tests.bridge.server.sources import nothing
 from tests.bridge.sources.agent.people import EVERYTHING, FORM
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.bridges import running_bridge, text_of
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.waiting import PATIENCE, wait_in_thread
 
-pytestmark = pytest.mark.filterwarnings(f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__name__}")
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
 
 
 class Asking:
@@ -61,10 +51,10 @@ class Asking:
         await wait_in_thread(lambda seconds: self.ended.acquire(timeout=seconds))
 
 
-async def first_round(client: Client, name: str = "work", **arguments: Any) -> tuple[str, str]:
+async def first_round(client: mcp.Client, name: str = "work", **arguments: Any) -> tuple[str, str]:
     """Call until the agent asks; returns the key of its question and the state to come back with."""
     result = await client.session.call_tool(name, arguments, allow_input_required=True)
-    assert isinstance(result, InputRequiredResult)
+    assert isinstance(result, mcp_types.InputRequiredResult)
     assert result.input_requests is not None
     assert result.request_state is not None
     [key] = result.input_requests
@@ -72,10 +62,10 @@ async def first_round(client: Client, name: str = "work", **arguments: Any) -> t
 
 
 async def come_back(
-    client: Client, key: str, state: str, name: str = "work", answer: Any = None, **arguments: Any
-) -> CallToolResult | InputRequiredResult:
+    client: mcp.Client, key: str, state: str, name: str = "work", answer: Any = None, **arguments: Any
+) -> mcp_types.CallToolResult | mcp_types.InputRequiredResult:
     """Call again with an answer."""
-    answer = ElicitResult(action="accept", content={"n": 7}) if answer is None else answer
+    answer = mcp_types.ElicitResult(action="accept", content={"n": 7}) if answer is None else answer
     return await client.session.call_tool(
         name, arguments, input_responses={key: answer}, request_state=state, allow_input_required=True
     )
@@ -87,7 +77,7 @@ async def test_a_call_waits_where_it_asked_and_goes_on_with_the_answer() -> None
     async with running_bridge(ScriptedAgent(asking, "work")) as running, running.client(**EVERYTHING) as client:
         key, state = await first_round(client, list=[1])
         result = await come_back(client, key, state, list=[1])
-    assert isinstance(result, CallToolResult)
+    assert isinstance(result, mcp_types.CallToolResult)
     assert result.structured_content == {"answer": {"n": 7}}
     assert asking.asked == 1
 
@@ -124,12 +114,12 @@ async def test_a_state_that_was_changed_moved_or_made_up_is_refused_and_the_agen
             come_back(client, key, others_state, n=1),
         ]
         for attempt in attempts:
-            with pytest.raises(MCPError) as caught:
+            with pytest.raises(mcp.MCPError) as caught:
                 await attempt
-            assert caught.value.code == INVALID_PARAMS
+            assert caught.value.code == mcp_types.INVALID_PARAMS
         assert (asking.asked, asking.answers) == (1, [])
         result = await come_back(client, key, state, n=1)
-        assert isinstance(result, CallToolResult)
+        assert isinstance(result, mcp_types.CallToolResult)
         assert result.structured_content == {"answer": {"n": 7}}
     assert other.asked == 1
 
@@ -141,9 +131,9 @@ async def test_a_state_works_once() -> None:
     async with running_bridge(ScriptedAgent(asking, "work")) as running, running.client(**EVERYTHING) as client:
         key, state = await first_round(client)
         await come_back(client, key, state)
-        with pytest.raises(MCPError, match="no longer there") as caught:
+        with pytest.raises(mcp.MCPError, match="no longer there") as caught:
             await come_back(client, key, state)
-    assert caught.value.code == INVALID_PARAMS
+    assert caught.value.code == mcp_types.INVALID_PARAMS
     assert asking.asked == 1
 
 
@@ -158,13 +148,13 @@ async def test_two_who_come_back_with_the_same_state_do_not_both_go_on() -> None
         async def return_once() -> None:
             try:
                 outcomes.append(await come_back(client, key, state))
-            except MCPError as error:
+            except mcp.MCPError as error:
                 outcomes.append(error.code)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(return_once)
             tasks.start_soon(return_once)
-    assert outcomes.count(INVALID_PARAMS) == 1
+    assert outcomes.count(mcp_types.INVALID_PARAMS) == 1
     assert len(asking.answers) == 1
 
 
@@ -174,7 +164,7 @@ async def test_a_client_cannot_read_its_state() -> None:
     agent = one_tool(lambda _: input_required(state="the secret of the agent"))
     async with running_bridge(agent) as running, running.client() as client:
         result = await client.session.call_tool("work", {}, allow_input_required=True)
-    assert isinstance(result, InputRequiredResult)
+    assert isinstance(result, mcp_types.InputRequiredResult)
     assert result.request_state is not None
     assert "secret" not in result.request_state
 
@@ -183,17 +173,20 @@ async def test_a_client_cannot_read_its_state() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        ListRootsResult(roots=[]),
-        CreateMessageResult(role="assistant", content=TextContent(type="text", text="x"), model="m"),
+        lambda: mcp_types.ListRootsResult(roots=[]),
+        lambda: mcp_types.CreateMessageResult(
+            role="assistant", content=mcp_types.TextContent(type="text", text="x"), model="m"
+        ),
     ],
+    ids=["folders", "a thought"],
 )
-async def test_an_answer_of_the_wrong_kind_and_a_missing_one_are_asked_for_again(answer: Any) -> None:
+async def test_an_answer_of_the_wrong_kind_and_a_missing_one_are_asked_for_again(answer: Callable[[], Any]) -> None:
     asking = Asking()
     async with running_bridge(ScriptedAgent(asking, "work")) as running, running.client(**EVERYTHING) as client:
         key, state = await first_round(client)
-        for wrong_key, given in ((key, answer), ("another", None)):
+        for wrong_key, given in ((key, answer()), ("another", None)):
             result = await come_back(client, wrong_key, state, answer=given)
-            assert isinstance(result, InputRequiredResult)
+            assert isinstance(result, mcp_types.InputRequiredResult)
             assert result.input_requests is not None
             assert list(result.input_requests) == [key]
             assert result.request_state is not None
@@ -213,9 +206,9 @@ async def test_a_question_that_nobody_comes_back_for_expires() -> None:
         async with running.client(**EVERYTHING) as client:
             key, state = await first_round(client)
             await asking.until_ended()
-            with pytest.raises(MCPError) as caught:
+            with pytest.raises(mcp.MCPError) as caught:
                 await come_back(client, key, state)
-            assert caught.value.code == INVALID_PARAMS
+            assert caught.value.code == mcp_types.INVALID_PARAMS
     assert asking.answers == [RequestCancelledError]
     assert asking.asked == 1
 
@@ -230,10 +223,10 @@ async def test_only_so_many_calls_wait_for_their_clients_and_the_oldest_gives_wa
             oldest, *rounds = [await first_round(client) for _ in range(3)]
             await asking.until_ended()
             assert asking.answers == [RequestCancelledError]
-            with pytest.raises(MCPError, match="2 calls wait for answers of clients, and the oldest gives way"):
+            with pytest.raises(mcp.MCPError, match="2 calls wait for answers of clients, and the oldest gives way"):
                 await come_back(client, *oldest)
             for key, state in rounds:
-                assert isinstance(await come_back(client, key, state), CallToolResult)
+                assert isinstance(await come_back(client, key, state), mcp_types.CallToolResult)
             await first_round(client)
 
 
@@ -246,7 +239,7 @@ async def test_calls_that_wait_for_their_clients_end_when_the_agent_goes() -> No
             await running.bridge.remove("a0")
             await asking.until_ended()
             assert asking.answers == [RequestCancelledError]
-            with pytest.raises(MCPError, match="Unknown tool"):
+            with pytest.raises(mcp.MCPError, match="Unknown tool"):
                 await come_back(client, key, state)
 
 
@@ -288,7 +281,7 @@ async def test_what_was_said_while_nobody_waited_is_told_to_whoever_comes_back()
             "work",
             {},
             progress_callback=progress,
-            input_responses={key: ElicitResult(action="decline")},
+            input_responses={key: mcp_types.ElicitResult(action="decline")},
             request_state=state,
         )
     assert text_of(result) == "decline"

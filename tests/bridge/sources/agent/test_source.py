@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from mcp_types import INTERNAL_ERROR
 
 from gaia_bridge.content import elicitation_request, image, input_required, text
 from gaia_bridge.contract import Source
@@ -19,6 +18,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.agent.source import AgentSource
 from tests.bridge.server.sources import call, nothing, of_method, published, returning
 from tests.support.agents import ScriptedAgent, one_tool, tool
+from tests.support.on_demand import mcp_types
 from tests.support.upstreams import FakeRequest, text_of
 
 _source: type[Source] = AgentSource
@@ -264,7 +264,7 @@ async def test_a_malformed_resource_result_is_a_protocol_error() -> None:
     async with published(one_tool(lambda _: None, read_mcp_resource=returning({"contents": [{}]}))) as source:
         with pytest.raises(ProtocolError, match="malformed result") as caught:
             await source.read_resource("book:1", of_method("resources/read"))
-    assert caught.value.code == INTERNAL_ERROR
+    assert caught.value.code == mcp_types.INTERNAL_ERROR
 
 
 @pytest.mark.anyio

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from mcp import Client, MCPError
-from mcp_types import ElicitResult
 from msgspec.structs import replace
 
 from gaia_bridge.client import Era, ServerHandshake
@@ -23,9 +21,9 @@ from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.bridge.sources.agent.people import opened, thought_of
 from tests.servers.http_upstream import served
-from tests.servers.pushing_server import SERVER
 from tests.support.agents import one_tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
+from tests.support.on_demand import mcp, mcp_types, pushing_server
 from tests.support.upstreams import PATIENT, FakeRequest, Heard, raw_server, running, until_ready
 from tests.support.upstreams import text_of as said
 from tests.support.waiting import until
@@ -39,9 +37,9 @@ SPEC = StdioServerSpec("push", sys.executable, (str(PUSHING),))
 EraOption = Literal["auto", "handshake", "2026-07-28"]
 
 
-async def named(context: Any, params: Any) -> ElicitResult:
+async def named(context: Any, params: Any) -> mcp_types.ElicitResult:
     """A user with a name."""
-    return ElicitResult(action="accept", content={"name": "Ada"})
+    return mcp_types.ElicitResult(action="accept", content={"name": "Ada"})
 
 
 PERSON: dict[str, Any] = {
@@ -56,7 +54,7 @@ async def reachable(way: str) -> AsyncGenerator[ServerSpec]:
     if way == "stdio":
         yield SPEC
     else:
-        with served(server=SERVER._lowlevel_server) as url:  # pyright: ignore[reportPrivateUsage]
+        with served(server=pushing_server.SERVER._lowlevel_server) as url:  # pyright: ignore[reportPrivateUsage]
             yield HttpServerSpec("push", f"{url}/mcp/")
 
 
@@ -76,7 +74,7 @@ async def among_three(spec: ServerSpec) -> AsyncGenerator[RunningBridge]:
         yield running_one
 
 
-async def asked(client: Client) -> list[str]:
+async def asked(client: mcp.Client) -> list[str]:
     return [text_of(await client.call_tool(f"push__{tool}")) for tool in ("ask_name", "ask_model", "ask_roots")]
 
 
@@ -97,7 +95,9 @@ async def test_a_server_of_both_eras_asks_clients_of_the_handshake_as_if_there_w
                 for _ in range(3):  # meanwhile, a client of the other era is served as well
                     assert text_of(await new.call_tool("push__add", {"a": 1, "b": 2})) == "3"
             assert answers == [["Hello, Ada", "It says because", "file:///project"]]
-            with pytest.raises(MCPError, match="no back-channel"):  # as the server answers when it is asked directly
+            with pytest.raises(
+                mcp.MCPError, match="no back-channel"
+            ):  # as the server answers when it is asked directly
                 await new.call_tool("push__ask_name")
             for client in (old, new):
                 assert text_of(await client.call_tool("work")) == "worked"
@@ -115,9 +115,9 @@ async def test_it_asks_both_at_once_and_each_is_asked_only_its_own() -> None:
         questions: dict[str, list[str]] = {"one": [], "two": []}
 
         def person(who: str) -> dict[str, Any]:
-            async def answer(context: Any, params: Any) -> ElicitResult:
+            async def answer(context: Any, params: Any) -> mcp_types.ElicitResult:
                 questions[who].append(params.message)
-                return ElicitResult(action="accept", content={"name": who})
+                return mcp_types.ElicitResult(action="accept", content={"name": who})
 
             return {"elicitation_callback": answer}
 
@@ -125,7 +125,7 @@ async def test_it_asks_both_at_once_and_each_is_asked_only_its_own() -> None:
             async with running_one.client("legacy", "servers/push", **person("two")) as two:
                 greetings: dict[str, str] = {}
 
-                async def ask(who: str, client: Client, tool: str) -> None:
+                async def ask(who: str, client: mcp.Client, tool: str) -> None:
                     greetings[who] = text_of(await client.call_tool(tool))
 
                 async with anyio.create_task_group() as tasks:
@@ -148,7 +148,7 @@ async def test_an_entry_may_say_which_era_it_is_for_everybody(era: EraOption, re
             if era == "handshake":
                 assert await asked(client) == ["Hello, Ada", "It says because", "file:///project"]
             else:
-                with pytest.raises(MCPError, match="no back-channel"):
+                with pytest.raises(mcp.MCPError, match="no back-channel"):
                     await client.call_tool("push__ask_name")
             assert source.details["otherEras"] == []
 
@@ -288,7 +288,7 @@ async def test_a_list_that_a_server_changes_for_one_client_is_news_for_the_clien
             await heard.until_that(lambda: "grown" in [tool["name"] for tool in upstream.features.tools])
             assert said(await upstream.call_tool("grown", {}, FakeRequest(modern=True))) == "grown"
         finally:
-            SERVER.remove_tool("grown")
+            pushing_server.SERVER.remove_tool("grown")
 
 
 @pytest.mark.requirement("P-200")

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
 from pydantic import BaseModel
 
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.model import SourceKind
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.source import Upstream
+from tests.support.on_demand import mcp
 from tests.support.upstreams import PATIENT, FakeRequest, sdk_server, text_of
 
 pytestmark = pytest.mark.anyio
@@ -26,18 +26,18 @@ pytestmark = pytest.mark.anyio
 @dataclass
 class Pair:
     ours: Upstream
-    direct: Client
+    direct: mcp.Client
 
 
 @pytest.fixture(scope="module")
 async def pair() -> AsyncGenerator[Pair]:
     spec = sdk_server()
-    parameters = StdioServerParameters(command=spec.command, args=list(spec.args))
+    parameters = mcp.StdioServerParameters(command=spec.command, args=list(spec.args))
     async with AsyncExitStack() as stack:
         ours = Upstream(spec, PATIENT)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         await tasks.start(ours.run)
-        direct = await stack.enter_async_context(Client(stdio_client(parameters), mode="auto", cache=None))
+        direct = await stack.enter_async_context(mcp.Client(mcp.stdio_client(parameters), mode="auto", cache=None))
         await ours.wait_settled()
         yield Pair(ours, direct)
         tasks.cancel_scope.cancel()

@@ -6,7 +6,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 
 from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
@@ -15,6 +14,7 @@ from gaia_bridge.sources.upstream.source import Upstream
 from tests.bridge.sources.upstream.servant import MemoryCache, Servant
 from tests.interaction.results import wire
 from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
+from tests.support.on_demand import mcp
 from tests.support.virtual_time import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ async def publish(running: RunningBridge, *servants: Servant) -> None:
         await running.bridge.add_upstream(StdioServerSpec(f"up{number}", "none"), servant)
 
 
-async def tools_of(client: Client) -> set[str]:
+async def tools_of(client: mcp.Client) -> set[str]:
     return {tool.name for tool in (await client.list_tools()).tools}
 
 

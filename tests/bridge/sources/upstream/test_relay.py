@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from mcp_types import METHOD_NOT_FOUND
 
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
@@ -502,7 +501,7 @@ async def test_whom_nobody_can_ask_is_not_asked() -> None:
     async with calls_in_flight(Person("deaf", {"elicitation": {}})) as (relays, _, _):
         with pytest.raises(ProtocolError, match="does not support roots") as refused:
             await asked(relays)
-    assert refused.value.code == METHOD_NOT_FOUND
+    assert refused.value.code == -32601
     with pytest.raises(ProtocolError, match="No call is in flight"):
         await asked(relays)
 
@@ -521,8 +520,8 @@ THOUGHT: JSON = {"messages": [], "maxTokens": 1}
         ({"elicitation": {}}, "elicitation/create", LINK, INVALID_PARAMS),
         ({"sampling": {}}, "sampling/createMessage", {**THOUGHT, "tools": []}, INVALID_PARAMS),
         ({"sampling": {}}, "sampling/createMessage", {**THOUGHT, "toolChoice": {"mode": "auto"}}, INVALID_PARAMS),
-        ({"sampling": {}}, "elicitation/create", FORM, METHOD_NOT_FOUND),
-        ({"roots": {}}, "sampling/createMessage", THOUGHT, METHOD_NOT_FOUND),
+        ({"sampling": {}}, "elicitation/create", FORM, -32601),
+        ({"roots": {}}, "sampling/createMessage", THOUGHT, -32601),
     ],
 )
 async def test_a_client_is_asked_nothing_that_it_did_not_declare_and_the_server_is_told_as_by_the_client(

@@ -7,14 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from mcp import MCPError
-from mcp_types import ElicitResult
 from msgspec.structs import replace
 
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import Settings
 from tests.support.agents import one_tool
 from tests.support.bridges import RunningBridge, both_eras, running_bridge, text_of
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = pytest.mark.anyio
@@ -40,9 +39,9 @@ class User:
         self.shown: list[Any] = []
         self._action = action
 
-    async def __call__(self, context: Any, params: Any) -> ElicitResult:
+    async def __call__(self, context: Any, params: Any) -> mcp_types.ElicitResult:
         self.shown.append(params.model_dump(by_alias=True, exclude_none=True))
-        return ElicitResult(action=self._action)
+        return mcp_types.ElicitResult(action=self._action)
 
 
 @pytest.mark.requirement("P-204")
@@ -68,7 +67,7 @@ async def test_a_server_is_not_asked_again_when_the_user_does_not_open_its_link(
 @pytest.mark.requirement("P-204")
 async def test_a_client_of_the_handshake_is_told_the_error_that_its_revision_has() -> None:
     async with among_three() as running_one, running_one.client("legacy") as client:
-        with pytest.raises(MCPError) as refused:
+        with pytest.raises(mcp.MCPError) as refused:
             await client.call_tool("up__refuse", NEEDS_LINK)
         assert (refused.value.error.code, refused.value.error.data) == (-32042, {"elicitations": [LINK]})
 
@@ -98,12 +97,12 @@ async def test_no_code_reaches_clients_of_2026_that_is_not_theirs(code: int, dat
         await until_ready(*running_one.bridge.sources)
         asked = {"code": code, "message": "no", "data": data}
         async with running_one.client() as client, running_one.client("legacy") as old:
-            with pytest.raises(MCPError) as refused:
+            with pytest.raises(mcp.MCPError) as refused:
                 await client.call_tool("up__refuse", asked)
             assert refused.value.error.code == told
             if told != -32021:
                 assert (refused.value.error.message, refused.value.error.data) == ("no", data)
-            with pytest.raises(MCPError) as refused:
+            with pytest.raises(mcp.MCPError) as refused:
                 await old.call_tool("up__refuse", asked)
             assert refused.value.error.code == code
 
@@ -121,7 +120,7 @@ async def test_what_is_not_there_is_told_in_the_words_of_the_server_and_the_code
         await running_one.bridge.add_upstream(raw_server())
         await until_ready(*running_one.bridge.sources)
         async with running_one.client(mode, "servers/up") as client:
-            with pytest.raises(MCPError) as absent:
+            with pytest.raises(mcp.MCPError) as absent:
                 await client.read_resource(uri)
     error = absent.value.error
     assert (error.code, error.message) == (-32002 if mode == "legacy" else -32602, words)

@@ -8,8 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
-from mcp_types import ElicitResult
 from msgspec.structs import replace
 
 from gaia_bridge.model import ServerOptions
@@ -17,6 +15,7 @@ from gaia_bridge.settings import Settings
 from tests.bridge.sources.upstream.test_eras import reachable
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge, text_of
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
@@ -28,16 +27,16 @@ class People:
     """Clients at one endpoint, and what each of them was asked."""
 
     def __init__(self) -> None:
-        self.clients: dict[str, Client] = {}
+        self.clients: dict[str, mcp.Client] = {}
         self.asked: dict[str, list[str]] = {}
 
     def answering(self, name: str) -> Any:
         """A user who tells their name."""
         self.asked[name] = []
 
-        async def answer(context: Any, params: Any) -> ElicitResult:
+        async def answer(context: Any, params: Any) -> mcp_types.ElicitResult:
             self.asked[name].append(params.message)
-            return ElicitResult(action="accept", content={"name": name})
+            return mcp_types.ElicitResult(action="accept", content={"name": name})
 
         return answer
 
@@ -45,11 +44,11 @@ class People:
         """What each of them is answered, when all call at once."""
         answers: dict[str, str] = {}
 
-        async def call(name: str, client: Client) -> None:
+        async def call(name: str, client: mcp.Client) -> None:
             arguments = {"who": name, "calls": count or len(self.clients)}
             try:
                 answers[name] = text_of(await client.call_tool("ask_together", arguments))
-            except MCPError as error:  # which this server makes of an answer that is one
+            except mcp.MCPError as error:  # which this server makes of an answer that is one
                 answers[name] = error.message
 
         async with anyio.create_task_group() as tasks:
