@@ -134,7 +134,7 @@ OWNERS = {
     "click": ("gaia_bridge.cli*", "gaia.cli"),
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
     "dotenv": ("gaia.environment",),
-    "filelock": ("gaia_bridge.config.writing", "gaia_bridge.client.oauth.store"),
+    "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
     "httpx2": ("gaia_bridge.client.*",),
     "jiter": ("gaia_bridge.protocol.json_text",),
@@ -153,7 +153,7 @@ OWNERS = {
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
     "sse_starlette": (
         "gaia_bridge.server.http.listener",
-        "gaia_bridge.openai_api.answering",
+        "gaia_bridge.openai_api.turn_endpoint",
         "gaia_bridge.server.transports.exchange",
     ),
     "starlette": (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gaia_bridge import config_reloader as reloading
 from gaia_bridge.config import load_servers
-from gaia_bridge.config.reading import writable_by_others
+from gaia_bridge.config.file_reader import writable_by_others
 from gaia_bridge.config_reloader import Reloader, difference
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTransform

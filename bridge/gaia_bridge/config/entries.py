@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.config.command_lines import split_command
 from gaia_bridge.config.expansion import Expander
-from gaia_bridge.config.logins import OAUTH_KEYS, oauth_options
+from gaia_bridge.config.oauth_options import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.tool_transforms import tailored_sections, tool_tailorings
 from gaia_bridge.config.values import Values

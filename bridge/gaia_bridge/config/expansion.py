@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError, MissingReferenceError
-from gaia_bridge.config.reading import read_bytes
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from gaia_bridge.config.expansion import is_plain_reference, referenced_files, without_references
-from gaia_bridge.config.logins import PUBLIC_OAUTH_KEYS
+from gaia_bridge.config.oauth_options import PUBLIC_OAUTH_KEYS
 from gaia_bridge.config.variables import changes_programs, reason_of
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.redaction import MASK, redacted

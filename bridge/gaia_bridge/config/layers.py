@@ -22,12 +22,12 @@ from msgspec.structs import replace
 
 from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, servers_of, to_text, with_servers_key
 from gaia_bridge.config.entries import NAME_RULE, parse_entry
+from gaia_bridge.config.file_editor import edit_json
+from gaia_bridge.config.file_reader import JsonFile, read_json, writable_by_others
 from gaia_bridge.config.paths import SERVERS_FILE, default_servers_path, expanded, local_servers_path
 from gaia_bridge.config.problems import EntryError, kind_of
-from gaia_bridge.config.reading import JsonFile, read_json, writable_by_others
 from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_disabled
 from gaia_bridge.config.trust import TrustStore
-from gaia_bridge.config.writing import edit_json
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, repr_without
 from gaia_bridge.protocol.json_types import JSON, is_object

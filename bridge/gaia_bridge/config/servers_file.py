@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from gaia_bridge.config.documents import servers_of
 from gaia_bridge.config.entries import parse_entry
+from gaia_bridge.config.file_reader import read_json, readable_by_others, writable_by_others
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError
-from gaia_bridge.config.reading import read_json, readable_by_others, writable_by_others
 from gaia_bridge.config.tool_transforms import default_values
 from gaia_bridge.model import ServerSpec, repr_without
 from gaia_bridge.protocol.json_types import JSON, is_object

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gaia_bridge.config.expansion import MAX_SECRET, referenced_files
+from gaia_bridge.config.file_editor import edit_json
+from gaia_bridge.config.file_reader import JsonFile, read_bytes, read_json, writable_by_others
 from gaia_bridge.config.fingerprints import PROGRAM_KEYS, digest, launch_line
 from gaia_bridge.config.paths import default_trust_path, expanded
 from gaia_bridge.config.programs import program_files
-from gaia_bridge.config.reading import JsonFile, read_bytes, read_json, writable_by_others
-from gaia_bridge.config.writing import edit_json
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_object
 

@@ -19,15 +19,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gaia_bridge.openai_api.answering import TurnEndpoint, failed
 from gaia_bridge.openai_api.completion_request import read_request
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.models import Models
 from gaia_bridge.openai_api.responses.response_request import read_response_request
 from gaia_bridge.openai_api.responses.shapes import ResponseExchange
-from gaia_bridge.openai_api.responses.stored import StoredResponses
+from gaia_bridge.openai_api.responses.stored_responses import StoredResponses
 from gaia_bridge.openai_api.shapes import Completion
 from gaia_bridge.openai_api.tool_request import ChatClients
+from gaia_bridge.openai_api.turn_endpoint import TurnEndpoint, failed
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog

@@ -12,7 +12,7 @@ from gaia_bridge.openai_api.checks import invalid, object_at, string_at
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.messages import read_messages, since_last_answer
 from gaia_bridge.openai_api.options import read_flag, read_options
-from gaia_bridge.openai_api.tools import ToolsAsked, read_tools
+from gaia_bridge.openai_api.tools import RequestedTools, read_tools
 from gaia_bridge.protocol.json_text import from_json
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import ChatEndpointLimits
@@ -32,7 +32,7 @@ class CompletionRequest(Struct, frozen=True):
     messages: list[JSON]
     """All of them, or with a session those that are new."""
     session_id: str | None
-    tools: ToolsAsked
+    tools: RequestedTools
     options: JSON
     """For the agent's model."""
     stream: bool

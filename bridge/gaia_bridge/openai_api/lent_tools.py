@@ -17,7 +17,7 @@ from gaia_bridge.errors import RequestError
 from gaia_bridge.model import SourceState
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.tool_request import ChatClient, ToolRequest
-from gaia_bridge.openai_api.tools import EVERYTHING, Borrowing, ToolsAsked
+from gaia_bridge.openai_api.tools import EVERYTHING, Borrowing, RequestedTools
 from gaia_bridge.openai_api.turn_log import TurnLine
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.mcp_apps import is_model_visible
@@ -48,7 +48,7 @@ class _Offered(Struct, frozen=True):
         return name
 
 
-async def offered_tools(catalog: Catalog, asked: ToolsAsked, agent: object, limit: int) -> list[_Offered]:
+async def offered_tools(catalog: Catalog, asked: RequestedTools, agent: object, limit: int) -> list[_Offered]:
     """The tools that a request wants an agent to be lent, each once.
 
     Args:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from gaia_bridge.chat_types import Reply, ToolCall, Usage
-from gaia_bridge.openai_api.answering import Event
 from gaia_bridge.openai_api.completion_request import CompletionRequest
 from gaia_bridge.openai_api.errors import ChatError
+from gaia_bridge.openai_api.turn_endpoint import Event
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sanitize.escaping import valid_text
@@ -22,7 +22,7 @@ DONE: Final = "[DONE]"
 
 
 class Completion:
-    """One request for a completion. Implements `gaia_bridge.openai_api.answering.Exchange`.
+    """One request for a completion. Implements `gaia_bridge.openai_api.turn_endpoint.Exchange`.
 
     Args:
         asked: The request.

@@ -13,7 +13,7 @@ from gaia_bridge.openai_api.checks import array_at, invalid, object_at, string_a
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.protocol.json_types import JSON, is_object
 
-__all__ = ["EVERYTHING", "Borrowing", "ToolsAsked", "function_name", "read_tools"]
+__all__ = ["EVERYTHING", "Borrowing", "RequestedTools", "function_name", "read_tools"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Borrowing(Struct, frozen=True):
     """Which of its tools; `None` for all."""
 
 
-class ToolsAsked(Struct, frozen=True):
+class RequestedTools(Struct, frozen=True):
     """The tools of a request."""
 
     client: tuple[JSON, ...] = ()
@@ -64,7 +64,7 @@ class ToolsAsked(Struct, frozen=True):
     """For functions in a namespace, by the names that the agent knows: the namespace, and the name in it."""
 
 
-def read_tools(value: Any, limit: int, *, flat: bool = False) -> ToolsAsked:
+def read_tools(value: Any, limit: int, *, flat: bool = False) -> RequestedTools:
     """Understand the field `tools`.
 
     Args:
@@ -77,7 +77,7 @@ def read_tools(value: Any, limit: int, *, flat: bool = False) -> ToolsAsked:
         ChatError: An entry is not understood, not allowed, or there twice.
     """
     if value is None:
-        return ToolsAsked()
+        return RequestedTools()
     functions: dict[str, JSON] = {}
     names_at: list[str] = []
     borrowings: list[Borrowing] = []
@@ -99,7 +99,7 @@ def read_tools(value: Any, limit: int, *, flat: bool = False) -> ToolsAsked:
                 logger.info("%s: the bridge has no tool of the type %s; it is left out", at, kind)
             case other:
                 raise invalid(f"{at}.type", other, "function (run by the client) or mcp (run by the bridge)")
-    return ToolsAsked(tuple(functions.values()), tuple(borrowings), tuple(names_at), namespaces)
+    return RequestedTools(tuple(functions.values()), tuple(borrowings), tuple(names_at), namespaces)
 
 
 def function_name(namespace: object, name: str) -> str:

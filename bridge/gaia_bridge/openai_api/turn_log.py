@@ -18,13 +18,13 @@ from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.models import Model
 from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["Called", "TurnLine"]
+__all__ = ["LentToolCall", "TurnLine"]
 
 _LATE: Final = ("deadline_exceeded",)
 """Codes of errors that say that there was no time left."""
 
 
-class Called:
+class LentToolCall:
     """A call of a lent tool."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class TurnLine:
         self._outcome = "timed out" if error.code in _LATE else f"error {error.status} {error.code or ''}".rstrip()
 
     @contextmanager
-    def calling(self, name: str, source: str, arguments: JSON) -> Generator[Called]:
+    def calling(self, name: str, source: str, arguments: JSON) -> Generator[LentToolCall]:
         """While a lent tool is called; its line is left afterwards.
 
         Args:
@@ -86,7 +86,7 @@ class TurnLine:
             arguments: What it is called with.
         """
         self._called.append(name)
-        called, began, request = Called(), time.monotonic(), Cancellation()
+        called, began, request = LentToolCall(), time.monotonic(), Cancellation()
         try:
             with request.entered():
                 yield called

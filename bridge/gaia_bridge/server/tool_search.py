@@ -25,7 +25,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.tool_limits import known_name, tool_limit
 from gaia_bridge.sources.public_names import SourceName, assign_names
 from gaia_bridge.tool_search.ranking import ToolRanking
-from gaia_bridge.tool_search.searching import (
+from gaia_bridge.tool_search.search import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     Found,

@@ -14,7 +14,7 @@ from gaia_bridge.chat_types import ChatRequest, Reply, ToolCall, Usage
 from gaia_bridge.errors import ContextOverflowError
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.responses.response_request import read_response_request
-from gaia_bridge.openai_api.responses.stored import StoredResponses
+from gaia_bridge.openai_api.responses.stored_responses import StoredResponses
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import ChatEndpointLimits, Settings
 from tests.support.agents import ScriptedAgent, tool

@@ -13,12 +13,12 @@ from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.openai_api.messages import since_last_answer
 from gaia_bridge.openai_api.options import read_flag, read_options
 from gaia_bridge.openai_api.responses.items import read_items
-from gaia_bridge.openai_api.responses.stored import StoredResponses
+from gaia_bridge.openai_api.responses.stored_responses import StoredResponses
 from gaia_bridge.openai_api.tools import read_tools
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import ChatEndpointLimits
 
-__all__ = ["ResponseAsked", "read_response_request"]
+__all__ = ["ResponseRequest", "read_response_request"]
 
 _REFUSED: Final[Mapping[str, str]] = {
     "background": "the answer is given to who waits for it. Leave it out",
@@ -31,7 +31,7 @@ _MAX_METADATA: Final = 16
 _MAX_METADATA_CHARS: Final = 512
 
 
-class ResponseAsked(Struct, frozen=True):
+class ResponseRequest(Struct, frozen=True):
     """What a client asks for."""
 
     asked: CompletionRequest
@@ -46,7 +46,7 @@ class ResponseAsked(Struct, frozen=True):
 
 def read_response_request(
     body: bytes, session_id: str | None, stored: StoredResponses, limits: ChatEndpointLimits
-) -> ResponseAsked:
+) -> ResponseRequest:
     """Read the body of a request. Fields that are not known are ignored.
 
     Args:
@@ -84,7 +84,7 @@ def read_response_request(
         include_usage=True,
     )
     store = fields.get("store") is None or read_flag(fields, "store", "store")
-    return ResponseAsked(asked, history, previous, store, _echo(fields))
+    return ResponseRequest(asked, history, previous, store, _echo(fields))
 
 
 def _previous(value: Any, session_id: str | None) -> str | None:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from gaia_bridge.chat_types import Reply, ToolCall, Usage
-from gaia_bridge.openai_api.answering import Event
 from gaia_bridge.openai_api.completion_request import CompletionRequest
 from gaia_bridge.openai_api.errors import ChatError
-from gaia_bridge.openai_api.responses.response_request import ResponseAsked
-from gaia_bridge.openai_api.responses.stored import StoredResponses
+from gaia_bridge.openai_api.responses.response_request import ResponseRequest
+from gaia_bridge.openai_api.responses.stored_responses import StoredResponses
+from gaia_bridge.openai_api.turn_endpoint import Event
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sanitize.escaping import valid_text
@@ -24,14 +24,14 @@ _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_
 
 
 class ResponseExchange:
-    """One request for a response. Implements `gaia_bridge.openai_api.answering.Exchange`.
+    """One request for a response. Implements `gaia_bridge.openai_api.turn_endpoint.Exchange`.
 
     Args:
         request: The request.
         stored: Where the response is kept.
     """
 
-    def __init__(self, request: ResponseAsked, stored: StoredResponses) -> None:
+    def __init__(self, request: ResponseRequest, stored: StoredResponses) -> None:
         self._request = request
         self._stored = stored
         self._id = _new_id("resp")

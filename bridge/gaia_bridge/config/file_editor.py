@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from gaia_bridge.config.reading import MAX_BYTES, JsonFile, read_bytes, read_json
+from gaia_bridge.config.file_reader import MAX_BYTES, JsonFile, read_bytes, read_json
 from gaia_bridge.errors import ConfigError
 
 __all__ = ["LOCK_TIMEOUT", "edit_json", "make_private_folder"]

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from gaia_bridge.config import ServersConfig, writing
-from gaia_bridge.config.writing import edit_json
+from gaia_bridge.config import ServersConfig, file_editor
+from gaia_bridge.config.file_editor import edit_json
 from gaia_bridge.errors import ConfigError
 from tests.bridge.config import editing
 from tests.bridge.config.editing import at_step, leftovers
@@ -85,7 +85,7 @@ def test_a_group_that_the_new_file_cannot_have_gains_nothing(file: Path, monkeyp
     monkeypatch.setattr(os, "fchown", refuse)
     descriptor = os.open(file, os.O_RDONLY)
     try:
-        writing._keep_access(descriptor, os.stat_result(status))  # pyright: ignore[reportPrivateUsage]  # needs a chown
+        file_editor._keep_access(descriptor, os.stat_result(status))  # pyright: ignore[reportPrivateUsage]  # needs a chown
     finally:
         os.close(descriptor)
     assert mode(file) == 0o604
@@ -183,7 +183,7 @@ def test_threads_that_edit_at_the_same_time_keep_all_edits(file: Path) -> None:
 
 @pytest.mark.requirement("F-099e")
 def test_who_waits_for_the_lock_in_vain_is_told_for_whom(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "LOCK_TIMEOUT", 0.05)
+    monkeypatch.setattr(file_editor, "LOCK_TIMEOUT", 0.05)
     errors: list[ConfigError] = []
 
     def second() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gaia_bridge.config import LayerState, ServersConfig, load_servers
-from gaia_bridge.config.reading import readable_by_others, writable_by_others
+from gaia_bridge.config.file_reader import readable_by_others, writable_by_others
 
 SECRET = "s3cr3t-canary-value"
 URL = "https://example.com"
