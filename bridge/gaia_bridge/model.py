@@ -205,7 +205,7 @@ class ServerFeatures(Struct, frozen=True):
     other: ServerFeatures | None = None
     """What it said in the other era, where it was asked in both."""
 
-    def told(self, *, modern: bool) -> ServerFeatures:
+    def for_era(self, *, modern: bool) -> ServerFeatures:
         """What it offers to clients of one era, as far as that is known.
 
         Args:
@@ -221,7 +221,7 @@ class ServerFeatures(Struct, frozen=True):
             field: The list, as it is called here.
             key: What tells two of its definitions apart.
         """
-        new, old = (getattr(self.told(modern=modern), field) for modern in (True, False))
+        new, old = (getattr(self.for_era(modern=modern), field) for modern in (True, False))
         if new is old:
             yield from zip(new, old, strict=True)
             return

@@ -164,7 +164,8 @@ async def test_what_is_new_on_the_connection_of_one_era_is_listed_to_its_clients
 
         def grown() -> bool:
             return all(
-                "grown" in {tool["name"] for tool in up.features.told(modern=modern).tools} for modern in (True, False)
+                "grown" in {tool["name"] for tool in up.features.for_era(modern=modern).tools}
+                for modern in (True, False)
             )
 
         await until(grown)
@@ -185,7 +186,7 @@ async def test_what_it_says_in_both_is_known_the_next_time(tmp_path: Path) -> No
                 await until(lambda: '"other": {' in next(tmp_path.glob("*.json")).read_text())
             else:
                 assert upstream.status.state is SourceState.STOPPED
-            new, old = (replace(upstream.features.told(modern=modern), other=None) for modern in (True, False))
+            new, old = (replace(upstream.features.for_era(modern=modern), other=None) for modern in (True, False))
             told.append((new, old))
     assert told[0] == told[1]
     assert (told[1][0].declared, told[1][1].declared) == (DECLARED["new"], DECLARED["old"])
@@ -216,9 +217,9 @@ async def test_what_was_said_in_the_other_era_is_no_longer_listed_when_it_is_old
     )
     old = replace(introduced("up", handshake), tools=({"name": "a", "inputSchema": {}},))
     tracker.overheard(Change(ChangeKind.INTRODUCTION), old)
-    assert tracker.features.told(modern=False) == old
+    assert tracker.features.for_era(modern=False) == old
     await tracker.read(Lists("a", "b", version=version))
     tracker.connected()
-    told = tracker.features.told(modern=False)
+    told = tracker.features.for_era(modern=False)
     assert [tool["name"] for tool in told.tools] == ["a", "b"]
     assert told.info.instructions == ("Old words." if version == "1" else "New words."), "it may be another server"

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from gaia.llm.assembly import Assembly, repaired_arguments
 from gaia.llm.failures import Refusal, Report
-from gaia.llm.finding import chat_models, close_all, find_server, only_model
 from gaia.llm.limits import ModelLimits
-from gaia.llm.retrying import Tries
+from gaia.llm.retries import Tries
+from gaia.llm.server_search import chat_models, close_all, find_server, only_model
 from gaia.llm.servers import shown_url
 from gaia.llm.settings import wanted
 from gaia.llm.wire import BrokenBeforeAnswerError, Patience, Wire, load_library

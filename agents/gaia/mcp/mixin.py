@@ -17,8 +17,8 @@ from gaia.mcp.client.mcp_tool import MCPTool
 from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.server_config import check_server_config
 from gaia.mcp.client.validation import is_validation_error
-from gaia.mcp.registered import RegisteredTools
-from gaia.mcp.republishing import Republished
+from gaia.mcp.registered_tools import RegisteredTools
+from gaia.mcp.republished import Republished
 from gaia.mcp.responses import failure_text, wrapped_failure, wrapped_success
 from gaia_bridge.loop_guard.bridge_hops import new_id
 from gaia_bridge.protocol.json_types import is_object

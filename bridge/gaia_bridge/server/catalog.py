@@ -208,7 +208,7 @@ class Catalog:
         Args:
             modern: Whether they speak 2026-07-28 or later.
         """
-        told = [(source.name, source.features.told(modern=modern).info) for source in self.sources]
+        told = [(source.name, source.features.for_era(modern=modern).info) for source in self.sources]
         if len(told) == 1:
             return told[0][1]
         parts = [f"## {name}\n\n{info.instructions}" for name, info in told if info.instructions]
@@ -231,7 +231,7 @@ class Catalog:
     def implementation(self, *, modern: bool) -> JSON:
         """The `Implementation` object of whom the endpoint says it is to clients of one era."""
         server = self.server
-        told = None if server is None else server.features.told(modern=modern).implementation
+        told = None if server is None else server.features.for_era(modern=modern).implementation
         return server_info(self.info(modern=modern)) if told is None else dict(told)
 
     async def meet(self, request: ClientRequest) -> None:

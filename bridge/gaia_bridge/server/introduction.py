@@ -38,8 +38,8 @@ def capabilities_of(catalog: Catalog, *, modern: bool) -> JSON:
     """
     server = catalog.server
     if server is not None and server.features.settled:
-        return _for_era(server.features.told(modern=modern).declared or {}, modern=modern)
-    all_features = [source.features.told(modern=modern) for source in catalog.sources]
+        return _for_era(server.features.for_era(modern=modern).declared or {}, modern=modern)
+    all_features = [source.features.for_era(modern=modern) for source in catalog.sources]
     declared = [_declared(features) for features in all_features]
     merged: JSON = {"tools": {"listChanged": True}} if catalog.merges else {}
     if not catalog.settled:  # whatever comes is announced, but only to clients that were told that it may

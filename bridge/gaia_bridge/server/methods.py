@@ -173,7 +173,7 @@ class Methods:
     async def _set_level(self, call: Call) -> JSON:
         level: str = call.params["level"]
         server = self._catalog.server
-        if server is not None and "logging" not in server.features.told(modern=False).capabilities:
+        if server is not None and "logging" not in server.features.for_era(modern=False).capabilities:
             return await server.forward("logging/setLevel", {"level": level}, call)
         call.connection.log_level = level
         return {}
@@ -181,5 +181,5 @@ class Methods:
 
 def _declares(source: Source, capability: str, ability: str) -> bool:
     """Whether a server can do something in particular for clients of the handshake era."""
-    told: Any = (source.features.told(modern=False).declared or {}).get(capability)
+    told: Any = (source.features.for_era(modern=False).declared or {}).get(capability)
     return is_object(told) and told.get(ability) is True

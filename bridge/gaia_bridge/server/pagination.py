@@ -80,7 +80,7 @@ async def page_of_server(
         ProtocolError: The server has no such list, or no such page.
     """
     method, field = LIST_FIELDS[kind]
-    pages = server.features.told(modern=request.modern).pages
+    pages = server.features.for_era(modern=request.modern).pages
     page = next((page for page in pages.get(kind, ()) if page.cursor == cursor), None)
     if page is None:
         return await server.forward(method, {} if cursor is None else {"cursor": cursor}, request)

@@ -9,7 +9,7 @@ import pytest
 
 from gaia.llm import ModelError, ModelLimits
 from gaia.llm.failures import Refusal, Report
-from gaia.llm.retrying import Tries
+from gaia.llm.retries import Tries
 from gaia.llm.settings import Place
 from gaia.llm.wire import Patience
 from tests.support.virtual_time import VIRTUAL_TIME

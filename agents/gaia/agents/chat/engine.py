@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia.agents.chat.console_output import ConsoleOutput
-from gaia.agents.chat.lending import lent_entries
+from gaia.agents.chat.lent_tools import lent_entries
 from gaia.agents.chat.limits import CLIENT_SESSION, DEFAULT_SESSION
 from gaia.agents.chat.messages import sendable, split_instructions
 from gaia.agents.chat.no_client import client_request, with_some_request

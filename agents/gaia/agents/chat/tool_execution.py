@@ -117,7 +117,7 @@ class ToolExecutor(Struct, frozen=True):
             return self._failure(str(problem))
         except Exception as error:  # an entry that somebody wrote by hand, and that is none
             logger.exception("tool %r cannot be run", call.name)
-            return self._failure(f"{call.name} cannot be run: {_told(error)}")
+            return self._failure(f"{call.name} cannot be run: {_error_text(error)}")
 
     def _failure(self, problem: str) -> str:
         """What the model is told. As JSON, a text can be up to six times as long."""
@@ -227,11 +227,11 @@ def _explained(entry: ToolEntry, error: BaseException) -> str:
     if isinstance(error, ValidationError) and _is_of_arguments(error, entry):
         return f"the arguments do not fit:\n{_problems(error)}\nExpected arguments: {_schema_text(entry)}"
     if isinstance(error, TypeError):
-        return f"{_told(error)}\nExpected arguments: {_schema_text(entry)}"
-    return _told(error)
+        return f"{_error_text(error)}\nExpected arguments: {_schema_text(entry)}"
+    return _error_text(error)
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """What an error says: its text alone, where that was written to be read, and else with its kind."""
     text = words(error)
     if text and isinstance(error, BridgeError | ValueError) and not isinstance(error, UnicodeError):

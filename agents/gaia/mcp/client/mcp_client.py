@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
-from gaia.mcp.client.changes import ChangeWatcher
+from gaia.mcp.client.change_watcher import ChangeWatcher
 from gaia.mcp.client.mcp_tool import MCPTool, MCPToolError
 from gaia.mcp.client.server_config import configured_server
 from gaia.mcp.client.transports.base import MCPTransport

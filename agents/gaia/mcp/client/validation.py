@@ -47,13 +47,13 @@ def validation_message(tool_name: str, details: str, schema: Mapping[str, Any], 
             details,
             "",
             "Expected tool schema:",
-            _shown(schema),
+            _indented_json(schema),
             "",
             "Your arguments:",
-            _shown(arguments),
+            _indented_json(arguments),
         )
     )
 
 
-def _shown(value: Mapping[str, Any]) -> str:
+def _indented_json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)

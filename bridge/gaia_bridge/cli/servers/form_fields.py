@@ -74,7 +74,7 @@ class Field:
             kind = " (several, with commas)"
         elif self._schema.get("type") == "boolean":
             kind = " (y/n)"
-        default = f" [{self._shown(self.default)}]" if self.has_default else "" if self.required else " (optional)"
+        default = f" [{self._as_typed(self.default)}]" if self.has_default else "" if self.required else " (optional)"
         return f"{name}{kind}{default}: "
 
     def read(self, text: str) -> Any:
@@ -119,7 +119,7 @@ class Field:
                 except (ValueError, RecursionError):
                     return text  # no number, which the schema says
 
-    def _shown(self, value: Any) -> str:
+    def _as_typed(self, value: Any) -> str:
         values: list[Any] = value if is_array(value) else [value]
         titles = [next((choice.title for choice in self._choices if choice.value == item), item) for item in values]
         if isinstance(value, bool):

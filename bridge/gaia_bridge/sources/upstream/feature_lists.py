@@ -278,7 +278,7 @@ def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
     """What listeners are told when one offer replaces another."""
     kinds: dict[ChangeKind, None] = {}
     for modern in (True, False):
-        kinds |= _changes(old.told(modern=modern), new.told(modern=modern))
+        kinds |= _changes(old.for_era(modern=modern), new.for_era(modern=modern))
     return tuple(Change(kind) for kind in sorted(kinds, key=list(ChangeKind).index))
 
 

@@ -277,7 +277,7 @@ class Upstream:
         """
         if self._tasks is None or self._connection is None or not self._look.is_first_of(era_of(request)):
             return
-        if self.features.told(modern=request.modern).modern is not request.modern:
+        if self.features.for_era(modern=request.modern).modern is not request.modern:
             with anyio.move_on_after(self._look.second()), suppress(UpstreamError):
                 await self._others.of(request, self.connected, self._tasks)
 

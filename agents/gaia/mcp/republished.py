@@ -46,7 +46,7 @@ class Republished:
             tools = {tool.name: tool for tool in client.list_tools()}
             tool = tools.get(str(entry.get("_mcp_tool_name")))
             if tool is not None and tool.definition:
-                found += self._shown({**tool.definition, "name": name})
+                found += self._without_loops({**tool.definition, "name": name})
         return found
 
     async def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
@@ -62,7 +62,7 @@ class Republished:
         for client, definition in self._listed("prompts/list", "prompts"):
             name = registry_name(client.name, str(definition.get("name")))
             self._prompts[name] = client, str(definition.get("name"))
-            found += self._shown({**definition, "name": name})
+            found += self._without_loops({**definition, "name": name})
         return found
 
     async def get_mcp_prompt(self, name: str, arguments: dict[str, str]) -> Any:
@@ -126,10 +126,10 @@ class Republished:
         for client, definition in self._listed(method, field):
             if (place := str(definition.get(key))) not in places:
                 places[place] = client
-                found += self._shown(definition)
+                found += self._without_loops(definition)
         return found
 
-    def _shown(self, definition: JSON) -> list[JSON]:
+    def _without_loops(self, definition: JSON) -> list[JSON]:
         """The definition as it is published; nothing, if the agent publishes it already and only got it back."""
         return [] if self._own in came_through(definition) else [marked(definition, self._own)]
 

@@ -148,7 +148,7 @@ async def test_a_client_whose_task_is_cancelled_ends_the_turn() -> None:
 
 LEFT_OPEN = """
 from gaia.agents.base import Agent
-from tests.agents.chat.test_playing import Endless
+from tests.agents.chat.test_turn_stream import Endless
 
 stream = Agent(silent_mode=True, model=Endless()).stream("go")
 print(next(stream), flush=True)

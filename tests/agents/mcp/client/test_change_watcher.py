@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gaia.mcp.client.changes import ChangeWatcher
+from gaia.mcp.client.change_watcher import ChangeWatcher
 from tests.support.waiting import PATIENCE, eventually
 
 NAME = "tools of test"
