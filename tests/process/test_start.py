@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.waiting import PATIENCE
 
 SLOW = {
@@ -48,19 +50,33 @@ SLOW = {
 }
 """What an agent on stdio has no use for, until it is asked for more than a tool."""
 
-SLOW_FOR_COMMANDS = SLOW - {"email.message", "http.client"} | {
+SLOW_WITH_A_SERVER = SLOW - {"shutil"} | {"jsonschema_rs"}
+"""What a bridge on stdio has no use for whose servers are programs: no agent's schema is compiled."""
+
+SLOW_FOR_EDITS = SLOW - {"filelock", "shutil"} | {
     "anyio",
     "asyncio",
     "gaia_bridge.bridge",
-    "gaia_bridge.config.entries",
-    "gaia_bridge.model",
     "gaia_bridge.settings",
     "jiter",
     "jsonschema_rs",
-    "msgspec",
+    "ssl",
     "uvloop",
 }
+"""What a command has no use for that reads or edits a file."""
+
+SLOW_FOR_COMMANDS = SLOW_FOR_EDITS - {"email.message", "http.client", "ssl"} | {
+    "dataclasses",
+    "filelock",
+    "gaia_bridge.config.entries",
+    "gaia_bridge.model",
+    "msgspec",
+    "shutil",
+}
 """What a command has no use for that only talks to a running bridge."""
+
+SLOW_FOR_HELP = SLOW_FOR_COMMANDS - {"shutil"} | {"gaia_bridge.cli.serve", "gaia_bridge.cli.servers", "http.client"}
+"""What the help has no use for: the commands that it names are among it."""
 
 AGENT = """\
 import sys
@@ -77,17 +93,57 @@ class ModulesAgent(MCPAgent):
 """
 
 
+SERVER = """\
+import json, sys
+
+RESULTS = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}},
+    "tools/list": {"tools": [{"name": "greet", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"content": [{"type": "text", "text": "hello"}]},
+}
+RESULTS["initialize"]["capabilities"]["tools"] = {}
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" in request:
+        error = {"error": {"code": -32601, "message": "Method not found"}}
+        answer = {"result": RESULTS[request["method"]]} if request["method"] in RESULTS else error
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
+"""
+
+
 def request(number: int, method: str, **params: Any) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
+def conversation(tool: str) -> str:
+    """What a client says that lists the tools, and calls one."""
+    version = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    said = [request(1, "initialize", **version), request(2, "tools/list"), request(3, "tools/call", name=tool)]
+    return "\n".join(said) + "\n"
+
+
+def servers_file(folder: Path) -> Path:
+    """A configuration with one server."""
+    (folder / "server.py").write_text(SERVER, "utf-8")
+    entry = {"command": sys.executable, "args": [str(folder / "server.py")]}
+    file = folder / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"one": entry}}), "utf-8")
+    return file
+
+
+def imported_by(*arguments: str, said: str = "") -> tuple[str, set[str]]:
+    """What the program prints, and what it imports."""
+    command = [sys.executable, "-X", "importtime", "-m", "gaia_bridge", *arguments]
+    result = subprocess.run(command, input=said, capture_output=True, text=True, timeout=PATIENCE)
+    lines = [line.rpartition("|")[2] for line in result.stderr.splitlines() if line.startswith("import time:")]
+    return result.stdout, set(map(str.strip, lines))
+
+
 def test_an_agent_on_stdio_has_imported_nothing_slow_when_it_has_answered_a_call(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT, "utf-8")
-    version = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    said = [request(1, "initialize", **version), request(2, "tools/list"), request(3, "tools/call", name="modules")]
     command = [sys.executable, "-m", "gaia_bridge", "serve", "agent.py", "--stdio"]
     result = subprocess.run(
-        command, input="\n".join(said) + "\n", capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE
+        command, input=conversation("modules"), capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE
     )
     answers = {answer["id"]: answer for answer in map(json.loads, result.stdout.splitlines()) if "id" in answer}
     imported = set(answers[3]["result"]["structuredContent"]["modules"])
@@ -101,3 +157,24 @@ def test_a_command_that_asks_a_running_bridge_imports_nothing_slow() -> None:
     imported = set(result.stdout.split())
     assert "gaia_bridge.cli.servers.running_bridge" in imported
     assert imported & SLOW_FOR_COMMANDS == set()
+
+
+def test_a_server_on_stdio_is_called_through_the_bridge_without_anything_slow(tmp_path: Path) -> None:
+    options = ["--stdio", "--no-agents", "--config", str(servers_file(tmp_path))]
+    printed, imported = imported_by("serve", *options, said=conversation("one__greet"))
+    assert json.loads(printed.splitlines()[-1])["result"]["content"][0]["text"] == "hello"
+    assert "gaia_bridge.client.transports.stdio" in imported
+    assert imported & SLOW_WITH_A_SERVER == set()
+
+
+@pytest.mark.parametrize("command", ["list", "disable one", "logs one", "remove one"])
+def test_a_command_that_reads_or_edits_a_file_imports_nothing_slow(command: str, tmp_path: Path) -> None:
+    _, imported = imported_by(*command.split(), "--config", str(servers_file(tmp_path)))
+    assert "gaia_bridge.model" in imported
+    assert imported & SLOW_FOR_EDITS == set()
+
+
+def test_the_help_imports_none_of_the_commands_that_it_names() -> None:
+    printed, imported = imported_by("--help")
+    assert "  serve " in printed
+    assert imported & SLOW_FOR_HELP == set()

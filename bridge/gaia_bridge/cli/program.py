@@ -99,8 +99,8 @@ class _Program(click.Group):
         limit = formatter.width - width - 6
         for heading, commands in _GROUPS.items():
             with formatter.section(heading):
-                rows = [(name.ljust(width), self.commands[name].get_short_help_str(limit)) for name in commands]
-                formatter.write_dl(rows)
+                told = ((name.ljust(width), click.Command(name, help=text)) for name, (_, text) in commands.items())
+                formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in told])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -130,26 +130,30 @@ reached, 70 error of the bridge itself, 74 output cannot be written,
 130 ended by Ctrl-C, 143 by a second SIGTERM."""
 
 
-_GROUPS: Mapping[str, Mapping[str, str]] = {
-    "Run": {"serve": "serve:serve", "agents": "agents:agents", "status": "servers.status_commands:status"},
+_GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Run": {
+        "serve": ("serve:serve", "Publish agents, over HTTP or over stdio."),
+        "agents": ("agents:agents", "Show which agents would be published."),
+        "status": ("servers.status_commands:status", "Show how a running bridge is."),
+    },
     "Servers": {
-        "add": "servers.entry_commands:add",
-        "list": "servers.list_commands:list_servers",
-        "remove": "servers.entry_commands:remove",
-        "enable": "servers.entry_commands:enable",
-        "disable": "servers.entry_commands:disable",
-        "trust": "servers.trust_commands:trust",
-        "login": "servers.trust_commands:login",
+        "add": ("servers.entry_commands:add", "Try a server, and keep it in the configuration if it works."),
+        "list": ("servers.list_commands:list_servers", "Show the configured servers."),
+        "remove": ("servers.entry_commands:remove", "Take a server out of the configuration."),
+        "enable": ("servers.entry_commands:enable", "Use a server again that was disabled."),
+        "disable": ("servers.entry_commands:disable", "Keep a server in the configuration, and do not use it."),
+        "trust": ("servers.trust_commands:trust", "Approve the servers of a project."),
+        "login": ("servers.trust_commands:login", "Log in to a server on the network, in the browser."),
     },
     "Try servers and agents": {
-        "tools": "servers.tool_commands:tools",
-        "call": "servers.tool_commands:call",
-        "test-client": "servers.tool_commands:test_client",
-        "logs": "servers.list_commands:logs",
+        "tools": ("servers.tool_commands:tools", "Show the tools of a server or agent."),
+        "call": ("servers.tool_commands:call", "Call a tool of a server."),
+        "test-client": ("servers.tool_commands:test_client", "Test a server: connect, list, ping; with timings."),
+        "logs": ("servers.list_commands:logs", "Show what a server wrote to its error output."),
     },
-    "Shell": {"completion": "servers.status_commands:completion"},
+    "Shell": {"completion": ("servers.status_commands:completion", "Make a shell complete commands and names.")},
 }
-"""Where each command is, below `gaia_bridge.cli`."""
+"""Where each command is, below `gaia_bridge.cli`, and the first sentence of its help, which takes no import."""
 
 _CALLED_ELSEWHERE = {
     **dict.fromkeys(("dev", "run", "serve-http", "start", "up"), "serve"),
@@ -172,7 +176,7 @@ _CALLED_ELSEWHERE = {
     cls=_Program,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands=_Commands(place for group in _GROUPS.values() for place in group.items()),
+    commands=_Commands((name, place) for group in _GROUPS.values() for name, (place, _) in group.items()),
 )
 @click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
 def program() -> None:

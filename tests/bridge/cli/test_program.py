@@ -209,6 +209,13 @@ def test_a_command_that_returns_nothing_is_done(monkeypatch: pytest.MonkeyPatch)
     assert main(["boom"]) == 0
 
 
+def test_the_help_says_of_each_command_what_the_command_says_of_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    for name, told in program.commands.items():
+        assert f"{name} {told.get_short_help_str(limit=100)}" in lines
+
+
 def test_every_exit_code_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
     documented = set(map(int, re.findall(r"^    (\d+)", gaia_bridge.cli.__doc__ or "", re.MULTILINE)))
     assert documented == {int(code) for code in ExitCode}
