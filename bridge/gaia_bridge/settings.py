@@ -50,6 +50,8 @@ class AgentLimits(Struct, frozen=True):
     cancelled, because no client has to come back. Each may hold a thread that does nothing."""
     max_rounds: int = 10
     """How often one call may ask for input before it is refused, so that two programs cannot loop for ever."""
+    requests_in_result: int = 16
+    """Questions of one `input_required` result that are put to a client, one after the other."""
     state_lifetime: float = 600.0
     """Seconds in which a client may come back with the answers that a call asked for (`requestState`)."""
     farewell: float = 1.0

@@ -25,7 +25,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.forwarding import with_public_task
 from gaia_bridge.server.pagination import Pager, page_of_server
-from gaia_bridge.server.rounds import play_rounds
+from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.server.tool_search import PublishedSearch
 from gaia_bridge.settings import Settings
@@ -113,7 +113,7 @@ class Methods:
         source, name = await self._catalog.sought(lambda: self._catalog.tool(called.name), called.name)
         try:
             ask = partial(source.call_tool, name, called.arguments)
-            result = await play_rounds(ask, call, self._settings.agent)
+            result = await brought_to_an_end(ask, call, self._settings.agent)
         except (AnswerError, ClientCapabilityError) as error:
             if call.modern:
                 raise
@@ -126,12 +126,12 @@ class Methods:
         name: str = call.params["name"]
         source, own = await self._catalog.sought(lambda: self._catalog.prompt(name), name)
         ask = partial(source.get_prompt, own, call.params.get("arguments") or {})
-        return self._catalog.addresses.outward(source, await play_rounds(ask, call, self._settings.agent))
+        return self._catalog.addresses.outward(source, await brought_to_an_end(ask, call, self._settings.agent))
 
     async def _read_resource(self, call: Call) -> JSON:
         with self._not_found_as_in_its_era(call) as public:
             source, uri = await self._catalog.sought(lambda: self._catalog.resource(public))
-            result = await play_rounds(partial(source.read_resource, uri), call, self._settings.agent)
+            result = await brought_to_an_end(partial(source.read_resource, uri), call, self._settings.agent)
         return self._catalog.addresses.outward(source, result)
 
     @contextmanager

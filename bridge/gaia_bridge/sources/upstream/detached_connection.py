@@ -30,9 +30,9 @@ from gaia_bridge.client.transport import (
 )
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError, ToolError
+from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
-from gaia_bridge.results.conversion import is_input_required
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.relay import ASKABLE, Relay, Relays
 
@@ -185,15 +185,23 @@ class DetachedConnection:
     async def _in_rounds(self, relay: Relay) -> JSON:
         connection = await self._connected()
         request: Any = relay.request
-        for _ in range(self._limits.max_rounds):
+
+        async def ask() -> JSON:
             deadline = Deadline(self._limits.call_timeout, UpstreamLimits().call_cap)
-            result = await self._relays.call(connection, relay, deadline)
-            if not is_input_required(result):
-                return result
-            asked: Mapping[str, JSON] = result.get("inputRequests") or {}
-            answers = {key: await relay.ask(item["method"], item.get("params") or {}) for key, item in asked.items()}
-            relay.request = request.next_round(answers, result.get("requestState"))
-        raise UpstreamError(f"asked for input {self._limits.max_rounds} times without coming to an end")
+            return await self._relays.call(connection, relay, deadline)
+
+        async def again(more: JSON) -> JSON:
+            relay.request = request.next_round(more.get("inputResponses") or {}, more.get("requestState"))
+            return await ask()
+
+        async def answer(questions: Mapping[str, Question]) -> JSON:
+            return {key: await relay.ask(*question) for key, question in questions.items()}
+
+        rounds, most = self._limits.max_rounds, self._limits.requests_in_result
+        try:
+            return await play_rounds(relay.method, await ask(), again, answer, rounds=rounds, questions=most)
+        except RoundsError as error:
+            raise UpstreamError(str(error)) from None
 
     async def notify(self, method: str, params: JSON | None) -> None:
         """Send a notification; one that cannot be sent any more is lost."""
