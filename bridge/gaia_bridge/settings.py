@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.constants import KIB, MAX_HOPS, MIB
 from gaia_bridge.model import ToolSearchPolicy
+from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
 
 __all__ = [
     "AgentLimits",
@@ -160,6 +162,9 @@ class SubscriptionLimits(Struct, frozen=True):
 
 class UpstreamLimits(Struct, frozen=True):
     """What an upstream server is given. An entry of the configuration may say otherwise for its own server."""
+
+    revisions: Revisions = PUBLISHED
+    """What servers without a handshake are spoken to in; see `Settings.speaking`."""
 
     connect_timeout: float = 30.0
     """Seconds from launch to a completed handshake; `npx` and `uvx` install on first use."""
@@ -364,6 +369,9 @@ class ChatEndpointLimits(Struct, frozen=True):
 class Settings(Struct, frozen=True):
     """All limits of one bridge."""
 
+    revisions: Revisions = PUBLISHED
+    """What clients without a handshake are served in; see `speaking`."""
+
     agent: AgentLimits = AgentLimits()
     http: HttpLimits = HttpLimits()
     upstream: UpstreamLimits = UpstreamLimits()
@@ -387,3 +395,11 @@ class Settings(Struct, frozen=True):
     stdio_starting: float = 30.0
     """Seconds that calls in flight are kept after that while the server that they wait for is starting: as long as it
     may take to start, since who asks and closes is owed an answer. An editor that went away ends us before."""
+
+    def speaking(self, revisions: Revisions) -> Settings:
+        """The same with other revisions, in both directions.
+
+        Args:
+            revisions: Those without a handshake; `PUBLISHED.and_also(DRAFTS)` to speak drafts too.
+        """
+        return replace(self, revisions=revisions, upstream=replace(self.upstream, revisions=revisions))

@@ -21,7 +21,7 @@ from gaia_bridge.protocol.encoding import encoded
 from gaia_bridge.protocol.headers import envelope_problem
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.messages import error_message, says_revision
-from gaia_bridge.protocol.revisions import LATEST_MODERN
+from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
@@ -86,7 +86,7 @@ class _AgentLink:
         self._receiver = receiver
         self._patience = patience
         self._handshake = Connection(_Channel(self, None, can_ask=True))
-        self._modern = Connection(_Channel(self, None, can_ask=False), LATEST_MODERN)
+        self._modern = Connection(_Channel(self, None, can_ask=False), PUBLISHED.latest)
         self._running: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -96,10 +96,12 @@ class _AgentLink:
             raise ConnectionLostError
         message = json.loads(encoded(message))
         modern = says_revision(message)
-        if modern and (problem := envelope_problem(message)):
+        revisions = self.dispatcher.settings.revisions
+        if modern and (problem := envelope_problem(message, revisions=revisions)):
             return error_message(problem)
         connection = self._modern if modern else self._handshake
-        call = Call(connection, _Channel(self, message["id"], can_ask=not modern), message)
+        channel = _Channel(self, message["id"], can_ask=not modern)
+        call = Call(connection, channel, message, translating=revisions.translating_of(message) if modern else None)
         answered = Answer(b"")
 
         async def take(answer: Answer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from gaia_bridge.cli.options import Port, agents_argument, log_options, set_up_l
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
+from gaia_bridge.protocol.revisions import DRAFTS, PUBLISHED
 from gaia_bridge.settings import Settings
 
 __all__ = ["serve"]
+
+logger = logging.getLogger(__name__)
 
 _HTTP_ONLY = {
     "host": "--host",
@@ -64,6 +68,11 @@ _HTTP_ONLY = {
     help="List two tools that find and call the others, instead of all. auto: for clients that are known to take fewer"
     " tools than there are, such as VS Code; without a value: always.",
 )
+@click.option(
+    "--draft",
+    is_flag=True,
+    help="Also speak drafts of the next MCP revision, with clients and servers, if there is one.",
+)
 @click.option("--no-agents", is_flag=True, help="Publish the servers of the configuration alone.")
 @click.option(
     "--log-json", type=click.Path(path_type=Path, dir_okay=False), help="Log to this file too, as JSON lines, rotated."
@@ -75,6 +84,7 @@ def serve(
     /,
     names: str,
     tool_search: str,
+    draft: bool,
     no_agents: bool,
     log_level: str | None,
     debug: bool,
@@ -101,8 +111,19 @@ def serve(
 
     collect_in_larger_pieces(YOUNG_OBJECTS)
     settings = Settings(tool_search=ToolSearchPolicy(tool_search))
+    if draft:
+        settings = _with_drafts(settings)
     options |= {"names": NamingPolicy(names), "with_agents": not no_agents, "settings": settings}
     return run(ServeOptions(**options), ctx.find_object(Deadline))
+
+
+def _with_drafts(settings: Settings) -> Settings:
+    names = ", ".join(entry.name for entry in DRAFTS)
+    if names:
+        logger.info("also speaking drafts of MCP: %s", names)
+    else:
+        logger.warning("--draft changes nothing: no draft of MCP is newer than %s", PUBLISHED.latest)
+    return settings.speaking(PUBLISHED.and_also(DRAFTS))
 
 
 def _refuse_http_options(ctx: click.Context) -> None:

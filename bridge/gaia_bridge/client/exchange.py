@@ -25,7 +25,9 @@ from gaia_bridge.client.types import ClientDelegate, Deadline, OnProgress, Reque
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import passed
 from gaia_bridge.peer.progress import ProgressReceivers
+from gaia_bridge.protocol.headers import name_header
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.revisions import Revision
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
 
@@ -91,6 +93,7 @@ class Exchange:
         """Who hears of the progress of each request, also after it was answered with a task."""
         self._delegate = delegate
         self._limits = limits
+        self._translating: Revision | None = None
         self._link: Link | None = None
         self._tasks: TaskGroup | None = None
         self._reason = ""
@@ -118,6 +121,11 @@ class Exchange:
         """Use the link no longer."""
         self._tasks = None
         self._end("is no longer connected")
+
+    def agree(self, revision: str) -> None:
+        """Speak a revision from now on."""
+        self._translating = self._limits.revisions.translating(revision)
+        self.link.agree(revision)
 
     def new_id(self) -> int:
         """An id for a request: never 0, which some peers take for none, and never twice."""
@@ -159,6 +167,10 @@ class Exchange:
             params = passed(params, self._delegate.id)
         if params is not None:
             message["params"] = params
+        translating = self._limits.revisions.translating_of(message)
+        if translating is not None:
+            headers = {**name_header(message), **(headers or {})}
+            message = translating.written(message, method)
         clock = self._clocks[number] = _Clock(deadline)
         try:
             async with clock.timeout:
@@ -177,7 +189,7 @@ class Exchange:
             del self._clocks[number]
             if on_progress is not None:
                 self.progress.forget(number)
-        return _result_of(method, response)
+        return _result_of(method, response if translating is None else translating.read(response, method))
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification.
@@ -192,6 +204,8 @@ class Exchange:
 
     def message(self, message: JSON, during: int | None) -> None:
         """A request or notification came from the server."""
+        if self._translating is not None and isinstance(method := message.get("method"), str):
+            message = self._translating.read(message, method)
         method, params = message.get("method"), message.get("params")
         if not isinstance(method, str):
             return
@@ -275,7 +289,10 @@ class Exchange:
         return self.link
 
     async def _send(self, message: JSON) -> None:
-        await self._connected().notify(message)
+        link, method = self._connected(), message.get("method")
+        if self._translating is not None and method is not None:
+            message = self._translating.written(message, method)
+        await link.notify(message)
 
 
 class _Clock:

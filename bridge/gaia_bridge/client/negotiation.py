@@ -24,7 +24,7 @@ from gaia_bridge.loop_guard.bridge_hops import is_loop
 from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
-from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, LATEST_MODERN, MODERN_REVISIONS
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, Revisions, is_modern
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
 
@@ -70,9 +70,9 @@ class _LoopError(LaunchError):
 class _DisjointError(UpstreamError):
     """The server is modern, and too new for us: there is no point in trying anything else."""
 
-    def __init__(self, theirs: list[Any]) -> None:
+    def __init__(self, theirs: list[Any], revisions: Revisions) -> None:
         shown = ", ".join(printable(str(revision), 40) for revision in theirs[:_SHOWN_REVISIONS])
-        ours = ", ".join((*HANDSHAKE_REVISIONS, *MODERN_REVISIONS))
+        ours = ", ".join((*HANDSHAKE_REVISIONS, *revisions.names))
         super().__init__(f"speaks none of our revisions of MCP: it supports {shown}; we support {ours}")
 
 
@@ -205,7 +205,7 @@ async def _settled(discovering: _Contender, shaking_hands: _Contender, news: _Ne
 
 
 async def _confirm(exchange: Exchange, handshake: ServerHandshake) -> None:
-    exchange.link.agree(handshake.revision)
+    exchange.agree(handshake.revision)
     if not handshake.modern:
         await exchange.notify("notifications/initialized")
 
@@ -249,10 +249,10 @@ class _Contender:
 
 async def _discover(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
     """Raises `_DisjointError` if the server is modern but too new, and another `UpstreamError` if it is legacy."""
-    result = await _discovered(exchange, delegate, LATEST_MODERN)
+    result = await _discovered(exchange, delegate, limits.revisions, limits.revisions.latest)
     supported = result.get("supportedVersions")
-    _refuse_disjoint(supported)
-    revision = _newest_in_common(supported)
+    _refuse_disjoint(supported, limits.revisions)
+    revision = _newest_in_common(supported, limits.revisions)
     if revision is None:
         raise _RefusedError(f"answered {DISCOVER} without a modern revision")
     meta = result.get("_meta")
@@ -260,7 +260,9 @@ async def _discover(exchange: Exchange, delegate: ClientDelegate, limits: Upstre
     return _handshake(revision, result, info, limits)
 
 
-async def _discovered(exchange: Exchange, delegate: ClientDelegate, revision: str, *, again: bool = True) -> JSON:
+async def _discovered(
+    exchange: Exchange, delegate: ClientDelegate, revisions: Revisions, revision: str, *, again: bool = True
+) -> JSON:
     """Ask with a revision, and once more with the one that the server wants instead (MCP 2026-07-28, SEP-2575)."""
     params = {"_meta": modern_meta(delegate.info, exchange.declared, revision)}
     try:
@@ -268,23 +270,23 @@ async def _discovered(exchange: Exchange, delegate: ClientDelegate, revision: st
     except ProtocolError as error:
         if error.code == UNSUPPORTED_REVISION and is_object(error.data):
             supported = error.data.get("supported")
-            _refuse_disjoint(supported)
-            if again and (wanted := _newest_in_common(supported)) is not None:
-                return await _discovered(exchange, delegate, wanted, again=False)
+            _refuse_disjoint(supported, revisions)
+            if again and (wanted := _newest_in_common(supported, revisions)) is not None:
+                return await _discovered(exchange, delegate, revisions, wanted, again=False)
         if is_loop(error):
             raise _LoopError(error) from None
         raise _RefusedError(f"refused {DISCOVER}: {printable(error.message)} ({error.code})", error.code) from None
 
 
-def _newest_in_common(supported: object) -> str | None:
+def _newest_in_common(supported: object, revisions: Revisions) -> str | None:
     theirs: list[Any] = supported if is_array(supported) else []
-    return next((ours for ours in reversed(MODERN_REVISIONS) if ours in theirs), None)
+    return next((ours for ours in reversed(revisions.names) if ours in theirs), None)
 
 
-def _refuse_disjoint(supported: object) -> None:
-    known = (*HANDSHAKE_REVISIONS, *MODERN_REVISIONS)
+def _refuse_disjoint(supported: object, revisions: Revisions) -> None:
+    known = (*HANDSHAKE_REVISIONS, *revisions.names)
     if is_array(supported) and supported and not any(revision in known for revision in supported):
-        raise _DisjointError(supported)
+        raise _DisjointError(supported, revisions)
 
 
 async def _initialize(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
@@ -309,7 +311,7 @@ def _handshake(revision: str, result: JSON, info: object, limits: UpstreamLimits
     capabilities, instructions = result.get("capabilities"), result.get("instructions")
     return ServerHandshake(
         revision=revision,
-        modern=revision in MODERN_REVISIONS,
+        modern=is_modern(revision),
         info=_cut(info, limits.text_bytes),
         capabilities=_cut(capabilities, limits.text_bytes),
         instructions=_cut_text(instructions, limits.text_bytes) if isinstance(instructions, str) else None,

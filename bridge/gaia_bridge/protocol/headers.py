@@ -16,7 +16,7 @@ from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_REVISION
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.messages import Refusal, identifier
-from gaia_bridge.protocol.revisions import MODERN_REVISIONS
+from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
 
 __all__ = [
     "METHOD_HEADER",
@@ -31,6 +31,7 @@ __all__ = [
     "encoded_value",
     "envelope_problem",
     "header_map",
+    "name_header",
     "parameter_headers",
     "repeated_header",
     "revision_problem",
@@ -96,12 +97,22 @@ def repeated_header(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 _ROUTING: Final = frozenset(name.encode() for name in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER))
 
 
-def envelope_problem(message: JSON, headers: Mapping[str, str] | None = None) -> Refusal | None:
-    """Why a request is none of 2026-07-28, or `None` if it is one (basic, "Per-request protocol fields").
+def name_header(message: Mapping[str, Any]) -> dict[str, str]:
+    """`Mcp-Name`, where a request in the terms of 2026-07-28 has it."""
+    params = message.get("params")
+    name = params.get(NAMED.get(message["method"], "")) if is_object(params) else None
+    return {NAME_HEADER: encoded_value(name)} if isinstance(name, str) else {}
+
+
+def envelope_problem(
+    message: JSON, headers: Mapping[str, str] | None = None, revisions: Revisions = PUBLISHED
+) -> Refusal | None:
+    """Why a request is none of 2026-07-28 or later, or `None` if it is one (basic, "Per-request protocol fields").
 
     Args:
         message: A JSON-RPC request.
         headers: Those of the HTTP request that it came with, by lowercase names; `None` where there are none.
+        revisions: What is served.
     """
     params = message.get("params")
     told = params.get("_meta") if is_object(params) else None
@@ -111,28 +122,32 @@ def envelope_problem(message: JSON, headers: Mapping[str, str] | None = None) ->
     if missing := [key for key in (meta.PROTOCOL_VERSION_KEY, meta.CLIENT_CAPABILITIES_KEY) if key not in told]:
         return Refusal(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}", identifier(message))
     revision = told[meta.PROTOCOL_VERSION_KEY]
-    if headers is not None and (mismatch := _mismatch(message, params, revision, headers)):
+    if headers is not None and (mismatch := _mismatch(message, revision, headers, revisions)):
         return Refusal(HEADER_MISMATCH, mismatch, identifier(message))
     if not isinstance(revision, str):
         return Refusal(INVALID_PARAMS, f"{meta.PROTOCOL_VERSION_KEY} in _meta must be a string", identifier(message))
-    return revision_problem(revision, identifier(message))
+    return revision_problem(revision, identifier(message), revisions)
 
 
-def revision_problem(revision: str, request_id: int | str | None = None) -> Refusal | None:
+def revision_problem(
+    revision: str, request_id: int | str | None = None, revisions: Revisions = PUBLISHED
+) -> Refusal | None:
     """Why a revision is not served to requests that stand alone, or `None` if it is."""
-    if revision in MODERN_REVISIONS:
+    if revision in revisions:
         return None
-    data = {"supported": list(MODERN_REVISIONS), "requested": revision}
+    data = {"supported": list(revisions.names), "requested": revision}
     return Refusal(UNSUPPORTED_REVISION, "Unsupported protocol version", request_id, data)
 
 
-def _mismatch(message: JSON, params: JSON, revision: Any, headers: Mapping[str, str]) -> str:
+def _mismatch(message: JSON, revision: Any, headers: Mapping[str, str], revisions: Revisions) -> str:
     if headers.get(REVISION_HEADER) != revision:
         return f"{REVISION_HEADER} header does not match the request envelope's protocol version"
     if headers.get(METHOD_HEADER) != message["method"]:
         return f"{METHOD_HEADER} header does not match the request body's method"
+    if (translating := revisions.translating(revision)) is not None:
+        message = translating.read(message, message["method"])
     key = NAMED.get(message["method"])
-    wanted = None if key is None else params.get(key)
+    wanted = None if key is None else message["params"].get(key)
     if wanted is not None and decoded_value(headers.get(NAME_HEADER)) != wanted:
         return f"{NAME_HEADER} header does not match the request body's {key!r} parameter"
     return ""

@@ -15,7 +15,7 @@ from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.encoding import encoded_notification
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.revisions import is_modern
+from gaia_bridge.protocol.revisions import Revision, is_modern
 from gaia_bridge.protocol.vocabulary import (
     LOG_MESSAGE,
     answer_problem,
@@ -27,6 +27,7 @@ from gaia_bridge.protocol.vocabulary import (
 )
 from gaia_bridge.server.backlog import Turn
 from gaia_bridge.server.connection import Channel, Connection
+from gaia_bridge.server.translating_channel import TranslatingChannel, written
 
 __all__ = ["Call"]
 
@@ -42,6 +43,7 @@ class Call:
         message: The request.
         size: Bytes that it has.
         host: The client's address, where each of its requests stands alone.
+        translating: The revision of the request, if that says things in another way than 2026-07-28.
     """
 
     __slots__ = (
@@ -62,6 +64,7 @@ class Call:
         "params",
         "request_state",
         "size",
+        "translating",
         "turn",
     )
 
@@ -72,7 +75,12 @@ class Call:
         message: Mapping[str, Any],
         size: int = 0,
         host: str | None = None,
+        translating: Revision | None = None,
     ) -> None:
+        self.translating = translating
+        if translating is not None:
+            message = translating.read(dict(message), message["method"])
+            channel = TranslatingChannel(channel, translating)
         self.size = size
         self.turn: Turn | None = None
         """Until its answer has left, where that may be large."""
@@ -137,6 +145,10 @@ class Call:
         self._has_left = True
         if self.turn is not None:
             self.turn.over()
+
+    def written(self, answer: bytes) -> bytes:
+        """A response as the revision of the request says it."""
+        return answer if self.translating is None else written(self.translating, answer, self.method)
 
     def is_over(self) -> None:
         """It was answered, or never will be: what is left of its task is to send the answer."""

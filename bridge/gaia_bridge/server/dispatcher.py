@@ -155,6 +155,8 @@ class Dispatcher:
             raise
         finally:
             call.is_over()
+        if answer.body:
+            answer = answer._replace(body=call.written(answer.body))
         if call.turn is not None:
             call.turn.answered(len(answer.body))
         if len(answer.body) > self.settings.agent.large_result_bytes:
@@ -246,7 +248,7 @@ class Dispatcher:
         if call.method == "server/discover":
             await self.catalog.settle()
             await self.catalog.meet(call)
-            return discover_result(self.catalog)
+            return discover_result(self.catalog, self.settings.revisions)
         if call.method not in STATEFUL_METHODS:
             return await self._methods.serve(call)
         if (state := call.params.get("requestState")) is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gaia_bridge.model import ChangeKind, ServerFeatures
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.revisions import MODERN_REVISIONS, negotiated
+from gaia_bridge.protocol.revisions import Revisions, negotiated
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
 
@@ -106,10 +106,15 @@ def initialize_result(catalog: Catalog, params: Mapping[str, Any]) -> JSON:
     }
 
 
-def discover_result(catalog: Catalog) -> JSON:
-    """The answer to `server/discover`."""
+def discover_result(catalog: Catalog, revisions: Revisions) -> JSON:
+    """The answer to `server/discover`.
+
+    Args:
+        catalog: What is published.
+        revisions: What is served.
+    """
     return {
-        "supportedVersions": list(MODERN_REVISIONS),
+        "supportedVersions": list(revisions.names),
         "capabilities": capabilities_of(catalog, modern=True),
         **_instructions(catalog, modern=True),
         "ttlMs": 0,

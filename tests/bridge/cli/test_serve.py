@@ -14,6 +14,7 @@ import pytest
 from gaia_bridge.cli import bridge_runner, main
 from gaia_bridge.cli.bridge_runner import ServeOptions
 from gaia_bridge.model import ToolSearchPolicy
+from gaia_bridge.protocol.revisions import PUBLISHED, Revision
 from tests.bridge.cli.running import write_agent
 
 
@@ -57,6 +58,25 @@ def test_who_is_shown_a_search_is_said_on_the_command_line(
     monkeypatch.setattr(bridge_runner, "run", run)
     assert main(["serve", *options]) == 0
     assert [options.settings.tool_search for options in given] == [policy]
+
+
+def test_drafts_are_spoken_on_demand_and_it_is_said_if_there_are_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: list[ServeOptions] = []
+
+    def run(options: ServeOptions, deadline: object) -> int:
+        given.append(options)
+        return 0
+
+    monkeypatch.setattr(bridge_runner, "run", run)
+    assert main(["serve", "--draft"]) == 0
+    assert f"no draft of MCP is newer than {PUBLISHED.latest}" in capsys.readouterr().err
+    monkeypatch.setattr("gaia_bridge.cli.serve.DRAFTS", (Revision("2099-01-01"),))
+    assert main(["serve", "--draft"]) == main(["serve"]) == 0
+    served = [(options.settings.revisions.names, options.settings.upstream.revisions.names) for options in given]
+    drafts = (*PUBLISHED.names, "2099-01-01")
+    assert served == [(PUBLISHED.names,) * 2, (drafts,) * 2, (PUBLISHED.names,) * 2]
 
 
 @pytest.mark.parametrize(

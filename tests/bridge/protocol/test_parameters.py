@@ -9,9 +9,9 @@ import pytest
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.parameters import parameter_problem
-from gaia_bridge.protocol.revisions import LATEST_MODERN
+from gaia_bridge.protocol.revisions import PUBLISHED
 
-ENVELOPE: JSON = {PROTOCOL_VERSION_KEY: LATEST_MODERN, CLIENT_CAPABILITIES_KEY: {}}
+ENVELOPE: JSON = {PROTOCOL_VERSION_KEY: PUBLISHED.latest, CLIENT_CAPABILITIES_KEY: {}}
 SAMPLED: JSON = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}
 
 

@@ -7,7 +7,7 @@ import pytest
 from gaia_bridge.protocol.revisions import (
     HANDSHAKE_REVISIONS,
     LATEST_HANDSHAKE,
-    MODERN_REVISIONS,
+    PUBLISHED,
     is_modern,
     is_resumable,
     negotiated,
@@ -19,7 +19,7 @@ from tests.support.on_demand import mcp_versions
 def test_only_revisions_without_a_handshake_are_modern() -> None:
     assert all(map(is_modern, mcp_versions.MODERN_PROTOCOL_VERSIONS))
     assert not any(map(is_modern, mcp_versions.HANDSHAKE_PROTOCOL_VERSIONS))
-    assert (HANDSHAKE_REVISIONS, MODERN_REVISIONS) == (
+    assert (HANDSHAKE_REVISIONS, PUBLISHED.names) == (
         mcp_versions.HANDSHAKE_PROTOCOL_VERSIONS,
         mcp_versions.MODERN_PROTOCOL_VERSIONS,
     )

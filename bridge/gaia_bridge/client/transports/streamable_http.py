@@ -31,7 +31,7 @@ from gaia_bridge.client.transports.http_values import retry_after
 from gaia_bridge.client.transports.json_rpc import is_response, messages, response_to
 from gaia_bridge.client.transports.resumption import Place
 from gaia_bridge.client.transports.sse_parser import OversizedEventError
-from gaia_bridge.protocol.headers import METHOD_HEADER, NAME_HEADER, NAMED, REVISION_HEADER, encoded_value
+from gaia_bridge.protocol.headers import METHOD_HEADER, REVISION_HEADER, encoded_value, name_header
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import is_modern
@@ -105,12 +105,9 @@ class _StreamableHttpLink(HttpLink):
         if not modern:
             return headers
         headers[REVISION_HEADER] = _named_revision(message) or self._revision or ""
-        params = message.get("params")
         if isinstance(method, str):
             headers[METHOD_HEADER] = encoded_value(method)
-            name = params.get(NAMED.get(method, "")) if is_object(params) else None
-            if isinstance(name, str):
-                headers[NAME_HEADER] = encoded_value(name)
+            headers |= name_header(message)
         return headers
 
     def _own_headers(self, accept: str = _ACCEPTED) -> dict[str, str]:

@@ -48,6 +48,7 @@ class ModernHttp:
     def __init__(self, dispatcher: Dispatcher, limits: HttpLimits) -> None:
         self._dispatcher = dispatcher
         self._limits = limits
+        self._revisions = dispatcher.settings.revisions
         self._asked: dict[str, ParameterHeaders] = {}
 
     async def __call__(self, exchange: Exchange, *, only_json: bool = False) -> None:
@@ -70,12 +71,11 @@ class ModernHttp:
         elif problem := self._problem(exchange, message):
             await exchange.refuse(problem)
         else:
-            listens = message["method"] == "subscriptions/listen"
-            await self._serve(exchange, message, only_json=only_json and not listens, soon=json)
+            await self._serve(exchange, message, only_json=only_json, soon=json)
 
     async def _acknowledge(self, exchange: Exchange) -> None:
         """There are no notifications of clients in this revision; some send them all the same."""
-        if problem := revision_problem(exchange.header(REVISION_HEADER) or ""):
+        if problem := revision_problem(exchange.header(REVISION_HEADER) or "", revisions=self._revisions):
             await exchange.refuse(problem)
         else:
             await exchange.nothing(202)
@@ -85,9 +85,11 @@ class ModernHttp:
         if (name := repeated_header(exchange.scope["headers"])) is not None:
             return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.headers.items()}
-        return envelope_problem(message, headers) or self._parameter_problem(exchange, message)
+        return envelope_problem(message, headers, self._revisions) or self._parameter_problem(exchange, message)
 
     def _parameter_problem(self, exchange: Exchange, message: JSON) -> Refusal | None:
+        if (translating := self._revisions.translating_of(message)) is not None:
+            message = translating.read(message, message["method"])
         params = message["params"]
         name: Any = params.get("name")
         given: Any = params.get("arguments")
@@ -110,7 +112,12 @@ class ModernHttp:
     async def _serve(self, exchange: Exchange, message: JSON, *, only_json: bool, soon: bool) -> None:
         stream = EventStream(None, self._limits.stream_messages, can_ask=False)
         connection = Connection(_NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
-        call = Call(connection, _NOWHERE if only_json else stream, message, exchange.size, exchange.host)
+        translating = self._revisions.translating_of(message)
+        call = Call(connection, stream, message, exchange.size, exchange.host, translating)
+        if only_json and call.method != "subscriptions/listen":
+            call.channel = _NOWHERE
+        else:
+            only_json = False
         reply = Reply(stream)
         self._dispatcher.begin(call, partial(reply.take, call))
         remove = exchange.when_gone(reply.wake)

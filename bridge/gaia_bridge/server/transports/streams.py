@@ -16,7 +16,7 @@ from gaia_bridge.protocol.codes import INTERNAL_ERROR, INVALID_REQUEST, METHOD_N
 from gaia_bridge.protocol.headers import envelope_problem
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.messages import Refusal, error_bytes, is_request, says_revision
-from gaia_bridge.protocol.revisions import LATEST_MODERN, MODERN_REVISIONS
+from gaia_bridge.protocol.revisions import PUBLISHED
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Channel, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
@@ -47,9 +47,10 @@ class DuplexClient:
         self._dispatcher = dispatcher
         self._channel = channel
         self._handshake = Connection(channel)
-        self._modern = Connection(_NoQuestions(channel), LATEST_MODERN)
+        self._modern = Connection(_NoQuestions(channel), PUBLISHED.latest)
         self._handshake.cut = self._modern.cut = cut
         self._era: Connection | None = None
+        self._revisions = dispatcher.settings.revisions
         self._most = dispatcher.settings.backlog.requests
         self._owed = 0
 
@@ -84,7 +85,8 @@ class DuplexClient:
 
     async def _serve(self, message: JSON, size: int, answered: Answered) -> None:
         connection = self._connection_for(message)
-        call = Call(connection, connection.standing, message, size)
+        translating = self._revisions.translating_of(message) if connection is self._modern else None
+        call = Call(connection, connection.standing, message, size, translating=translating)
         self._owed += 1
         task = self._dispatcher.begin(call, partial(self._take, call, answered))
         if call.method == "initialize":
@@ -123,7 +125,7 @@ class DuplexClient:
         if self._era is self._handshake:
             return Refusal(INVALID_REQUEST, _OTHER_ERA, message["id"]) if modern else None
         if modern or self._era is self._modern:
-            return envelope_problem(message)
+            return envelope_problem(message, revisions=self._revisions)
         if method == "server/discover":  # without a revision, it is one of those that have no such method
             return Refusal(METHOD_NOT_FOUND, "Method not found", message["id"], method)
         return None
@@ -131,7 +133,7 @@ class DuplexClient:
     def _late_handshake(self, message: JSON) -> Refusal:
         params: JSON = message.get("params") or {}
         asked = params.get("protocolVersion")
-        told: JSON = {"supported": list(MODERN_REVISIONS)}
+        told: JSON = {"supported": list(self._revisions.names)}
         if isinstance(asked, str):
             told["requested"] = asked
         problem = "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted"

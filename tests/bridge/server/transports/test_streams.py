@@ -13,7 +13,7 @@ import pytest
 
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
-from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, LATEST_MODERN
+from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, PUBLISHED
 from gaia_bridge.server.transports.streams import DuplexClient
 from tests.support.agents import one_tool
 from tests.support.bridges import running_bridge
@@ -22,7 +22,7 @@ from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
-ENVELOPE: JSON = {PROTOCOL_VERSION_KEY: LATEST_MODERN, CLIENT_CAPABILITIES_KEY: {}}
+ENVELOPE: JSON = {PROTOCOL_VERSION_KEY: PUBLISHED.latest, CLIENT_CAPABILITIES_KEY: {}}
 HANDSHAKE: JSON = {
     "protocolVersion": LATEST_HANDSHAKE,
     "capabilities": {},
@@ -63,7 +63,7 @@ class RawClient:
         result: JSON = found[0].get("result") or {"error": found[0]["error"]}
         return result
 
-    async def discover(self, version: str = LATEST_MODERN) -> JSON:
+    async def discover(self, version: str = PUBLISHED.latest) -> JSON:
         return await self.ask("server/discover", _meta={**ENVELOPE, PROTOCOL_VERSION_KEY: version})
 
     async def tell(self, method: str) -> None:
@@ -83,7 +83,7 @@ async def connected() -> AsyncGenerator[RawClient]:
 async def test_a_client_that_only_looked_may_still_shake_hands() -> None:
     async with connected() as client:
         for _ in range(3):
-            assert (await client.discover())["supportedVersions"] == [LATEST_MODERN]
+            assert (await client.discover())["supportedVersions"] == [PUBLISHED.latest]
         assert (await client.ask("initialize", **HANDSHAKE))["protocolVersion"] == LATEST_HANDSHAKE
         await client.tell("notifications/initialized")
         assert (await client.ask("tools/call", name="work"))["structuredContent"] == {"worked": True}
@@ -96,7 +96,7 @@ async def test_a_client_that_looked_and_goes_on_without_a_handshake_is_served() 
         assert found["capabilities"]["tools"] == {"listChanged": True}
         assert found.keys() == {"supportedVersions", "capabilities", "resultType", "ttlMs", "cacheScope", "_meta"}
         assert (await client.ask("tools/call", name="work", _meta=ENVELOPE))["structuredContent"] == {"worked": True}
-        assert (await client.discover())["supportedVersions"] == [LATEST_MODERN]
+        assert (await client.discover())["supportedVersions"] == [PUBLISHED.latest]
 
 
 async def test_once_the_era_is_decided_the_other_is_refused() -> None:
@@ -107,7 +107,7 @@ async def test_once_the_era_is_decided_the_other_is_refused() -> None:
     async with connected() as client:
         await client.ask("tools/list", _meta=ENVELOPE)
         refusal = (await client.ask("initialize", **HANDSHAKE))["error"]
-        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [LATEST_MODERN])
+        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [PUBLISHED.latest])
 
 
 @pytest.mark.requirement("F-243")
@@ -116,7 +116,7 @@ async def test_what_is_refused_for_its_revision_decides_nothing(method: str) -> 
     unknown = {**ENVELOPE, PROTOCOL_VERSION_KEY: "2099-01-01"}
     async with connected() as client:
         refusal = (await client.ask(method, _meta=unknown))["error"]
-        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [LATEST_MODERN])
+        assert (refusal["code"], refusal["data"]["supported"]) == (-32022, [PUBLISHED.latest])
         assert (await client.ask("initialize", **HANDSHAKE))["protocolVersion"] == LATEST_HANDSHAKE
     async with connected() as client:
         await client.ask(method, _meta=unknown)
@@ -205,7 +205,7 @@ def verdict(answer: JSON) -> object:
         {},
         {PROTOCOL_VERSION_KEY: "1999-01-01"},
         {PROTOCOL_VERSION_KEY: ["x"]},
-        {PROTOCOL_VERSION_KEY: LATEST_MODERN},
+        {PROTOCOL_VERSION_KEY: PUBLISHED.latest},
         {**ENVELOPE, PROTOCOL_VERSION_KEY: "2099-01-01"},
         {**ENVELOPE, CLIENT_CAPABILITIES_KEY: 5},
         ENVELOPE,
