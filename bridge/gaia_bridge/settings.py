@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -14,6 +17,7 @@ __all__ = [
     "BacklogLimits",
     "ChatEndpointLimits",
     "HttpLimits",
+    "Limits",
     "PageLimits",
     "Settings",
     "SubscriptionLimits",
@@ -21,7 +25,37 @@ __all__ = [
 ]
 
 
-class AgentLimits(Struct, frozen=True):
+class Limits(Struct, frozen=True):
+    """Numbers that bound what is used, each with a default and its reason.
+
+    Raises:
+        ValueError: A value is not of the type of its default, or is a number that is negative or not finite. The
+            message names the class, the field, the value and what was expected.
+    """
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name, default in zip(self.__struct_fields__, self.__struct_defaults__, strict=True):
+            value = getattr(self, name)
+            if value is default:
+                continue
+            if (problem := _unmet(value, default)) is not None:
+                raise ValueError(f"{type(self).__name__}.{name} is {value!r:.100}; expected {problem}")
+
+
+def _unmet(value: Any, default: object) -> str | None:
+    """What was expected instead of the value; `None` if it is as expected."""
+    kind = type(default)
+    if kind is int:
+        is_met = type(value) is int and value >= 0
+        return None if is_met else "a whole number, 0 or more"
+    if kind is float:
+        is_met = type(value) in (int, float) and 0 <= value < math.inf
+        return None if is_met else "a number, 0 or more and finite"
+    return None if isinstance(value, kind) else f"a value of the type {kind.__name__}"
+
+
+class AgentLimits(Limits, frozen=True):
     """What one agent may use of the process."""
 
     threads: int = 8
@@ -64,7 +98,7 @@ class AgentLimits(Struct, frozen=True):
     """Progress and log messages that wait for a slow client; beyond it the oldest is dropped."""
 
 
-class HttpLimits(Struct, frozen=True):
+class HttpLimits(Limits, frozen=True):
     """What the HTTP side accepts (faults-and-security section 6)."""
 
     body_bytes: int = 4 * MIB
@@ -115,7 +149,7 @@ class HttpLimits(Struct, frozen=True):
     """Seconds for open requests to finish at shutdown."""
 
 
-class BacklogLimits(Struct, frozen=True):
+class BacklogLimits(Limits, frozen=True):
     """What may be on its way to clients: answers that are ready and wait to be written, on every transport.
 
     What was written to a socket is `HttpLimits.unsent_bytes`.
@@ -146,7 +180,7 @@ class BacklogLimits(Struct, frozen=True):
     have."""
 
 
-class SubscriptionLimits(Struct, frozen=True):
+class SubscriptionLimits(Limits, frozen=True):
     """What clients that want to hear of changes are given, on every transport."""
 
     notify_timeout: float = 5.0
@@ -160,7 +194,7 @@ class SubscriptionLimits(Struct, frozen=True):
     that has to be started, or hangs, must not keep the client from hearing of everything else."""
 
 
-class UpstreamLimits(Struct, frozen=True):
+class UpstreamLimits(Limits, frozen=True):
     """What an upstream server is given. An entry of the configuration may say otherwise for its own server."""
 
     revisions: Revisions = PUBLISHED
@@ -321,7 +355,7 @@ class UpstreamLimits(Struct, frozen=True):
     """How often one request may ask for further scopes before the server's refusal is final."""
 
 
-class PageLimits(Struct, frozen=True):
+class PageLimits(Limits, frozen=True):
     """How much of a list a client is given at once."""
 
     items: int = 1_000
@@ -331,7 +365,7 @@ class PageLimits(Struct, frozen=True):
     of its own."""
 
 
-class ChatEndpointLimits(Struct, frozen=True):
+class ChatEndpointLimits(Limits, frozen=True):
     """What one agent may be asked through the OpenAI-compatible API, and how much it may answer.
 
     A request itself has at most `HttpLimits.body_bytes`, as on every other route.
@@ -366,7 +400,7 @@ class ChatEndpointLimits(Struct, frozen=True):
     why it ends."""
 
 
-class Settings(Struct, frozen=True):
+class Settings(Limits, frozen=True):
     """All limits of one bridge."""
 
     revisions: Revisions = PUBLISHED

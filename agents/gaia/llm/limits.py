@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from gaia_bridge.constants import KIB, MIB
+from gaia_bridge.settings import Limits
 
 __all__ = ["ModelLimits"]
 
-KIB = 1024
-MIB = 1024 * KIB
 
-
-class ModelLimits(Struct, frozen=True):
+class ModelLimits(Limits, frozen=True):
     """How long a model is waited for, and how much it may say."""
 
     connect: float = 5.0

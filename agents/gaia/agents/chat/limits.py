@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from gaia.agents.base.console import CONFIRM_TIMEOUT
+from gaia_bridge.constants import KIB, MIB
+from gaia_bridge.settings import Limits
 
 __all__ = ["CLIENT_SESSION", "DEFAULT_SESSION", "ChatLimits"]
 
@@ -14,11 +14,8 @@ DEFAULT_SESSION = "default"
 CLIENT_SESSION = "api:"
 """What names of sessions begin with that clients of the OpenAI endpoint choose: none of them is the agent's own."""
 
-KIB = 1024
-MIB = 1024 * KIB
 
-
-class ChatLimits(Struct, frozen=True):
+class ChatLimits(Limits, frozen=True):
     """What conversations of one agent may use."""
 
     max_steps: int = 20

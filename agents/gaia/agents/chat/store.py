@@ -25,6 +25,7 @@ from msgspec import Struct, field
 
 from gaia_bridge.errors import ConfigError, RequestError
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.settings import Limits
 
 __all__ = ["SessionStore", "SessionStoreError", "SessionSummary", "StoreLimits", "StoredSession"]
 
@@ -95,7 +96,7 @@ _FAILURES: Final = {
 }
 
 
-class StoreLimits(Struct, frozen=True):
+class StoreLimits(Limits, frozen=True):
     """What a store may take."""
 
     busy_timeout: float = 5.0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
-from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.settings import Limits, UpstreamLimits
 
 __all__ = ["ManagerLimits"]
 
 
-class ManagerLimits(Struct, frozen=True):
+class ManagerLimits(Limits, frozen=True):
     """What the servers of one manager are given."""
 
     connect_wait: float = 10.0
