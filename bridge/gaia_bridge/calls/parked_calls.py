@@ -7,6 +7,7 @@ asks again with the answer. In between, the work stands here (row 1). The handle
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import secrets
 from collections import OrderedDict, deque
@@ -166,13 +167,16 @@ class ParkedCalls(Generic[W]):
         """
         self._running.add(work)
         try:
-            with anyio.move_on_after(seconds) as deadline:
+            async with asyncio.timeout(seconds) as deadline:
                 try:
                     return await self._until_done(work, request)
                 except BaseException:
-                    late = deadline.cancel_called
+                    late = deadline.expired()
                     work.cancel(f"{what} took too long" if late else cancel_reason("the client cancelled the request"))
                     raise
+        except TimeoutError:
+            if not deadline.expired():
+                raise
             note_too_late()
             return None
         finally:
@@ -186,7 +190,8 @@ class ParkedCalls(Generic[W]):
             self._cancel(handle, reason)
 
     async def _until_done(self, work: W, request: ClientRequest) -> JSON | None:
-        _answer(work, request.input_responses)
+        if request.input_responses:
+            _answer(work, request.input_responses)
         while not await work.advance(request):
             _refuse_undeclared(work.questions, request.client_capabilities)
             if request.modern and work.questions:

@@ -161,20 +161,23 @@ class Job:
             self._on_done(Outcome(error=asyncio.CancelledError()))
             return
         try:
-            self._context.run(_place.set, self._place)
-            value = self._context.run(self._call)
-            if not inspect.isawaitable(value):
-                value = self._context.run(self._convert, value)
+            awaitable, value = self._context.run(self._called)
         except BaseException as error:  # noqa: B036 - the boundary: SystemExit in a tool is that call's failure
             self._on_done(Outcome(error=error))
             return
-        if inspect.isawaitable(value):
-            self._place.has_thread = False
-            self._cancel_task = loop.submit(value, self._convert, self._context, self._on_done)
-            if self._cancelled:
-                self._cancel_task()
-        else:
+        if awaitable is None:
             self._on_done(Outcome(value))
+            return
+        self._place.has_thread = False
+        self._cancel_task = loop.submit(awaitable, self._convert, self._context, self._on_done)
+        if self._cancelled:
+            self._cancel_task()
+
+    def _called(self) -> tuple[Awaitable[Any] | None, Any]:
+        """What the code returned: an awaitable, or a value, which is converted at once."""
+        _place.set(self._place)
+        value = self._call()
+        return (value, None) if inspect.isawaitable(value) else (None, self._convert(value))
 
 
 class AgentRunner:

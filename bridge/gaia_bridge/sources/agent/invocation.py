@@ -13,7 +13,6 @@ import threading
 from collections import deque
 from typing import Any
 
-import anyio
 from msgspec import Struct
 
 from gaia_bridge.calls.parked_calls import Question
@@ -57,12 +56,16 @@ class Invocation:
     def __init__(self, limits: AgentLimits) -> None:
         self._limits = limits
         self._loop = LoopHandle()
-        self._wake = anyio.Event()
+        self._has_news = False
+        """Whether there is something to look at since `advance` has looked last."""
+        self._waiter: asyncio.Future[None] | None = None
+        """Of `advance`, while there is nothing."""
         self._signalled = False
         self._notes: deque[_Note] = deque(maxlen=limits.notes)
         self._questions: dict[str, Question] = {}
         self._numbers = itertools.count(1)
-        self._cancelled = threading.Event()
+        self._cancelled = False
+        self._cancel_waiters: list[threading.Event] = []
         self._reason = ""
         self.job: Job | None = None
         self.outcome: Outcome | None = None
@@ -72,15 +75,20 @@ class Invocation:
     @property
     def cancelled(self) -> bool:
         """Whether nobody waits for the result any more."""
-        return self._cancelled.is_set()
+        return self._cancelled
 
     def wait_cancelled(self, timeout: float) -> bool:
         """Block up to `timeout` seconds; whether the call was cancelled."""
-        return self._cancelled.wait(timeout)
+        told = threading.Event()  # few calls wait like this, and an event for each call costs more than the rest of it
+        self._cancel_waiters.append(told)
+        try:
+            return self._cancelled or told.wait(timeout)  # in this order: `cancel` does it the other way round
+        finally:
+            self._cancel_waiters.remove(told)
 
     def raise_if_cancelled(self) -> None:
         """Raise `RequestCancelledError` if the call was cancelled."""
-        if self._cancelled.is_set():
+        if self._cancelled:
             raise RequestCancelledError(self._reason)
 
     def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -117,7 +125,7 @@ class Invocation:
 
     def finish(self, outcome: Outcome) -> None:
         """The agent's code ended; called by the runner's thread. That it was cancelled by us is no outcome."""
-        if not self._cancelled.is_set():
+        if not self._cancelled:
             self.outcome = outcome
         self._signal()
 
@@ -126,6 +134,8 @@ class Invocation:
     @property
     def questions(self) -> list[Question]:
         """What the agent waits to be told."""
+        if not self._questions:  # as usual
+            return []
         return [question for question in list(self._questions.values()) if not question.reply.done()]
 
     async def advance(self, request: ClientRequest) -> bool:
@@ -138,7 +148,7 @@ class Invocation:
             RequestCancelledError: The call was cancelled meanwhile.
         """
         while True:
-            self._wake = wake = anyio.Event()
+            self._has_news = False
             done = self.outcome is not None
             for _ in range(len(self._notes)):  # no more: an agent can speak faster than this loop listens
                 await self._relay(self._notes.popleft(), request)
@@ -147,23 +157,35 @@ class Invocation:
                 return True
             if self.questions:
                 return False
-            await wake.wait()
+            await self._news()
 
     def cancel(self, reason: str) -> None:
         """Tell the agent that nobody waits any more, and end its open questions. The first reason counts.
 
         The job is let go: it leads back here, and a large result would wait for the garbage collector.
         """
-        if self._cancelled.is_set():
+        if self._cancelled:
             return
         self._reason = reason
-        self._cancelled.set()
+        self._cancelled = True
+        for told in list(self._cancel_waiters):
+            told.set()
         for question in self.questions:
             question.fail(RequestCancelledError(reason))
         job, self.job = self.job, None
         if job is not None:
             job.cancel()
-        self._wake.set()
+        self._wake()
+
+    async def _news(self) -> None:
+        """Wait until there is something to look at."""
+        if self._has_news:
+            return
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
     def _post(self, note: _Note) -> None:
         self._notes.append(note)
@@ -190,7 +212,12 @@ class Invocation:
 
     def _woken(self) -> None:
         self._signalled = False
-        self._wake.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._has_news = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def _relay(self, note: _Note, request: ClientRequest) -> None:
         match note:
