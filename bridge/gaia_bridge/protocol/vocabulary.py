@@ -29,6 +29,7 @@ __all__ = [
     "definition_problem",
     "for_legacy",
     "for_legacy_question",
+    "for_modern_questions",
     "info_problem",
     "is_loud_enough",
     "missing_capability",
@@ -166,6 +167,32 @@ def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: 
     if method == "elicitation/create" and params.get("mode") == "url":
         return {"elicitationId": elicitation_id, **params}
     return params
+
+
+def for_modern_questions(result: JSON) -> JSON:
+    """A result that asks for input, with its questions as 2026-07-28 spells them.
+
+    The id of a link is of 2025-11-25, where a notification says with it that the user is done: since then, the request
+    that brings the answers does. Nor is a question a task any more.
+
+    Args:
+        result: The result, with questions of either era.
+    """
+    asked: Mapping[str, JSON] = result.get("inputRequests") or {}
+    spelt = {key: _for_modern_question(question) for key, question in asked.items()}
+    return result if all(spelt[key] is asked[key] for key in asked) else {**result, "inputRequests": spelt}
+
+
+def _for_modern_question(question: JSON) -> JSON:
+    params = question.get("params")
+    if not is_object(params) or params.keys().isdisjoint(_OF_HANDSHAKE_QUESTIONS):
+        return question
+    kept = {key: value for key, value in params.items() if key not in _OF_HANDSHAKE_QUESTIONS}
+    return {**question, "params": kept}
+
+
+_OF_HANDSHAKE_QUESTIONS: Final = frozenset(("elicitationId", "task"))
+"""What the parameters of questions no longer have since 2026-07-28."""
 
 
 def answer_problem(method: str, answer: Mapping[str, Any]) -> str | None:

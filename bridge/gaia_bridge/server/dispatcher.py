@@ -24,6 +24,7 @@ from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.parameters import HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
+from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.results.conversion import is_input_required, jsonable, words
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.server.backlog import Backlog
@@ -289,7 +290,7 @@ class Dispatcher:
     def _enveloped(self, method: str, result: JSON) -> JSON:
         """A result as 2026-07-28 wants it: of what kind it is, how long it may be kept, and who made it."""
         if is_input_required(result):
-            whole = result
+            whole = for_modern_questions(result)
         else:
             whole = (_KEPT_BY_NOBODY if method in _CACHEABLE else _BY_STATE) | result
         told = result.get("_meta")

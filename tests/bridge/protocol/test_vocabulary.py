@@ -19,6 +19,8 @@ from gaia_bridge.protocol.vocabulary import (
     as_declared,
     definition_problem,
     for_legacy,
+    for_legacy_question,
+    for_modern_questions,
     info_problem,
     missing_capability,
     question_problem,
@@ -266,3 +268,22 @@ def test_a_link_needs_a_client_that_opens_links() -> None:
     params = {"mode": "url", "message": "?", "url": "https://example.com", "elicitationId": "1"}
     assert missing_capability("elicitation/create", params, {"elicitation": {}}) == {"elicitation": {"url": {}}}
     assert missing_capability("elicitation/create", params, {"elicitation": {"url": {}}}) is None
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_link_has_what_its_revision_wants_and_nothing_that_only_another_one_has(revision: str) -> None:
+    shown = {"mode": "url", "message": "?", "url": "https://example.com", "_meta": {"a": 1}}
+    with_id = {**shown, "elicitationId": "1"}
+    for asked in (shown, with_id, {**with_id, "task": {"ttl": 5}}):
+        question: JSON = {"method": "elicitation/create", "params": asked}
+        if revision == "2026-07-28":
+            result = for_modern_questions({"resultType": "input_required", "inputRequests": {"q": question}})
+            assert result["inputRequests"] == {"q": {"method": "elicitation/create", "params": shown}}
+        else:
+            assert for_legacy_question(question["method"], asked, "1") == {**asked, "elicitationId": "1"}
+
+
+def test_questions_of_2026_are_not_touched() -> None:
+    asked: JSON = {"resultType": "input_required", "inputRequests": {"q": FORM, "r": {"method": "roots/list"}}}
+    assert for_modern_questions(asked) is asked
+    assert for_modern_questions({"resultType": "input_required"}) == {"resultType": "input_required"}
