@@ -75,14 +75,14 @@ class Bridge:
     Args:
         settings: Limits and deadlines.
         names: How tools are named on the endpoint that publishes everything.
-        cache: Where it is remembered what servers offer; in the user's own folder if `None`.
+        cache: Remembers what servers offer, from one run to the next; a file in the user's folder if `None`.
         on_error_line: Told every line that a child writes to its error output, redacted: the server's name, the line.
 
     Attributes:
-        left_out: Tells what is configured and not published; set by whoever reads a configuration, for the status.
-        own_files: Tells the files that decide what this process starts; set by whoever reads them, for its agents.
-        refusal: Tells why a server that needs an approval must not be started as it is now, if so; set by whoever reads
-            a configuration. It is called in threads.
+        left_out: Returns what is configured but not published, for the status; the reader of a configuration sets it.
+        own_files: Returns the files that decide what this process starts; the reader of a configuration sets it.
+        refusal: Returns why a server that needs approval must not be started now, or `None`; the reader of a
+            configuration sets it. The bridge calls it from threads.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Bridge:
         return {model.id: model.source.name for model in self._models}
 
     async def add_agent(self, agent: Publishable, name: str | None = None) -> str:
-        """Publish an agent: its definitions are read, and clients that are connected are told.
+        """Publish an agent: read its definitions, and notify connected clients.
 
         Args:
             agent: Any object of the right shape: an MCP server, a chat model, or both.
@@ -147,7 +147,7 @@ class Bridge:
             The name it is published under.
 
         Raises:
-            AgentLoadError: The object has not the methods of an agent.
+            AgentLoadError: The object lacks the methods of an agent.
             PublishError: The name is not allowed, or taken.
         """
         source = self._source_of(agent, name)
@@ -155,13 +155,13 @@ class Bridge:
         return source.name
 
     async def add_agents(self, agents: Mapping[str, Publishable]) -> dict[str, BridgeError]:
-        """Publish several agents: all read their definitions at once, and yet they are published in their order.
+        """Publish several agents in the given order. Their definitions are read at the same time.
 
         Args:
-            agents: The agents by their names. Whoever answers first, an earlier one comes before a later one.
+            agents: The agents by their names.
 
         Returns:
-            What `add_agent` would have raised for those that are not published.
+            For each agent that could not be published, the error that `add_agent` would have raised.
         """
         refused: dict[str, BridgeError] = {}
 
@@ -181,7 +181,7 @@ class Bridge:
         return {name: refused[name] for name in agents if name in refused}
 
     async def add_upstream(self, spec: ServerSpec, transport: Transport | None = None) -> str:
-        """Publish an upstream server. Returns at once: what it offers appears when it is known.
+        """Publish an upstream server. Returns at once; its tools appear when the server has listed them.
 
         Args:
             spec: Its entry in the configuration.
@@ -209,10 +209,10 @@ class Bridge:
         return spec.name
 
     def adjust_upstream(self, spec: ServerSpec) -> None:
-        """Publish other tools of an upstream server, or its tools otherwise; clients are told. It goes on running.
+        """Change which tools of a server are published, and how. The server keeps running; clients are notified.
 
         Args:
-            spec: Its entry; only `allowed_tools`, `disabled_tools` and `tools` may be different.
+            spec: Its new entry; only `allowed_tools`, `disabled_tools` and `tools` may differ from the old one.
 
         Raises:
             PublishError: No server is published under that name.
@@ -220,7 +220,7 @@ class Bridge:
         self._upstream(spec.name).adjust(spec)
 
     def retry(self, name: str) -> None:
-        """Try an upstream server again that failed; nothing to do while it works.
+        """Connect again to an upstream server that failed. Does nothing while the server works.
 
         Raises:
             PublishError: No server is published under that name.
@@ -228,9 +228,9 @@ class Bridge:
         self._upstream(name).retry()
 
     async def remove(self, name: str) -> None:
-        """Stop publishing an agent or server; clients that are connected are told.
+        """Stop publishing an agent or server, and notify connected clients.
 
-        The name is free at once. A server that is working on requests is given some seconds to answer them.
+        The name can be reused at once. A server that is working on requests gets some seconds to answer them.
 
         Raises:
             PublishError: Nothing is published under that name.
@@ -278,9 +278,9 @@ class Bridge:
         return make_app(find, report, policy, chats)
 
     def close_streams(self) -> None:
-        """End the streams that clients listen on, in good order, so that a shutdown need not wait for them.
+        """Close the event streams of clients properly, so that a shutdown does not wait for them.
 
-        Agents that are answering a chat have some seconds more (`ChatEndpointLimits.farewell`).
+        Agents that are answering a chat get some more seconds (`ChatEndpointLimits.farewell`).
         """
         self._models.say_goodbye()
         for endpoint in self._endpoints.values():
@@ -303,7 +303,7 @@ class Bridge:
         return AgentSource(agent, name or name_of_class(type(agent)), self.settings.agent, lambda: self.own_files())
 
     async def _add(self, source: _RunningSource, turn: anyio.Event | None = None) -> None:
-        """Start a source, and publish it when it is its turn."""
+        """Start a source, and publish it after those that were added before it."""
         if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
         alone = Catalog(_INFO, NamingPolicy.BARE, merges=False)
@@ -325,7 +325,7 @@ class Bridge:
         *,
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
-        """The task that a source and its endpoint live in. A source that breaks takes nothing else with it."""
+        """Run a source and its endpoint in one task. If a source fails, nothing else does."""
         published = False
         known = LOCAL_AGENTS.add(source.name, source.agent) if isinstance(source, AgentSource) else None
         with scope:
@@ -356,7 +356,7 @@ class Bridge:
         scope.cancel()
 
     def _forget(self, name: str, scope: anyio.CancelScope) -> None:
-        """Publish a source no longer; nothing to do if that was done, whatever has the name now."""
+        """Stop publishing this source. Does nothing if it is not published, even if another one has its name now."""
         if self._scopes.get(name) is not scope:
             return
         del self._scopes[name]
@@ -368,7 +368,7 @@ class Bridge:
     async def _publish(
         self, catalog: Catalog, group: str, name: str, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        """The task that an endpoint lives in."""
+        """Run an endpoint in a task."""
         prefix = f"/{group}/{name}" if group else ""
         dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id, self._backlog)
         endpoint = Endpoint(dispatcher, prefix, self.settings.http)

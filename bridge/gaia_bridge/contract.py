@@ -1,7 +1,8 @@
-"""The shapes on both sides of the core: agents below, sources in the middle, the client's request above.
+"""The protocols (in the sense of Python's typing) that agents, sources and requests of clients implement.
 
-Structure, not ancestry: AMD's own `gaia.agents.base.MCPAgent`, ours, and any object with the same methods are all
-an `AgentLike`. A `Source` is what the catalog merges: an agent of this process or a connected upstream server.
+An agent needs the right methods, not a base class: AMD's `gaia.agents.base.MCPAgent`, ours, and any other object
+with the same methods are all an `AgentLike`. A `Source` is what the catalog merges: an agent of this process or a
+connected upstream server.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 ChangeListener = Callable[[Change], None]
-"""Called on the bridge's event loop whenever a source's offer changed."""
+"""Called on the bridge's event loop whenever something that a source offers has changed."""
 
 
 @runtime_checkable
@@ -75,7 +76,7 @@ class ReadsResources(Protocol):
         """Return text, bytes, a JSON-serialisable value, or an MCP result `{"contents": [...]}`.
 
         Raises:
-            ResourceNotFoundError: There is nothing at that URI. Returning `None` says the same.
+            ResourceNotFoundError: There is nothing at that URI. Returning `None` means the same.
         """
         ...
 
@@ -106,27 +107,29 @@ class CompletesArguments(Protocol):
 
 
 class Publisher(Protocol):
-    """How an agent says that something about it changed. Every method may be called from any thread."""
+    """How an agent announces that something about it changed. All methods may be called from any thread."""
 
     def tools_changed(self) -> None:
-        """The tool definitions changed; clients are told to list them again."""
+        """Announce that the tool definitions changed, so that clients list them again."""
         ...
 
     def prompts_changed(self) -> None:
-        """The prompts changed; clients are told to list them again."""
+        """Announce that the prompts changed, so that clients list them again."""
         ...
 
     def resources_changed(self) -> None:
-        """The resources or templates changed; clients are told to list them again."""
+        """Announce that resources or templates changed, so that clients list them again."""
         ...
 
     def resource_updated(self, uri: str) -> None:
-        """The content at `uri` changed; the clients that subscribed to it are told."""
+        """Announce that the content at `uri` changed, to the clients that subscribed to it."""
         ...
 
     def own_files(self) -> Iterable[Path]:
-        """The files that decide what this bridge starts, as it knows them now. No agent should write them for a client:
-        they would be read, and run, without anybody having looked."""
+        """The files that decide which programs this bridge starts, as far as it knows now.
+
+        An agent should never write them for a client: the bridge would run what they say without a person's approval.
+        """
         ...
 
 
@@ -158,19 +161,19 @@ class ClientRequest(Protocol):
 
     @property
     def client(self) -> Hashable:
-        """Who asks: the same, or equal, for all requests that are taken to come from the same client; hashable."""
+        """Identifies the client: equal for all requests that come from the same client; hashable."""
         ...
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        """Have `callback` called once when the client's session ends; whether it has one at all.
+        """Call `callback` once when the client's session ends. Returns whether the client has a session.
 
-        A client of 2026-07-28 over HTTP has none: each of its requests stands alone.
+        A client of 2026-07-28 over HTTP has none: each of its requests is independent.
         """
         ...
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """All of the request's parameters, as they came; names and URIs among them are those that clients know."""
+        """All parameters of the request, as they came, with names and URIs as clients know them."""
         ...
 
     @property
@@ -227,51 +230,51 @@ class ClientRequest(Protocol):
 
 @runtime_checkable
 class Republishes(Protocol):
-    """Optional: an agent that publishes more than its own, such as what the servers that it uses offer."""
+    """Optional: an agent that also publishes what others offer, such as the MCP servers that it uses."""
 
     def get_mcp_republished(self) -> AgentLike | None:
-        """Something with the methods of an agent, published beside this one under the same name; or nothing."""
+        """An object with the methods of an agent, published under the same name as this one; `None` for none."""
         ...
 
 
 @runtime_checkable
 class FollowsRoots(Protocol):
-    """Optional for a source: something behind it may know the folders of a client."""
+    """Optional for a source: the server behind it may use the root folders of a client."""
 
     def roots_changed(self, request: ClientRequest) -> None:
-        """A client says that its root folders are others now. Must not block.
+        """A client announced that its root folders changed. Must not block.
 
         Args:
-            request: Its notification, on behalf of which it can be asked what they are.
+            request: The notification; it can be used to ask the client for its new root folders.
         """
         ...
 
 
 @runtime_checkable
 class Introducible(Protocol):
-    """Optional for a source: it may say something else of itself to clients of each era."""
+    """Optional for a source: what it says about itself may depend on the era of the client."""
 
     async def meet(self, request: ClientRequest) -> None:
-        """Find out what it says to the client of a request. Bounded; raises nothing."""
+        """Find out what the source says about itself in the era of this client. Bounded; never raises."""
         ...
 
 
 @runtime_checkable
 class Starts(Protocol):
-    """Optional for a source: what is behind it may not run yet."""
+    """Optional for a source: its server may not have been started yet."""
 
     @property
     def awaited(self) -> bool:
-        """Whether it is starting, and a request waits for that."""
+        """Whether a request is waiting for the server to start."""
         ...
 
     async def started(self) -> None:
-        """Wait until it has started, or failed to. Bounded by its own deadline for that."""
+        """Wait until the server has started or failed to start. Bounded by the deadline for a start."""
         ...
 
 
 class Source(Protocol):
-    """Where capabilities come from: one agent, or one upstream server."""
+    """Something that offers tools, prompts and resources: one agent, or one upstream server."""
 
     @property
     def name(self) -> str:
@@ -285,12 +288,12 @@ class Source(Protocol):
 
     @property
     def features(self) -> ServerFeatures:
-        """What it offers right now. A new object after every change; never blocks."""
+        """What the source offers now. A new object after every change; never blocks."""
         ...
 
     @property
     def status(self) -> SourceStatus:
-        """How it is; never blocks."""
+        """Whether the source works, and if not, why; never blocks."""
         ...
 
     def listen(self, listener: ChangeListener) -> Callable[[], None]:
@@ -298,19 +301,19 @@ class Source(Protocol):
         ...
 
     async def settle(self) -> None:
-        """Wait until it is known what it offers. Bounded, over all who wait together, and never raises."""
+        """Wait until it is known what the source offers. All callers share one bounded wait; never raises."""
         ...
 
     async def learn(self) -> None:
-        """Wait for the same until it is known, or known to fail. Bounded by the source's own deadlines."""
+        """Wait until what the source offers is known, or it has failed. Bounded by the deadlines of the source."""
         ...
 
     async def refresh(self) -> None:
-        """Look again, if the source cannot be trusted to announce its changes. Bounded and never raises."""
+        """Read the lists again if the source does not announce its changes. Bounded; never raises."""
         ...
 
     async def seek(self) -> None:
-        """Look again because something was asked for that it is not known to have. Bounded and never raises."""
+        """Read the lists again because a client asked for something that is not in them. Bounded; never raises."""
         ...
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
@@ -326,10 +329,10 @@ class Source(Protocol):
         ...
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        """Serve a request of a method that the bridge does not know.
+        """Serve a request whose method the bridge does not know.
 
         Raises:
-            ProtocolError: Neither does the source.
+            ProtocolError: The source does not know the method either.
         """
         ...
 
@@ -338,13 +341,13 @@ class Source(Protocol):
         ...
 
     async def subscribe(self, uri: str) -> None:
-        """One more wants to hear of updates of `uri`, until as many called `unsubscribe`. Bounded.
+        """Subscribe to updates of `uri`. Each call needs one `unsubscribe` to end it. Bounded.
 
         Raises:
-            RequestError: The source refused, or did not answer; there is nothing to take back then.
+            RequestError: The source refused, or did not answer. Then there is no subscription to end.
         """
         ...
 
     async def unsubscribe(self, uri: str) -> None:
-        """One who called `subscribe` does not want to hear of them any more. Bounded, and never raises."""
+        """End one subscription that `subscribe` began. Bounded; never raises."""
         ...

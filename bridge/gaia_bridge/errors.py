@@ -11,11 +11,11 @@
         ├── ProtocolError        becomes a JSON-RPC error with the code and data given
         │   ├── ResourceNotFoundError
         │   └── ClientCapabilityError
-        ├── BusyError            all workers and the whole queue of an agent are taken: try again
+        ├── BusyError            all threads of an agent are busy and its queue is full: try again
         ├── ModelError           the language model gave no usable answer: start or set what it says
         │   ├── ModelUnreachableError   ModelNotFoundError   ModelCredentialsError
         │   └── ModelBusyError   ContextOverflowError
-        ├── SessionLimitError    as many chat sessions as there may be: end some
+        ├── SessionLimitError    the limit of chat sessions is reached: end some
         ├── AnswerError          the client's user declined or cancelled, or the client failed to answer
         └── RequestCancelledError   the client, a deadline or a shutdown ended the request
 
@@ -56,13 +56,13 @@ __all__ = [
 ]
 
 INTERNAL_ERROR = -32603
-"""JSON-RPC 2.0 section 5.1: the request was right, but it could not be served."""
+"""JSON-RPC 2.0 section 5.1: the request was valid, but serving it failed."""
 
 INVALID_PARAMS = -32602
 """JSON-RPC 2.0 section 5.1. Also the code of an unknown tool, prompt or (since 2026-07-28) resource."""
 
 INVALID_REQUEST = -32600
-"""JSON-RPC 2.0 section 5.1: this cannot be asked, or not now."""
+"""JSON-RPC 2.0 section 5.1: the request is not valid, or not at this moment."""
 
 MISSING_CLIENT_CAPABILITY = -32021
 """MCP 2026-07-28, basic/lifecycle: the request needs a capability that the client did not declare."""
@@ -124,11 +124,11 @@ class ListenError(BridgeError):
 
 
 class ServerUnavailableError(BridgeError):
-    """A configured server that cannot be reached, or does not do its part.
+    """A configured server that cannot be reached, or breaks the protocol.
 
     Args:
         name: The server.
-        problem: What it did.
+        problem: What went wrong.
     """
 
     def __init__(self, name: str, problem: str) -> None:
@@ -166,8 +166,8 @@ class ResourceNotFoundError(ProtocolError):
 
     Args:
         uri: The URI.
-        message: The words of whoever looked for it; empty where we say so ourselves.
-        data: What else they said.
+        message: The message of the server or agent that looked for it; empty for a message of our own.
+        data: The `data` of its error.
         said: What a server said that its client understands as it is.
     """
 
@@ -202,7 +202,7 @@ class ClientCapabilityError(ProtocolError):
 
 
 class BusyError(RequestError):
-    """An agent has as many calls running and waiting as it may have.
+    """All threads of an agent are busy, and its queue is full.
 
     Args:
         name: The agent.
@@ -230,12 +230,12 @@ class AnswerError(RequestError):
         self.refusal = refusal
 
     def for_server(self) -> ProtocolError:
-        """What a server is told that asked: the client's own words, where it had some."""
+        """The error for the server that asked: the client's own, if it sent one."""
         return self.refusal or ProtocolError(INTERNAL_ERROR, str(self))
 
 
 class RequestCancelledError(RequestError):
-    """The request that this code works for was cancelled; nobody waits for its result."""
+    """The request that this code works for was cancelled, so its result is not needed."""
 
     def __init__(self, reason: str = "the client cancelled the request") -> None:
         super().__init__(reason)
@@ -261,15 +261,15 @@ class ModelUnreachableError(ModelError):
 
 
 class ModelNotFoundError(ModelError):
-    """The server is there, but has no such model, or it was not said which."""
+    """The server has no such model, or no model was chosen and it has several."""
 
 
 class ModelCredentialsError(ModelError):
-    """The server wants another key, or does not let this one do it."""
+    """The server refuses the key, or the key lacks permission."""
 
 
 class ModelBusyError(ModelError):
-    """The server does not want to be asked so often.
+    """The server refuses more requests for now.
 
     Args:
         problem: What happened, as a sentence.
@@ -287,10 +287,10 @@ class ContextOverflowError(ModelError):
 
 
 class SessionLimitError(RequestError):
-    """There are as many chat sessions as there may be.
+    """The limit of chat sessions is reached.
 
     Args:
-        limit: How many that is.
+        limit: The highest number of sessions.
     """
 
     def __init__(self, limit: int) -> None:

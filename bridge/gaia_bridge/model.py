@@ -51,7 +51,7 @@ def repr_without(facts: Struct, *hidden: str) -> str:
 
 
 class SourceKind(Enum):
-    """Where a source's capabilities come from."""
+    """Whether a source is an agent or a server."""
 
     AGENT = "agent"
     """An agent in this process."""
@@ -60,26 +60,26 @@ class SourceKind(Enum):
 
 
 class SourceState(Enum):
-    """Where a source is in its life."""
+    """The state of a source."""
 
     STARTING = "starting"
     READY = "ready"
     DEGRADED = "degraded"
-    """Connected, but it does not answer as it should."""
+    """Connected, but it does not answer properly."""
     BACKOFF = "backoff"
-    """Not connected; it is tried again after a pause."""
+    """Not connected; the bridge tries again after a pause."""
     FAILED = "failed"
-    """Not connected; it is not tried again until somebody asks for it."""
+    """Not connected; the bridge tries again only when it is told to."""
     STOPPED = "stopped"
-    """Not running, and that is as it should be."""
+    """Not running because it is not needed now."""
 
 
 class SourceStatus(Struct, frozen=True):
-    """How a source is, and why."""
+    """The state of a source, and the reason for it."""
 
     state: SourceState
     reason: str = ""
-    """What a user or a client may know about it; empty while it is ready."""
+    """The reason, fit to show to users and clients; empty while the source is ready."""
 
 
 class NamingPolicy(Enum):
@@ -96,10 +96,10 @@ class NamingPolicy(Enum):
 
 
 class ToolSearchPolicy(Enum):
-    """Which clients are shown two tools, that find and call the others, instead of all."""
+    """Which clients get two tools that find and call the others, instead of all tools."""
 
     AUTO = "auto"
-    """Those that are known to take fewer tools than there are."""
+    """Clients that are known to accept fewer tools than there are."""
     ALWAYS = "always"
     NEVER = "never"
 
@@ -111,7 +111,7 @@ class ChangeKind(Enum):
     PROMPTS = "prompts"
     RESOURCES = "resources"
     INTRODUCTION = "introduction"
-    """Who the source says it is, or what it can do; MCP has no way to tell clients, but the next is told."""
+    """The server info or capabilities of the source. MCP cannot announce this; clients that connect later get it."""
     RESOURCE_UPDATED = "resource_updated"
     NOTIFIED = "notified"
 
@@ -122,19 +122,19 @@ class ChangeKind(Enum):
 
     @property
     def is_offer(self) -> bool:
-        """Whether the offer is another."""
+        """Whether this changes what the source offers."""
         return self.is_list or self is ChangeKind.INTRODUCTION
 
 
 class Notification(Struct, frozen=True, eq=False):
-    """A notification of a server that belongs to no request, and concerns all clients of the handshake era."""
+    """A server notification that belongs to no request; it goes to all clients of the handshake era."""
 
     method: str
     params: Mapping[str, Any]
 
 
 class Change(Struct, frozen=True):
-    """One piece of news about a source; `uri` only with `RESOURCE_UPDATED`, `notification` only with `NOTIFIED`."""
+    """One change of a source; `uri` only with `RESOURCE_UPDATED`, `notification` only with `NOTIFIED`."""
 
     kind: ChangeKind
     uri: str = ""
@@ -144,7 +144,7 @@ class Change(Struct, frozen=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """What is not published, and why."""
+    """Something that is not published, and the reason."""
 
     kind: str
     """`tool`, `prompt`, `resource` or `resource template`; a whole `server`, a `change` of one, or all that a `file`
@@ -166,14 +166,14 @@ class ServerInfo(Struct, frozen=True):
 
 
 class ListPage(Struct, frozen=True):
-    """One page of a list, as a server cuts it."""
+    """One page of a list, as a server returns it."""
 
     cursor: str | None
-    """What it is asked for with; `None` for the first."""
+    """The cursor that requests this page; `None` for the first page."""
     keys: tuple[str, ...]
-    """The names or URIs of what is on it."""
+    """The names or URIs of the definitions on this page."""
     more: Mapping[str, Any]
-    """What else the server says of it, such as `nextCursor`, `ttlMs` and `_meta`."""
+    """The other fields of the page, such as `nextCursor`, `ttlMs` and `_meta`."""
 
 
 class ServerFeatures(Struct, frozen=True):
@@ -190,23 +190,23 @@ class ServerFeatures(Struct, frozen=True):
     templates: tuple[Mapping[str, Any], ...] = ()
     capabilities: frozenset[str] = frozenset()
     extras: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """What it declares beyond the core, as it declares it: `tasks`, `extensions`, `experimental`."""
+    """Declared capabilities that are not in the core, unchanged: `tasks`, `extensions`, `experimental`."""
     declared: Mapping[str, Any] | None = None
-    """All capabilities of a server, as it declares them; `None` for an agent, which can do all that goes with each."""
+    """All capabilities of a server, unchanged; `None` for an agent, which supports every option of each."""
     implementation: Mapping[str, Any] | None = None
-    """How a server introduces itself, as it does; `None` where `info` says everything."""
+    """The `serverInfo` of a server, unchanged; `None` where `info` has all of it."""
     pages: Mapping[str, tuple[ListPage, ...]] = field(default_factory=dict[str, tuple[ListPage, ...]])
     """The pages of a server's lists, by the kind of definition (`wire.LIST_FIELDS`); none of what it could not list."""
     left_out: tuple[LeftOut, ...] = ()
     settled: bool = True
-    """Whether this is what it offers. If not, that is not known yet: it is starting for the first time."""
+    """Whether it is known what the source offers. It is not while a server starts for the first time."""
     modern: bool | None = None
-    """Whether a server said this in 2026-07-28 or later, or in the handshake era; `None` where both are the same."""
+    """Whether a server offered this in 2026-07-28 or later (`True`), or in the handshake era; `None` if in both."""
     other: ServerFeatures | None = None
-    """What it said in the other era, where it was asked in both."""
+    """What the server offers in the other era, if it was asked in both."""
 
     def for_era(self, *, modern: bool) -> ServerFeatures:
-        """What it offers to clients of one era, as far as that is known.
+        """What the source offers to clients of one era, as far as that is known.
 
         Args:
             modern: Whether they speak 2026-07-28 or later.

@@ -1,7 +1,7 @@
 """One line for each call: who asked what of whom, how long it took, how it ended, and how much was said, never what.
 
-A line is put into words where it is written, by whichever thread does that: what is handed over is a tuple of texts and
-numbers. It costs nothing where nobody listens: a test of a level.
+The thread that writes the log formats the line; the caller only hands over a tuple of texts and numbers. If the level
+is not enabled, a call costs one test of the level.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ __all__ = ["KEPT", "CallRecord", "is_wanted", "leave", "size_of", "tell_of"]
 logger = logging.getLogger(__name__)
 
 _SHOWN: Final = 120
-"""Characters of a name that are told."""
+"""Characters of a name that are logged."""
 
 KEPT: Final = 4 * _SHOWN
-"""Characters of a name that are kept until then, blanks and all."""
+"""Characters of a name that are kept until it is logged, with its blanks."""
 
 _TOOLS: Final = 20
 """Tools that the line of one turn names."""
 
 
 _RECORD: Final = vars(logging.LogRecord(logger.name, logging.INFO, __file__, 0, "", None, None))
-"""What all records of calls have: to find it out each time costs more than the rest."""
+"""What all records of calls share: computing it for each would cost more than the rest."""
 
 
 class CallRecord(NamedTuple):
-    """What is told of one call."""
+    """What is logged about one call."""
 
     client: str
     """Name and version of the client, as it says."""
     number: int
-    """Tells its connection, or its session, from others."""
+    """Identifies its connection or session."""
     method: str
     target: str
     source: str
@@ -49,7 +49,7 @@ class CallRecord(NamedTuple):
     bytes_in: int
     bytes_out: int
     tools: tuple[str, ...] = ()
-    """That were called meanwhile, where it is a turn of an agent."""
+    """The tools that a turn of an agent called."""
 
     def __str__(self) -> str:
         """The line."""
@@ -74,22 +74,22 @@ class CallRecord(NamedTuple):
 
 
 def tell_of(make: Callable[[], CallRecord]) -> None:
-    """Leave the line of a call, if anybody wants to know of it.
+    """Log the line of a call, if calls are logged.
 
     Args:
-        make: Makes what is told.
+        make: Creates the record.
     """
     if logger.isEnabledFor(logging.INFO):
         leave(make())
 
 
 def is_wanted() -> bool:
-    """Whether anybody wants to know of calls."""
+    """Whether calls are logged."""
     return logger.isEnabledFor(logging.INFO)
 
 
 def leave(call: CallRecord) -> None:
-    """Leave the line of a call."""
+    """Log the line of a call."""
     now = time.time()
     record = logging.LogRecord.__new__(logging.LogRecord)
     record.__dict__ = {**_RECORD, "msg": call, "call": call, "created": now, "msecs": now % 1 * 1000}
@@ -97,7 +97,7 @@ def leave(call: CallRecord) -> None:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of it as JSON; 0 of nothing."""
+    """The size of a value as JSON in bytes; 0 for `None`."""
     try:
         return 0 if value is None else len(to_json(value))
     except ValueError:

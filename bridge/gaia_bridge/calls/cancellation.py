@@ -1,6 +1,6 @@
-"""Why the request that code works for was cancelled: what the client said reaches whoever works for it, as it is.
+"""Hands the client's reason for cancelling a request to the tasks that work for the request, unchanged.
 
-And the other way round: that its time was up, which its result does not tell from any other failure.
+The other way round, a task can report that the deadline of the request passed: the result looks like any failure.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ __all__ = ["Cancellation", "cancel_reason", "note_too_late", "was_too_late"]
 
 
 class Cancellation:
-    """What is known of the end of one request, for the tasks that work for it."""
+    """Why one request ended, for the tasks that work for it."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
-        """What the client gave, if anything."""
+        """The reason that the client gave, if any."""
         self.too_late = False
-        """Whether it was not done in time."""
+        """Whether its deadline passed."""
 
     def enter(self) -> None:
-        """From here on, the calling task works for the request, and so do those that it starts."""
+        """Make the calling task, and those that it starts, work for the request."""
         _current.set(self)
 
     @contextmanager
@@ -49,12 +49,12 @@ def cancel_reason(otherwise: str) -> str:
 
 
 def note_too_late() -> None:
-    """The request that the calling task works for was not done in time."""
+    """Report that the deadline of the calling task's request passed."""
     if (current := _current.get()) is not None:
         current.too_late = True
 
 
 def was_too_late() -> bool:
-    """Whether that was said of the request that the calling task works for."""
+    """Whether the deadline of the calling task's request passed."""
     current = _current.get()
     return current is not None and current.too_late

@@ -1,7 +1,7 @@
-"""Work on behalf of a client that may ask it something before it is done, whichever era the client is of.
+"""Work for a client that may have to ask the client something before it is done, in both eras.
 
-A legacy client is asked while it waits. A client of 2026-07-28 cannot be; it is given the question as the result, and
-asks again with the answer. In between, the work stands here (row 1). The handle travels in
+A client of the handshake era is asked while it waits. A client of 2026-07-28 cannot be asked: it gets the question as
+the result, and sends the request again with the answer. Until then the work is parked here. Its handle travels in
 `requestState`, which the server seals and binds to the request, so a handle cannot be guessed, moved or used twice.
 """
 
@@ -35,14 +35,14 @@ from gaia_bridge.runtime.agent_runner import LoopHandle
 __all__ = ["ParkedCalls", "Question", "Resumable", "Waiting"]
 
 _PARKED = "parked:"
-"""What a `requestState` begins with that brings parked work back."""
+"""The prefix of a `requestState` that resumes parked work."""
 
 _REMEMBERED = 256
-"""Of the calls that were ended while they were parked: why. A client that comes back later is told less."""
+"""Calls that ended while they were parked, whose reason is kept. Older ones are only reported as gone."""
 
 
 class Question(Struct, frozen=True):
-    """Something that has to be known from the client."""
+    """A question to the client."""
 
     key: str
     method: str
@@ -50,26 +50,26 @@ class Question(Struct, frozen=True):
     reply: concurrent.futures.Future[JSON] = field(default_factory=concurrent.futures.Future[JSON])
 
     def answer(self, result: JSON) -> None:
-        """Give the answer; who has one, or waits no longer, is left alone."""
+        """Deliver the answer, unless there is one already or the wait is over."""
         with suppress(concurrent.futures.InvalidStateError):
             self.reply.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` where the answer is waited for, if it still is."""
+        """Raise `error` in the code that waits for the answer, if it still waits."""
         with suppress(concurrent.futures.InvalidStateError):
             self.reply.set_exception(error)
 
 
 class Resumable(Protocol):
-    """What is done for one request of one client, and may outlive it."""
+    """Work for one request of a client, which may outlive the request."""
 
     @property
     def questions(self) -> list[Question]:
-        """What it waits to be told."""
+        """The questions that are not answered yet."""
         ...
 
     async def advance(self, request: ClientRequest) -> bool:
-        """Tell `request`'s client what there is to tell, until the work is done or asks something.
+        """Send progress and log messages to `request`'s client until the work is done or asks something.
 
         Returns:
             Whether it is done.
@@ -77,7 +77,7 @@ class Resumable(Protocol):
         ...
 
     def cancel(self, reason: str) -> None:
-        """Nobody waits for it any more; its open questions end. The first reason counts."""
+        """Cancel the work and its open questions. Only the first reason counts."""
         ...
 
 
@@ -85,13 +85,13 @@ W = TypeVar("W", bound=Resumable)
 
 
 class Waiting:
-    """What waits for answers of clients, in whichever way: at most so much, and the oldest gives way to the newest.
+    """A bounded set of the calls that wait for answers of clients. When it is full, a new one ends the oldest.
 
-    Nobody has to come back with an answer (MCP 2026-07-28, basic/patterns/mrtr), so to refuse the newest would let
-    those who are gone lock out those who are there.
+    No client is obliged to come back with an answer (MCP 2026-07-28, basic/patterns/mrtr). If the newest were refused,
+    clients that have gone would lock out those that are still there.
 
     Args:
-        places: How much may wait at once.
+        places: How many may wait at once.
     """
 
     def __init__(self, places: int) -> None:
@@ -99,11 +99,11 @@ class Waiting:
         self._ends: OrderedDict[object, Callable[[str], object]] = OrderedDict()
 
     def add(self, key: object, end: Callable[[str], object]) -> None:
-        """One more waits.
+        """Add a call that waits.
 
         Args:
-            key: To `discard` it by.
-            end: Ends it, told why; called at most once.
+            key: Identifies it, for `discard`.
+            end: Ends it; called at most once, with the reason.
         """
         while len(self._ends) >= self._places:
             _, oldest = self._ends.popitem(last=False)
@@ -111,15 +111,15 @@ class Waiting:
         self._ends[key] = end
 
     def discard(self, key: object) -> None:
-        """It waits no longer; twice is harmless."""
+        """Remove a call that does not wait any more. May be called twice."""
         self._ends.pop(key, None)
 
 
 class ParkedCalls(Generic[W]):
-    """The work that one source does and that may ask. Only on the event loop.
+    """The work of one source that may ask clients something. Use it only on the event loop.
 
     Args:
-        waiting: What of it waits for answers.
+        waiting: Holds the work that waits for answers.
         patience: Seconds a question may stay open.
     """
 
@@ -130,13 +130,13 @@ class ParkedCalls(Generic[W]):
         self._running: set[W] = set()
         self._parked: dict[str, tuple[W, Callable[[], None]]] = {}
         self._gone: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)
-        """Handles of parked work that was ended, each with the reason, for clients that come back after all."""
+        """Handles of parked work that was ended, each with the reason, for clients that come back later."""
 
     def resumed(self, request: ClientRequest) -> W | None:
-        """The work that a request comes back to; `None` if it begins something.
+        """The parked work that a request resumes; `None` if the request is a new one.
 
         Raises:
-            ProtocolError: It comes back to work that is no longer there.
+            ProtocolError: The work that it would resume is gone.
         """
         state = request.request_state
         if state is None or not state.startswith(_PARKED):
@@ -151,12 +151,12 @@ class ParkedCalls(Generic[W]):
         return work
 
     async def run_or_park(self, work: W, request: ClientRequest, what: str, seconds: float) -> JSON | None:
-        """Bring work to its end, or to a question that the client's next request must answer.
+        """Run work until it ends, or until it has a question that the client's next request must answer.
 
         Args:
             work: New, or `resumed`.
             request: On whose behalf, with the answers that it brings.
-            what: What is cancelled if it is, as the peer knows it: `tool 'x'`.
+            what: How the peer knows the work, for messages: `tool 'x'`.
             seconds: How long this may take; afterwards the work is cancelled.
 
         Returns:
@@ -201,7 +201,7 @@ class ParkedCalls(Generic[W]):
         return None
 
     async def _push(self, question: Question, work: W, request: ClientRequest) -> None:
-        """Ask the client, until it answers, its time is up, or nobody waits for the answer any longer."""
+        """Ask the client. Ends when it answers, when its time is up, or when the answer is not needed any more."""
         self._waiting.add(question.reply, work.cancel)
         try:
             await self._ask(question, request)
@@ -245,7 +245,7 @@ class ParkedCalls(Generic[W]):
 
 
 def _answer(work: Resumable, answers: Mapping[str, JSON]) -> None:
-    """Hand on the answers that came; a question without a fitting one stays open and is asked again."""
+    """Deliver the answers. A question without a matching answer stays open and is asked again."""
     for question in work.questions:
         answer = answers.get(question.key)
         if answer is not None and answer_problem(question.method, answer) is None:

@@ -1,7 +1,7 @@
 """How far a client is with the answer to a question that a server asked: its progress, on the way to that server.
 
-The server's progress token ends where its question comes in; whoever puts the question to the client asks for progress
-with a token of its own. In between, the task that works on the answer knows whom to tell.
+The bridge does not pass on the server's progress token: it asks the client for progress with a token of its own. A
+context variable of the task that works on the answer says where that progress goes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Reports(Protocol):
     """Receives progress."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell of it."""
+        """Report progress."""
         ...
 
 
@@ -26,13 +26,13 @@ _reports: ContextVar[Reports | None] = ContextVar("gaia_bridge_answering", defau
 
 
 def reports() -> Reports | None:
-    """Whom to tell how far the answer is that is being worked on here; `None` if nobody wants to know."""
+    """Receives the progress of the answer that the calling task works on; `None` if it was not asked for."""
     return _reports.get()
 
 
 @contextmanager
 def reporting(to: Reports | None) -> Generator[None]:
-    """Have the answer that is worked on in this block reported."""
+    """Report the progress of the answer that this block works on."""
     token = _reports.set(to)
     try:
         yield

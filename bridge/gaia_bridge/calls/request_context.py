@@ -118,11 +118,11 @@ class RequestContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more: check it between the steps of long work."""
+        """Whether the request was cancelled. Check it between the steps of long work."""
         return self._channel.cancelled
 
     def raise_if_cancelled(self) -> None:
-        """Leave the work if nobody waits for its result.
+        """Stop the work if the request was cancelled.
 
         Raises:
             RequestCancelledError: The request was cancelled.
@@ -139,7 +139,7 @@ class RequestContext:
         Args:
             progress: How much is done, in any unit; must grow with every report.
             total: How much there is to do, if known.
-            message: What is being done, for people.
+            message: What is being done, for a person to read.
 
         Raises:
             ValueError: A number is not finite: JSON has no such numbers.
@@ -152,7 +152,7 @@ class RequestContext:
         Args:
             data: Text or any JSON-serialisable value.
             level: `debug info notice warning error critical alert emergency` (RFC 5424).
-            logger: The name of the part of the agent that speaks.
+            logger: The name of the part of the agent that logs.
 
         Raises:
             ValueError: There is no such level.
@@ -169,7 +169,7 @@ class RequestContext:
         """Refuse to go on with a client that lacks something.
 
         Raises:
-            ClientCapabilityError: The client did not declare it; the client is told which.
+            ClientCapabilityError: The client did not declare it. The error names the capability.
         """
         if not self.has_capability(name):
             raise ClientCapabilityError({name: {}})
@@ -183,7 +183,7 @@ class RequestContext:
 
         Raises:
             ClientCapabilityError: The client has no forms.
-            AnswerError: The client failed to answer, or not in time.
+            AnswerError: The client did not answer in time, or answered with an error.
             RequestCancelledError: The request was cancelled while the question was open.
         """
         return _elicited(self._channel.ask("elicitation/create", form_params(message, schema)))
@@ -218,11 +218,11 @@ class RequestContext:
         return list((await self._channel.aask("roots/list", {})).get("roots", []))
 
     def as_request(self) -> ClientRequest:
-        """This request as one that can be passed on to a server, in the name of the same client."""
+        """This request in a form that can be passed on to a server on behalf of the same client."""
         return _PassedOn(self._channel, self._request)
 
     def close_stream(self) -> None:
-        """Let the client hang up and come back for the answer later, during very long work.
+        """Let the client disconnect and fetch the answer later, during very long work.
 
         Only Streamable HTTP clients of 2025-11-25 can resume; for all others this does nothing.
         """
@@ -230,7 +230,7 @@ class RequestContext:
 
 
 class _PassedOn:
-    """Implements `ClientRequest`, on any event loop: whatever the client's era, it can be asked."""
+    """Implements `ClientRequest` on any event loop. The client can be asked, whichever era it is of."""
 
     modern = False
     params: Mapping[str, Any] = {}
@@ -248,7 +248,7 @@ class _PassedOn:
         self.log_level = request.log_level
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        """The agent is the client, and it stays."""
+        """Return `False`: the client is the agent, whose session does not end."""
         return False
 
     def next_round(self, responses: Mapping[str, JSON], state: str | None) -> _PassedOn:

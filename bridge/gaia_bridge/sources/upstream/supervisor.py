@@ -1,17 +1,17 @@
-"""The life of one upstream server: one connection after the other, and what is between them.
+"""Keeps one upstream server connected: connects, checks that it answers, and connects again after a failure.
 
     starting ──> ready <──> degraded
        ^  │        │            │
        │  └────────┴─────┬──────┘
        │                 v
-       ├──────────── backoff     it failed, and is tried again after a pause
+       ├──────────── backoff     it failed; the next attempt follows after a pause
        ├──────────── stopped     nobody needs it; the next request starts it
-       └──── asked ─ failed      it failed too often, or in a way that trying again cannot mend
+       └──── asked ─ failed      it failed too often, or trying again cannot help
 
-What a server offers stays published in every state but `failed`: a server that comes and goes would else make all
-clients list again each time, and models would lose the tools they were about to use. A request that comes
-meanwhile waits for the next connection, or is told when to try again. A server that failed for good, or was taken out
-of the configuration, offers nothing: a tool that cannot work is worse than none.
+What a server offers stays published in every state but `failed`. Otherwise, each short outage would make all clients
+list again, and models would lose the tools they were about to use. A request that arrives during an outage waits for
+the next connection, or fails with the time of the next attempt. A server that failed for good, or was removed from the
+configuration, offers nothing: a tool that cannot work is worse than none.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ logger = logging.getLogger(__name__)
 
 
 _LEAST_IDLE: Final = 1.0
-"""Seconds that a server is kept at least, however impatient its entry is: the next request often follows at once."""
+"""Seconds that an idle server is kept at least, even if its entry says less: a next request often follows soon."""
 
 _STARTING: Final = "it is still starting"
 
 
 class HasPing(Protocol):
-    """What a supervisor wants of a connection."""
+    """What a supervisor needs from a connection."""
 
     async def ping(self) -> float:
-        """Ask whether the server is there; raises `UpstreamError` if not."""
+        """Ping the server; raises `UpstreamError` if it does not answer."""
         ...
 
 
@@ -62,16 +62,16 @@ class Life(Protocol[C]):
         ...
 
     async def prepare(self, connection: C) -> None:
-        """Do what has to be done before requests; raises `UpstreamError`."""
+        """Prepare the connection for requests; raises `UpstreamError`."""
         ...
 
     async def attend(self, connection: C) -> None:
-        """Do what is to be done for as long as the connection lasts; cancelled at its end."""
+        """Run for as long as the connection lasts; cancelled when it ends."""
         ...
 
     @property
     def needed(self) -> bool:
-        """Whether the server is needed although nobody asks it anything."""
+        """Whether the server must keep running without requests, such as for subscriptions."""
         ...
 
     @property
@@ -80,16 +80,16 @@ class Life(Protocol[C]):
         ...
 
     def shown(self, text: str) -> str:
-        """Text of the server, fit for a log and a status."""
+        """Text from the server, made safe for a log and a status."""
         ...
 
     def changed(self, status: SourceStatus) -> None:
-        """The state is another now. Called before any request learns of it."""
+        """React to a new state. Called before any request learns of it."""
         ...
 
 
 class _Attempt:
-    """One attempt to connect, which requests may wait for, also before it has begun."""
+    """One attempt to connect. Requests may wait for it even before it begins."""
 
     def __init__(self) -> None:
         self.settled = anyio.Event()
@@ -97,13 +97,13 @@ class _Attempt:
 
 
 class Supervisor(Generic[C]):
-    """Keeps one server going, in a task of its own; every task may ask it for the connection.
+    """Keeps one server connected, in a task of its own. Any task may ask it for the connection.
 
     Args:
         name: What the server is called, for the log.
-        life: What is done with it.
+        life: Connects to the server and prepares its connections.
         limits: Deadlines of this server.
-        restarts: When it is tried again.
+        restarts: Decides when to try again.
         lazy: Whether it runs only when it is needed.
     """
 
@@ -116,15 +116,15 @@ class Supervisor(Generic[C]):
         self._restarts = restarts
         self._lazy = lazy
         self.status = SourceStatus(SourceState.STARTING, _STARTING)
-        """How the server is, and why."""
+        """The state of the server, and the reason for it."""
         self.settled = anyio.Event()
-        """Set when it is known, for the first time, whether it works; or that nobody needs to know."""
+        """Set when the first attempt to connect has ended, or when none is needed yet."""
         self.starts = 0
-        """How often a connection was tried."""
+        """How many attempts to connect there were."""
         self.requests = 0
-        """How many requests wait or are worked on."""
+        """How many requests wait or are in progress."""
         self.drained = anyio.Event()
-        """Set when there is none."""
+        """Set while there are none."""
         self.drained.set()
         self._connection: C | None = None
         self._attempt = _Attempt()
@@ -141,7 +141,7 @@ class Supervisor(Generic[C]):
         self._closed = False
 
     async def run(self, *, at_once: bool) -> None:
-        """Keep the server going until cancelled. Its failures end up in `status` and, in one line each, in the log.
+        """Keep the server connected until cancelled. Failures show in `status`, and as one line each in the log.
 
         Args:
             at_once: Whether to connect now, or when it is first needed.
@@ -156,11 +156,11 @@ class Supervisor(Generic[C]):
             self.close("it was stopped")
 
     def close(self, reason: str) -> None:
-        """Nothing is to be had from now on."""
+        """Stop for good: from now on there is no connection."""
         self._closed = True
         self._connection = None
         self.status = SourceStatus(SourceState.STOPPED, reason)
-        # Listeners are not told: whoever stops it knows, and may be on the way out.
+        # Listeners are not notified: the caller knows that it stops, and the process may be ending.
         self.settled.set()
         self._settle(self._absence())
 
@@ -168,7 +168,7 @@ class Supervisor(Generic[C]):
 
     @contextmanager
     def using(self) -> Generator[None]:
-        """A request that needs the server, from its first wish to its end."""
+        """Count a request that needs the server, from before it has a connection until it ends."""
         if not self.requests:
             self.drained = anyio.Event()
         self.requests += 1
@@ -186,9 +186,9 @@ class Supervisor(Generic[C]):
         return self._connection
 
     async def connection(self, patience: float) -> C:
-        """The connection; waits for it if it is on its way, or is only made when somebody wants it.
+        """Return the connection. Connects first if necessary, and waits for that.
 
-        One attempt is waited for, not more: whoever asks shall learn why it failed.
+        It waits for one attempt, not for more, so that the caller learns why the attempt failed.
 
         Args:
             patience: Seconds to wait at most.
@@ -230,11 +230,11 @@ class Supervisor(Generic[C]):
             self._enter(SourceState.READY)
 
     def unanswered(self, connection: C, *, unreachable: bool = False) -> None:
-        """The server did not answer a request. When that adds up, it has to answer a ping.
+        """Count a request that the server did not answer. After several of them, the server has to answer a ping.
 
         Args:
-            connection: Where it was asked.
-            unreachable: Whether it did not even take the request: once is enough then.
+            connection: The connection that the request used.
+            unreachable: Whether the request did not even reach the server; then one failure is enough.
         """
         if self._connection is not connection:
             return
@@ -247,7 +247,7 @@ class Supervisor(Generic[C]):
             self._suspect(f"it had left {self._unanswered} requests unanswered")
 
     def doubt(self, why: str) -> None:
-        """The server may be gone: it has to answer a ping."""
+        """Check with a ping whether the server is still there."""
         if self._connection is not None and self.status.state is SourceState.READY:
             self._enter(SourceState.DEGRADED, why)
             self._suspect(why)
@@ -257,18 +257,18 @@ class Supervisor(Generic[C]):
     def lost(self, reason: str, *, blameless: bool = False) -> None:
         """The server closed the connection.
 
-        One that did so while nobody used it is started again when somebody does, and nothing is held against it:
-        servers may have an idle timeout of their own.
+        If no request was in progress, that is no failure: servers may have an idle timeout of their own. The next
+        request starts the server again.
 
         Args:
             reason: Continues a sentence that begins with its name.
-            blameless: Whether that is no failure in any case.
+            blameless: Whether this is no failure in any case.
         """
         if self._over.is_set():
             return
         stays = self._life.needed or not self._lazy
         blameless = blameless or not (stays or self.requests)
-        # What nobody waits for and ends at once each time would be connected without a pause.
+        # Without a request that waits, a server that ends at once would be connected again without any pause.
         calm = anyio.current_time() >= self._ready_at + self._limits.backoff_cap
         if self._connection is not None and blameless and (calm or self.requests or not stays):
             logger.info("upstream %r %s", self._name, reason)
@@ -279,12 +279,12 @@ class Supervisor(Generic[C]):
             self._fail(UpstreamError(reason))
 
     def expired(self, connection: C) -> None:
-        """The server forgot the session, and has to be greeted anew; that is no failure."""
+        """Connect again because the server forgot the session. That is no failure."""
         if self._connection is connection:
             self.lost(str(SessionExpiredError()), blameless=True)
 
     def retry(self) -> None:
-        """Forget all failures and connect now, unless that is done already."""
+        """Forget all failures and connect now, unless a connection is there or on its way."""
         if not self._closed and self._connection is None and self.status.state is not SourceState.STARTING:
             self._restarts.forget()
             wake = self._wake
@@ -293,7 +293,7 @@ class Supervisor(Generic[C]):
 
     @property
     def pause(self) -> float:
-        """Seconds until the server is tried again; 0 if that is not what it waits for."""
+        """Seconds until the next attempt to connect; 0 if none is planned."""
         if self.status.state is not SourceState.BACKOFF:
             return 0
         return max(0.0, self._resume_at - anyio.current_time())
@@ -309,7 +309,7 @@ class Supervisor(Generic[C]):
                 await self._wake.wait()
 
     async def _live(self) -> None:
-        """One connection, from its attempt to its end. Leaves the state that decides what is next."""
+        """Run one connection from the attempt to its end. The state that it leaves decides what is next."""
         self._over = anyio.Event()
         self.starts += 1
         self._unanswered = 0
@@ -355,14 +355,14 @@ class Supervisor(Generic[C]):
         self._suspected.set()
 
     async def _suspect_after_suspensions(self) -> None:
-        """A server may be gone without our having heard of it. Many are not asked at the same moment."""
+        """Check the connection after this process was suspended, at a random moment: other servers are asked too."""
         while True:
             await resumed(self._limits.watch_interval)
             await anyio.sleep(random.uniform(0, self._limits.resume_spread))
             self._suspect("this process was suspended")
 
     async def _examine(self, connection: C) -> None:
-        """Ping the server whenever there is reason to doubt it; one that does not answer that either is ended."""
+        """Ping the server whenever it may be gone, and end the connection if it does not answer."""
         while True:
             await self._suspected.wait()
             self._suspected = anyio.Event()
@@ -387,7 +387,7 @@ class Supervisor(Generic[C]):
                 return
 
     def _rest(self, reason: str) -> None:
-        """End the connection, and wait until somebody needs the server."""
+        """End the connection until a request needs the server again."""
         self._over.set()
         self._enter(SourceState.STOPPED, f"{reason}; it starts when it is used")
 
@@ -424,7 +424,7 @@ class Supervisor(Generic[C]):
         self._enter(SourceState.FAILED, reason)
 
     def _settle(self, problem: UpstreamError | None) -> None:
-        """The attempt is over: whoever waits for it learns so, and whoever comes waits for the next."""
+        """End the attempt: wake the requests that wait for it; later ones wait for the next attempt."""
         attempt, self._attempt = self._attempt, _Attempt()
         attempt.problem = problem
         attempt.settled.set()
@@ -433,7 +433,7 @@ class Supervisor(Generic[C]):
         return _absence(self.status.state, self.status.reason, self.pause)
 
     def _enter_starting(self) -> None:
-        """Why it failed last time stays known while it is tried again."""
+        """Keep the reason of the last failure during the next attempt."""
         last_time = f"; last time {self._failure}" if self._failure else ""
         self._enter(SourceState.STARTING, _STARTING + last_time)
 
