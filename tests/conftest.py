@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 from collections.abc import Generator
@@ -13,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from gaia_bridge.cli.collection import imported_for_good
 from tests.requirements import REQUIREMENTS
+from tests.support.core_tests import holds_marks, is_core
 from tests.support.on_demand import import_what_is_used_by
 
 MORE_WORKERS = 2
@@ -22,33 +22,12 @@ MOST_WORKERS = 4
 
 CLEARED = ("GAIA_", "LEMONADE_", "LLAMA_", "MCP_", "OLLAMA_", "OPENAI_", "PROVIDER", "VLLM_", "XDG_")
 
-TESTS = Path(__file__).parent
-CORE = tuple(
-    TESTS / folder
-    for folder in (
-        "agents/chat",
-        "bridge/config",
-        "bridge/editors",
-        "bridge/calls",
-        "bridge/json_schema",
-        "bridge/loop_guard",
-        "bridge/openai_api",
-        "bridge/protocol",
-        "bridge/results",
-        "bridge/runtime",
-        "bridge/sanitize",
-        "bridge/server/http",
-        "bridge/server/subscriptions",
-        "bridge/sources/agent",
-        "bridge/tool_search",
-        "gaia_agents",
-    )
-)
-"""Folders with tests that need next to no other process; so do the modules directly in `bridge` and `agents`."""
-CORE_PARENTS = (TESTS / "agents", TESTS / "bridge")
+CORE_ONLY = "core and not thorough"
+"""What `-m core` means."""
 
 # On a busy machine, one example may take long; what hangs is ended by the timeout of its test.
 settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("core", settings.get_profile("unhurried"), max_examples=20)
 settings.load_profile("unhurried")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -97,23 +76,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         import_what_is_used_by(item.module.__name__)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What is marked as thorough is no part of the core, wherever it lies; properties are tried with fewer examples."""
+    if config.option.markexpr in ("core", CORE_ONLY):  # a worker is told what became of it
+        config.option.markexpr = CORE_ONLY
+        settings.load_profile("core")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`pytest -m core` need not import what it will not run, which takes as long as many tests."""
-    if config.option.markexpr != "core" or TESTS not in collection_path.parents:
+    if config.option.markexpr != CORE_ONLY or collection_path.suffix != ".py":
         return None
-    leads_there = any(collection_path in folder.parents for folder in CORE) or collection_path in CORE_PARENTS
-    return None if leads_there or _is_core(collection_path) else True
+    return None if is_core(collection_path) or holds_marks(collection_path) else True
 
 
-@functools.cache
-def _is_core(path: Path) -> bool:
-    return path.parent in CORE_PARENTS or any(path == folder or folder in path.parents for folder in CORE)
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what `pytest -m core` runs: all but what is slow."""
-    if _is_core(item.path) and item.get_closest_marker("thorough") is None:
-        item.add_marker("core")
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Mark what `pytest -m core` runs, a module at a time."""
+    if isinstance(collector, pytest.Module) and is_core(collector.path):
+        collector.add_marker("core")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,6 +26,7 @@ def seen(tool: JSON, *, modern: bool) -> JSON:
     return shown
 
 
+@pytest.mark.core
 @pytest.mark.requirement("S1-16", "P-2", "P-10", "P-12")
 async def test_an_agent_introduces_itself_in_its_own_words(link: Link) -> None:
     async with link.client() as client:

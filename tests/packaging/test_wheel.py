@@ -9,6 +9,8 @@ from email.parser import Parser
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
+import pytest
+
 from tests.packaging.environments import ROOT, build
 
 PACKAGES = {
@@ -49,6 +51,7 @@ def test_the_core_and_the_shipped_agents_stand_at_the_top_and_gaia_behind_a_path
     assert tops == {"gaia_bridge", "gaia_agents", "_gaia_bridge_compat", "gaia_bridge.pth", info}
 
 
+@pytest.mark.core
 def test_the_wheel_holds_every_module_and_nothing_but_modules(wheel: Path) -> None:
     held = {name for name in names(wheel) if ".dist-info/" not in name and not name.endswith(".pth")}
     assert held == expected_modules()

@@ -54,6 +54,7 @@ async def test_every_rule_holds(kind: str, revision: str, transport: str) -> Non
     assert not broken, "\n".join(f"{name}: {what[:600]}" for name, what in broken.items())
 
 
+@pytest.mark.core
 def test_every_rule_is_named_once_and_says_where_it_is_from() -> None:
     assert len({(rule.name, rule.section, tuple(rule.revisions)) for rule in RULES}) == len(RULES) >= 115
     assert all(rule.section and rule.revisions and set(rule.revisions) <= set(REVISIONS) for rule in RULES)

@@ -174,6 +174,7 @@ def test_a_command_that_reads_or_edits_a_file_imports_nothing_slow(command: str,
     assert imported & SLOW_FOR_EDITS == set()
 
 
+@pytest.mark.core
 def test_the_help_imports_none_of_the_commands_that_it_names() -> None:
     printed, imported = imported_by("--help")
     assert "  serve " in printed

@@ -53,6 +53,7 @@ def test_every_allowed_difference_is_looked_for_and_has_a_reason() -> None:
         assert len(unexpected([], [entry], compared)) >= len(entry.routes) * len(entry.at)
 
 
+@pytest.mark.core
 def test_differences_are_told_as_deep_inside_as_they_are() -> None:
     directly: Recording = {"call": {"answers": [{"a": 1, "b": [1]}], "asked": []}, "gone": {"answers": []}}
     through: Recording = {"call": {"answers": [{"a": 2, "b": [1, 2]}], "asked": []}, "new": {"answers": []}}
@@ -64,6 +65,7 @@ def test_differences_are_told_as_deep_inside_as_they_are() -> None:
     }
 
 
+@pytest.mark.core
 def test_what_is_not_allowed_and_what_no_longer_differs_is_wrong() -> None:
     found = [Difference("x modern", "call a / asked", 1, 2), Difference("x modern", "call b / asked", 1, 2)]
     known = [Allowed(["x *"], ["call a / *", "call c / *"], "because"), Allowed(["y *"], ["call a / *"], "because")]

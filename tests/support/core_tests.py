@@ -1,0 +1,68 @@
+"""Which tests `pytest -m core` runs: every capability once, in one process, in a minute on two cores.
+
+A test elsewhere belongs to them too if it is marked `@pytest.mark.core`.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+__all__ = ["FOLDERS", "MODULES", "SLOW", "TESTS", "holds_marks", "is_core"]
+
+TESTS = Path(__file__).parents[1]
+
+FOLDERS = """
+    agents/chat bridge/calls bridge/chaining bridge/config bridge/editors bridge/json_schema bridge/loop_guard
+    bridge/openai_api bridge/peer bridge/protocol bridge/results bridge/runtime bridge/sanitize bridge/server
+    bridge/sources/agent bridge/tool_search gaia_agents
+""".split()
+"""Whole folders, whose tests need next to no other process."""
+
+DIRECTLY = "agents bridge".split()
+"""Folders whose own modules are, without the folders below them."""
+
+MODULES = """
+    agents/llm/test_settings.py agents/mcp/aio/test_handles.py agents/mcp/client/test_mcp_client.py
+    agents/mcp/client/transports/test_base.py agents/mcp/test_mixin.py
+    bridge/cli/test_banner.py bridge/cli/test_output.py
+    agents/mcp/toolset/test_schema_converter.py bridge/client/oauth/test_grants.py bridge/client/oauth/test_store.py
+    bridge/client/test_lists.py bridge/client/test_negotiation.py bridge/client/test_questions.py
+    bridge/client/test_requests.py bridge/client/test_rounds.py bridge/client/test_subscriptions.py
+    bridge/client/test_tasks.py bridge/client/transports/test_batches.py bridge/client/transports/test_json_rpc.py
+    bridge/client/transports/test_sessions.py bridge/client/transports/test_sse.py
+    bridge/client/transports/test_streamable_http.py bridge/sources/test_change_queue.py
+    bridge/sources/upstream/test_feature_cache.py bridge/sources/upstream/test_feature_lists.py
+    bridge/sources/upstream/test_first_look.py bridge/sources/upstream/test_relay.py
+    bridge/sources/upstream/test_restart_policy.py bridge/sources/upstream/test_supervisor.py
+    conformance/test_fixture_server.py conformance/test_through_runner.py docs/test_architecture_page.py
+    docs/test_vscode_config.py
+""".split()
+"""Single modules of folders with tests that start processes or take long."""
+
+SLOW = """
+    agents/chat/test_load.py agents/chat/test_over_http.py bridge/config/test_file_editor.py
+    bridge/server/http/test_connection.py bridge/server/test_backlog.py bridge/server/test_garbage.py
+    bridge/server/transports/test_sessions.py bridge/server/transports/test_stdio.py
+    bridge/sources/agent/test_abandoned_questions.py bridge/test_circles.py bridge/test_no_remote_launch.py
+    bridge/test_odd_texts.py gaia_agents/test_ignore.py
+""".split()
+"""Modules of whole folders that are left out: what they try out many times, others do once."""
+
+_FOLDERS = frozenset(TESTS / folder for folder in FOLDERS)
+_DIRECTLY = frozenset(TESTS / folder for folder in DIRECTLY)
+_MODULES = frozenset(TESTS / module for module in MODULES)
+_SLOW = frozenset(TESTS / module for module in SLOW)
+
+
+@functools.cache
+def is_core(path: Path) -> bool:
+    """Whether all tests of a module or folder are."""
+    if path in _SLOW:
+        return False
+    return path in _MODULES or path.parent in _DIRECTLY or not _FOLDERS.isdisjoint((path, *path.parents))
+
+
+def holds_marks(module: Path) -> bool:
+    """Whether single tests of a module are marked so."""
+    return "@pytest.mark.core" in module.read_text("utf-8")

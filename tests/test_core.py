@@ -1,0 +1,14 @@
+"""What `pytest -m core` runs is there."""
+
+from __future__ import annotations
+
+from tests.support.core_tests import FOLDERS, MODULES, SLOW, TESTS, is_core
+
+
+def test_every_folder_and_module_of_the_core_is_there() -> None:
+    assert [name for name in (*FOLDERS, *MODULES, *SLOW) if not (TESTS / name).exists()] == []
+
+
+def test_a_slow_module_of_a_folder_of_the_core_is_left_out() -> None:
+    assert [name for name in SLOW if is_core(TESTS / name)] == []
+    assert all(is_core((TESTS / name).parent) or (TESTS / name).parent.name == "bridge" for name in SLOW)
