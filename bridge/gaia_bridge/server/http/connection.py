@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from email.utils import formatdate
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import unquote
 
 import httptools
@@ -31,7 +31,14 @@ from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.server.http.departures import DISCONNECT, Departure
 from gaia_bridge.server.http.guard import REQUEST_ID, body_for, error_body
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
-from gaia_bridge.server.http.request_heads import HEAD_END, fields_problem, head_problem
+from gaia_bridge.server.http.request_heads import (
+    BODY_ARRIVED,
+    HEAD_END,
+    SAME_HEAD,
+    KnownHead,
+    fields_problem,
+    head_problem,
+)
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["LISTENING", "Connection", "ConnectionConfig", "Unsent"]
@@ -43,6 +50,9 @@ LISTENING: Final = 0.5
 
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:([\t -~\x80-\xff]*)(?=\r\n)", re.IGNORECASE)
 _BLANKS: Final = b" \t"
+
+_KNOWN_BYTES: Final = 2048
+"""Bytes of a head that is remembered while its connection lasts; those of MCP clients have about 300."""
 
 
 class _Part(Enum):
@@ -128,6 +138,7 @@ class Connection(HttpToolsProtocol):
 
     cycle: Cycle | None  # type: ignore[assignment]  # as it is in truth
     app: Any  # uvicorn types the same ASGI in three ways
+    scope: Any  # of the last request; uvicorn's type has neither state nor extensions
 
     def __init__(
         self,
@@ -157,6 +168,7 @@ class Connection(HttpToolsProtocol):
         self._is_whole = False
         """Whether it has read the whole request."""
         self._persists = False
+        self._known: KnownHead | None = None
         self._piece = Piece()
         self._deadline: asyncio.TimerHandle | None = None
         self._reading_deadline: asyncio.TimerHandle | None = None
@@ -211,6 +223,26 @@ class Connection(HttpToolsProtocol):
         return False
 
     def _read_head(self) -> bool:
+        return self._read_known() or self._read_new_head()
+
+    def _read_known(self) -> bool:
+        """Read a request whose head is the same as that of the last, if its body is here as well."""
+        known, held = self._known, self._held
+        if known is None or not held.startswith(known.head):
+            return False
+        start = len(known.head)
+        end = start + known.length
+        if len(held) < end:
+            return False
+        self._held, self._searched = held[end:], 0
+        self._unset_keepalive_if_required()
+        self.scope = {**known.scope, "headers": [*known.scope["headers"]], "state": self.app_state.copy()}
+        self._start("1.1", known.found)
+        self.on_body(held[start:end])
+        self._end_request()
+        return True
+
+    def _read_new_head(self) -> bool:
         held, most = self._held, self._limits.header_bytes
         found = held.find(HEAD_END, self._searched)
         head = held if found < 0 else held[: found + 4]
@@ -280,12 +312,27 @@ class Connection(HttpToolsProtocol):
         else:
             self._part, self._length = _Part.SIZED_BODY, int(values.get(b"content-length", b"0"))
         expects = b"expect" in values and version == "1.1" and b"100-continue" in values[b"expect"].lower()
+        found = None if expects or upgrades or version == "1.0" else self._remember(head)
+        self._start(version, found, expects=expects)
+        if self._is_whole:
+            self._end_request()
+
+    def _remember(self, head: bytes) -> dict[object, Any] | None:
+        """Remember a head that may come again; returns where to keep what is found out about it."""
+        if len(head) > _KNOWN_BYTES or self._part is _Part.CHUNKED_BODY or not self._persists:
+            self._known = None
+            return None
+        self._known = KnownHead(head, self._length, dict(self.scope), {})
+        return self._known.found
+
+    def _start(self, version: str, found: dict[object, Any] | None, *, expects: bool = False) -> None:
+        """Have the application work on a request."""
         self.cycle = self._cycle(version, expects=expects)  # pyright: ignore[reportIncompatibleVariableOverride]
+        if found is not None:
+            self.scope["extensions"][SAME_HEAD] = found
         task = self.loop.create_task(self.cycle.run_asgi(self.app))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
-        if self._is_whole:
-            self._end_request()
 
     def _describe(self, version: str) -> None:
         """Complete the scope. The target is taken as it came: what is no path is not made one."""
@@ -313,7 +360,7 @@ class Connection(HttpToolsProtocol):
         )
         cycle.is_old = version == "1.0"
         cycle.piece, cycle.departure = self._piece, Departure()
-        cast("dict[str, Any]", self.scope)["extensions"] = {
+        self.scope["extensions"] = {
             DISCONNECT: {"on_disconnect": cycle.departure.on_disconnect}
         }
         return cycle
@@ -322,6 +369,7 @@ class Connection(HttpToolsProtocol):
         """All of a request came."""
         assert self.cycle is not None
         self._is_whole = False
+        self.scope["extensions"][BODY_ARRIVED] = {}
         if not self.cycle.response_complete:
             self._part = _Part.NEXT if self.cycle.keep_alive else _Part.NOTHING
             self.cycle.more_body = False

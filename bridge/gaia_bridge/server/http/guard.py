@@ -24,7 +24,8 @@ import asyncio
 import functools
 import hmac
 import json
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
@@ -33,6 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gaia_bridge.openai_api.errors import CHAT_PREFIX, refusal_body
 from gaia_bridge.server.http.access_policy import AccessPolicy, shown, split_authority
 from gaia_bridge.server.http.refusal_log import Refusals
+from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD
 
 __all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "body_for", "error_body", "replaying"]
 
@@ -119,6 +121,11 @@ class Guard:
         if scope["type"] != "http":
             await self._handle_other(scope, receive, send)
             return
+        extensions: Mapping[str, Any] = scope.get("extensions") or {}
+        found: dict[object, Any] = extensions.get(SAME_HEAD, {})
+        if (head := found.get(self)) is not None:  # it was accepted, and needs no headers that CORS adds
+            await self._forward(head, scope, receive, send)
+            return
         head = _scan(scope)
         refusal = self._check_caller(scope, head)
         if refusal is None and head.values.get(b"origin") in self._cross_origins:
@@ -128,13 +135,24 @@ class Guard:
                 await self._cors.preflight_response(headers)(scope, receive, send)
                 return
             send = functools.partial(self._cors.send, send=send, request_headers=headers)
+            found = {}
         refusal = refusal or self._check_token(scope, head) or self._check_content(head)
         if refusal is not None:
             await self._refuse(scope, send, refusal)
-        elif head.has_body:
-            await self._forward_with_body(scope, receive, send)
         else:
+            found[self] = head
+            await self._forward(head, scope, receive, send)
+
+    async def _forward(self, head: _Head, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through whose head was accepted."""
+        if not head.has_body:
             await self._app(scope, receive, send)
+            return
+        body = await (self._whole_body(receive) if _has_arrived(scope) else self._read_body(receive))
+        if isinstance(body, _Refusal):
+            await self._refuse(scope, send, body)
+        elif body is not None:
+            await self._app(scope, replaying(body, receive), send)
 
     async def _refuse(self, scope: Scope, send: Send, refusal: _Refusal) -> None:
         self._refusals.tell(scope["method"], shown(scope["path"]), refusal.status, refusal.message)
@@ -223,12 +241,12 @@ class Guard:
     def _too_large(self) -> _Refusal:
         return _Refusal(413, f"The body has more than {self._limits.body_bytes} bytes. Send less at once.")
 
-    async def _forward_with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await self._read_body(receive)
-        if isinstance(body, _Refusal):
-            await self._refuse(scope, send, body)
-        elif body is not None:
-            await self._app(scope, replaying(body, receive), send)
+    async def _whole_body(self, receive: Receive) -> Message | _Refusal | None:
+        """The same as `_read_body`, of a body that need not be waited for."""
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        return message if len(message["body"]) <= self._limits.body_bytes else self._too_large()
 
     async def _read_body(self, receive: Receive) -> Message | _Refusal | None:
         """Return the whole body as one message, a refusal, or `None` if the client left meanwhile."""
@@ -284,6 +302,10 @@ def _scan(scope: Scope) -> _Head:
         or values.get(b"content-length", b"").strip(b"0") != b""
     )
     return _Head(size, values, has_body)
+
+
+def _has_arrived(scope: Scope) -> bool:
+    return BODY_ARRIVED in (scope.get("extensions") or ())
 
 
 def replaying(body: Message, receive: Receive) -> Receive:

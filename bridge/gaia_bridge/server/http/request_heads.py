@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from gaia_bridge.server.http.access_policy import shown
 
-__all__ = ["HEAD_END", "fields_problem", "head_problem"]
+__all__ = ["BODY_ARRIVED", "HEAD_END", "SAME_HEAD", "KnownHead", "fields_problem", "head_problem"]
 
 HEAD_END: Final = b"\r\n\r\n"
+
+BODY_ARRIVED: Final = "gaia_bridge.body_arrived"
+"""The name of an ASGI extension of our listener: all of the body is here, so that nobody has to wait for it."""
+
+SAME_HEAD: Final = "gaia_bridge.same_head"
+"""Another: what was found out about the head of this request, by whoever wants to know it again when the same comes
+next on the connection. A dictionary, by the one who found it out."""
+
+
+class KnownHead(NamedTuple):
+    """The head of the last request of a connection. Clients begin most of their requests with the very same bytes."""
+
+    head: bytes
+    length: int
+    """Bytes of the body that follows."""
+    scope: dict[str, Any]
+    """What the application is told of it."""
+    found: dict[object, Any]
+    """See `SAME_HEAD`."""
+
 
 _SHORT_END: Final = re.compile(rb"\n\r?\n")
 _REQUEST_LINE: Final = re.compile(rb"(?!CONNECT )[-!#$%&'*+.^_`|~0-9a-zA-Z]+ [!-~]+ HTTP/1\.[01]\r\n")

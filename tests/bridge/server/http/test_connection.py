@@ -64,6 +64,7 @@ CODINGS = [
     *(" chunked;a=b", " chunked,", " ,chunked", ' "chunked"', "", " CHUNKED", "\tchunked", "\x0bchunked", " chun ked"),
     *(" chunked\x00", " chunked, chunked", " \xa0chunked", " chunked  ", " chunked\t"),
 ]
+THREE = post("Content-Length: 3", body=b"abc")
 ODD_BYTES = b"\r\n\r\n" * 20 + b"0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 
 CORPUS: dict[str, bytes] = {
@@ -83,6 +84,20 @@ CORPUS: dict[str, bytes] = {
     "three requests with bodies": post("Content-Length: 3", body=b"abc") * 2 + chunked(b"1\r\na\r\n0\r\n\r\n") + NEXT,
     "a request behind one that closes": head("Connection: close") + NEXT,
     "a request behind one that closes among others": head("Connection: x, CLOSE ,y") + NEXT,
+    # the same head again, which is read only once
+    "the same head three times": THREE
+    + post("Content-Length: 3", body=b"GET")
+    + post("Content-Length: 3", body=b"\r\n\r")
+    + NEXT,
+    "the same head without a body": head() * 3 + NEXT * 2,
+    "the same head among others": (THREE + head()) * 3 + THREE * 2 + NEXT,
+    "the same head around chunks": THREE * 2 + chunked(b"1\r\na\r\n0\r\n\r\n") + THREE * 2 + NEXT,
+    "the same head with chunks": chunked(b"1\r\na\r\n0\r\n\r\n") * 2 + NEXT,
+    "the same head with a wish": post(*H2C, "Content-Length: 3", body=b"abc") * 2 + NEXT,
+    "the same head with an expectation": post("Expect: 100-continue", "Content-Length: 3", body=b"abc") * 2 + NEXT,
+    "the same head with a body that does not end": THREE + post("Content-Length: 3", body=b"ab"),
+    "the same head with another line": THREE + post("Content-Length: 3", "X: 1", body=b"abc") + NEXT,
+    "the same head with a second length": THREE + post("Content-Length: 3", "Content-Length: 4", body=b"abcd") + NEXT,
     "a kept connection": head("Connection: keep-alive") + NEXT,
     "blanks around values": head("X:  \t a b \t ", "Y:", "Z: \t ") + NEXT,
     "a value of many bytes": head("X: \xe4\xff\t'\"\\", "Y: " + "y" * 3000),

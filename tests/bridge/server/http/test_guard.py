@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 from gaia_bridge.errors import ConfigError, ListenError
 from gaia_bridge.server.http.access_policy import AccessPolicy, check_exposure
 from gaia_bridge.server.http.guard import HEALTH_PATH, Guard
+from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD
 from gaia_bridge.settings import HttpLimits
 
 pytestmark = pytest.mark.anyio
@@ -817,3 +818,44 @@ def test_a_loopback_address_needs_neither(host: str) -> None:
 def test_a_reachable_address_with_a_token_and_explicit_hosts_is_accepted() -> None:
     policy = AccessPolicy.for_address("0.0.0.0", PORT, ["bridge.example"], token=TOKEN)
     assert policy.token == TOKEN
+
+
+async def test_a_head_that_was_accepted_is_not_judged_again_and_one_that_was_refused_is_not_remembered() -> None:
+    reached: list[bytes] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        reached.append((await receive())["body"])
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": PING, "more_body": False}
+
+    async def send(message: Message) -> None:
+        pass
+
+    guard = Guard(app, WITH_TOKEN)
+    bearer = (b"authorization", b"Bearer " + TOKEN.encode())
+    for credential, remembered in ((b"authorization", b"Bearer wrong"), False), (bearer, True):
+        found: dict[object, Any] = {}
+        scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": [HOST, JSON, credential]}
+        for _ in range(2):
+            await guard({**scope, "extensions": {SAME_HEAD: found, BODY_ARRIVED: {}}}, receive, send)
+        assert bool(found) is remembered
+    assert reached == [PING, PING]
+
+
+async def test_a_body_that_has_arrived_is_as_small_as_any() -> None:
+    answered: list[int] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"x" * 11, "more_body": False}
+
+    async def send(message: Message) -> None:
+        answered.append(message.get("status", 0))
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("it was let through")
+
+    policy = AccessPolicy.for_address("127.0.0.1", PORT, limits=HttpLimits(body_bytes=10))
+    scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": [HOST, JSON]}
+    await Guard(app, policy)({**scope, "extensions": {BODY_ARRIVED: {}}}, receive, send)
+    assert answered[0] == 413
