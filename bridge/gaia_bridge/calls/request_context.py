@@ -14,13 +14,14 @@ wait. Methods that ask (`elicit`, `sample`, `list_roots`) wait for an answer; co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Protocol
 from uuid import uuid4
 
 from msgspec import Struct, field
 
+from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.content import form_params, sampling_request
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ClientCapabilityError
@@ -229,27 +230,18 @@ class RequestContext:
         self._channel.close_stream()
 
 
-class _PassedOn:
-    """Implements `ClientRequest` on any event loop. The client can be asked, whichever era it is of."""
-
-    modern = False
-    params: Mapping[str, Any] = {}
-    input_responses: Mapping[str, JSON] = {}
-    request_state: str | None = None
+class _PassedOn(OwnRequest):
+    """Works on any event loop. The client is the agent, whose session does not end; it can be asked, whatever its era."""
 
     def __init__(self, channel: CallChannel, request: ClientRequest) -> None:
+        super().__init__(request.client)
         self._channel = channel
         self._request = request
         self.method = request.method
-        self.client = request.client
         self.meta = request.meta
         self.client_info = request.client_info
         self.client_capabilities = request.client_capabilities
         self.log_level = request.log_level
-
-    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        """Return `False`: the client is the agent, whose session does not end."""
-        return False
 
     def next_round(self, responses: Mapping[str, JSON], state: str | None) -> _PassedOn:
         """The same request with the answers to a question."""

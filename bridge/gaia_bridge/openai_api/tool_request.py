@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
-from typing import Any
 
-from gaia_bridge.errors import ClientCapabilityError
+from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.protocol.vocabulary import CAPABILITY_OF
 from gaia_bridge.runtime.agent_runner import LoopHandle
 
 __all__ = ["ChatClient", "ChatClients", "ToolRequest"]
@@ -86,8 +84,8 @@ class ChatClients:
         client.leave()
 
 
-class ToolRequest:
-    """One call of a lent tool. Implements `gaia_bridge.contract.ClientRequest`.
+class ToolRequest(OwnRequest):
+    """One call of a lent tool. A chat has no place for progress and log messages, and cannot be asked anything.
 
     Args:
         client: On whose behalf.
@@ -95,42 +93,12 @@ class ToolRequest:
         arguments: What it is called with.
     """
 
-    method = "tools/call"
-    modern = False
-    log_level: str | None = None
-    request_state: str | None = None
-
     def __init__(self, client: ChatClient, name: str, arguments: JSON) -> None:
+        super().__init__(client.key)
         self._client = client
-        self.params: Mapping[str, Any] = {"name": name, "arguments": arguments}
-        self.meta: Mapping[str, Any] = {}
-        self.client_info: Mapping[str, Any] = {}
-        self.client_capabilities: Mapping[str, Any] = {}
-        self.input_responses: Mapping[str, JSON] = {}
-
-    @property
-    def client(self) -> Hashable:
-        """The session, or the turn."""
-        return self._client.key
+        self.params = {"name": name, "arguments": arguments}
 
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         """Have `callback` called when the session was idle for long, or the turn ended."""
         self._client.when_it_leaves(callback)
         return True
-
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Nothing: a chat has no place for it."""
-
-    async def log(self, level: str, data: Any, logger: str | None) -> None:
-        """Nothing: a chat has no place for it."""
-
-    async def push(self, method: str, params: JSON) -> JSON:
-        """Refuse: a chat cannot be asked in the middle of a turn.
-
-        Raises:
-            ClientCapabilityError: Always.
-        """
-        raise ClientCapabilityError({CAPABILITY_OF.get(method, method): {}})
-
-    async def close_stream(self) -> None:
-        """Nothing: there is no stream of this call."""

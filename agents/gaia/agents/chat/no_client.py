@@ -7,50 +7,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
 from contextvars import Context
 from typing import Any, Final
 
+from gaia_bridge.calls.own_request import OwnRequest, nobody_to_ask
 from gaia_bridge.calls.request_context import RequestContext, get_request_context, request_scope
-from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["client_request", "with_some_request"]
 
 logger = logging.getLogger(__name__)
 
-_NEEDED: Final = {"elicitation/create": "elicitation", "roots/list": "roots", "sampling/createMessage": "sampling"}
-"""The capability that each question needs (MCP, client features)."""
 
+class _NoRequest(OwnRequest):
+    """What the tool is told of its client: there is none."""
 
-class _NoRequest:
-    """Implements `ClientRequest`."""
-
-    method = "tools/call"
     modern = True
-    client = "nobody"
-    params: Mapping[str, Any] = {}
-    meta: Mapping[str, Any] = {}
-    client_info: Mapping[str, Any] = {}
-    client_capabilities: Mapping[str, Any] = {}
-    log_level: str | None = None
-    input_responses: Mapping[str, JSON] = {}
-    request_state: str | None = None
-
-    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        return False
-
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        pass
 
     async def log(self, level: str, data: Any, logger: str | None) -> None:
         _log(level, data, logger)
-
-    async def push(self, method: str, params: JSON) -> JSON:
-        raise _nobody_to_ask(method)
-
-    async def close_stream(self) -> None:
-        pass
 
 
 class _NoChannel:
@@ -71,16 +46,16 @@ class _NoChannel:
         _log(level, data, logger)
 
     def ask(self, method: str, params: JSON) -> JSON:
-        raise _nobody_to_ask(method)
+        raise nobody_to_ask(method)
 
     async def aask(self, method: str, params: JSON) -> JSON:
-        raise _nobody_to_ask(method)
+        raise nobody_to_ask(method)
 
     def close_stream(self) -> None:
         pass
 
 
-_NO_CLIENT: Final = RequestContext(_NoChannel(), _NoRequest(), None)
+_NO_CLIENT: Final = RequestContext(_NoChannel(), _NoRequest("nobody"), None)
 
 
 def client_request() -> RequestContext | None:
@@ -95,10 +70,6 @@ def client_request() -> RequestContext | None:
 def with_some_request(context: Context) -> Context:
     """The same context variables, with a request among them: the client's, or one that nobody made."""
     return context if context.run(client_request) is not None else context.run(request_scope, _NO_CLIENT)
-
-
-def _nobody_to_ask(method: str) -> ClientCapabilityError:
-    return ClientCapabilityError({_NEEDED.get(method, method): {}})
 
 
 def _log(level: str, data: Any, name: str | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from gaia.mcp.aio.handles import ServerTask, StopEvent
 from gaia.mcp.aio.limits import ManagerLimits
+from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.chaining import PublishedAgent, agent_named
 from gaia_bridge.errors import AnswerError
 from gaia_bridge.model import (
@@ -45,7 +46,6 @@ _CONNECTED: Final = (SourceState.READY, SourceState.DEGRADED)
 _FITTING: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every model provider accepts."""
 
-_NOTHING: Final[Mapping[str, Any]] = {}
 _PROGRESSING: Final[Mapping[str, Any]] = {"progressToken": "call"}
 """A server that tells of its progress may take longer: its deadline begins anew each time."""
 
@@ -250,35 +250,10 @@ def _warn_of_others(named: Mapping[str, ServerTool], before: Mapping[str, Server
         logger.warning("tools of MCP server '%s' are called %s: %s", server, ", ".join(names), reason)
 
 
-class _Call:
-    """A call that is made by nobody's client: implements `ClientRequest`. Nobody can be asked or told on the way.
+class _Call(OwnRequest):
+    """A call that is made by nobody's client. Nobody can be asked or told on the way."""
 
-    Args:
-        client: The same for all calls of which the server may think that they have one client.
-    """
-
-    method = "tools/call"
-    modern = False
-    params: Mapping[str, Any] = _NOTHING
-    meta: Mapping[str, Any] = _PROGRESSING
-    client_info: Mapping[str, Any] = _NOTHING
-    client_capabilities: Mapping[str, Any] = _NOTHING
-    log_level: str | None = None
-    input_responses: Mapping[str, JSON] = _NOTHING
-    request_state: str | None = None
-
-    def __init__(self, client: Hashable) -> None:
-        self.client = client
-
-    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
-        """It has no session."""
-        return False
-
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Nobody listens."""
-
-    async def log(self, level: str, data: Any, logger: str | None) -> None:
-        """Nobody listens."""
+    meta = _PROGRESSING
 
     async def push(self, method: str, params: JSON) -> JSON:
         """Nobody can be asked.
@@ -287,9 +262,6 @@ class _Call:
             AnswerError: Always.
         """
         raise AnswerError(f"there is nobody who could answer {method}")
-
-    async def close_stream(self) -> None:
-        """There is none."""
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:

@@ -360,9 +360,7 @@ class Connection(HttpToolsProtocol):
         )
         cycle.is_old = version == "1.0"
         cycle.piece, cycle.departure = self._piece, Departure()
-        self.scope["extensions"] = {
-            DISCONNECT: {"on_disconnect": cycle.departure.on_disconnect}
-        }
+        self.scope["extensions"] = {DISCONNECT: {"on_disconnect": cycle.departure.on_disconnect}}
         return cycle
 
     def _end_request(self) -> None:

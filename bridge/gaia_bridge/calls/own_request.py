@@ -1,0 +1,66 @@
+"""A request that is made in this process, and behind which is no client that could be told or asked anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final
+
+from gaia_bridge.errors import ClientCapabilityError
+from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["OwnRequest", "nobody_to_ask"]
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def nobody_to_ask(method: str) -> ClientCapabilityError:
+    """The error of a question that nobody can be asked.
+
+    Args:
+        method: Of the question.
+    """
+    from gaia_bridge.protocol.vocabulary import CAPABILITY_OF  # which an agent alone does not need
+
+    return ClientCapabilityError({CAPABILITY_OF.get(method, method): {}})
+
+
+class OwnRequest:
+    """Implements `gaia_bridge.contract.ClientRequest`; what a request can do beyond this, its class says.
+
+    Args:
+        client: The same for all requests that are taken to come from the same client.
+    """
+
+    method = "tools/call"
+    modern = False
+    params: Mapping[str, Any] = _NOTHING
+    meta: Mapping[str, Any] = _NOTHING
+    client_info: Mapping[str, Any] = _NOTHING
+    client_capabilities: Mapping[str, Any] = _NOTHING
+    log_level: str | None = None
+    input_responses: Mapping[str, JSON] = _NOTHING
+    request_state: str | None = None
+
+    def __init__(self, client: Hashable) -> None:
+        self.client = client
+
+    def when_client_leaves(self, callback: Callable[[], None]) -> bool:
+        """It has no session."""
+        return False
+
+    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Nobody listens."""
+
+    async def log(self, level: str, data: Any, logger: str | None) -> None:
+        """Nobody listens."""
+
+    async def push(self, method: str, params: JSON) -> JSON:
+        """Nobody can be asked.
+
+        Raises:
+            ClientCapabilityError: Always.
+        """
+        raise nobody_to_ask(method)
+
+    async def close_stream(self) -> None:
+        """There is none."""
