@@ -35,6 +35,7 @@ from tests.servers.evil_http import Exchange, evil_http
 from tests.servers.odd_texts import LEGACY, MODERN, Odd
 from tests.support.agents import one_tool
 from tests.support.upstreams import TESTS, FakeRequest, running, until_ready
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -215,7 +216,7 @@ class Asker:
         if self._modern:
             discover_result: JSON = (await self.ask("server/discover"))["result"]
             return discover_result
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             return await self._client.initialize(LEGACY, {"elicitation": {}})
 
     async def ask(self, method: str, **params: Any) -> JSON:
@@ -232,7 +233,7 @@ class Asker:
             self._headers.pop("Mcp-Name", None)
             if name is not None:
                 self._headers["Mcp-Name"] = name
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             answer = await self._client.request(method, {**params, "_meta": meta})
         assert ("result" in answer) != ("error" in answer), answer
         json.dumps(answer, ensure_ascii=False).encode()

@@ -21,6 +21,7 @@ from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
+from tests.support.waiting import PATIENCE
 
 __all__ = [
     "PATIENT",
@@ -126,7 +127,7 @@ class Heard:
 
     async def until_that(self, holds: Callable[[], bool]) -> None:
         """Wait until something holds; asks after every change."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             while not holds():
                 await self._more.wait()
 

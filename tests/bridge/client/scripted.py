@@ -16,6 +16,7 @@ from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import UpstreamLimits
 from tests.support.on_demand import mcp_types, mcp_versions
+from tests.support.waiting import PATIENCE
 
 __all__ = [
     "QUICK",
@@ -289,10 +290,10 @@ def serving(**results: Callable[[JSON], object] | object) -> Script:
 async def connected(
     *scripts: Script, delegate: ClientDelegate | None = None, limits: UpstreamLimits = QUICK, era: Era | None = None
 ) -> AsyncGenerator[tuple[Connection, Wire]]:
-    """A connection to the last server that a script was needed for, within five seconds in all; no task outlives it."""
+    """A connection to the last server that a script was needed for; no task outlives it."""
     transport = ScriptedTransport(*scripts)
     before = asyncio.all_tasks()
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         async with connect(transport, delegate or Role(), limits, era=era) as connection:
             yield connection, transport.wires[-1]
     assert asyncio.all_tasks() <= before

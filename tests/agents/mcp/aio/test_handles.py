@@ -11,7 +11,7 @@ import pytest
 
 from gaia.mcp.aio.handles import ServerTask, StopEvent
 from gaia_bridge.runtime.background_loop import BackgroundLoop, Lease
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -122,5 +122,5 @@ async def test_setting_an_event_tells_so_wherever_it_is_set() -> None:
     assert not event.is_set()
     await asyncio.to_thread(event.set)
     assert (event.is_set(), told) == (True, [True])
-    with anyio.fail_after(1):
+    with anyio.fail_after(PATIENCE):
         await event.wait()

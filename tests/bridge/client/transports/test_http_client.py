@@ -23,6 +23,7 @@ from gaia_bridge.client.transports.http_values import retry_after
 from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.settings import UpstreamLimits
 from tests.servers.evil_http import EvilServer, Exchange, evil_http
+from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
@@ -39,7 +40,7 @@ async def client_of(
 ) -> AsyncGenerator[HttpClient]:
     client = HttpClient(HttpServerSpec("up", url, headers or {}), limits, auth)
     try:
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             yield client
     finally:
         await client.close()

@@ -26,6 +26,7 @@ from tests.support.http_links import (
 )
 from tests.support.on_demand import mcp_inbound
 from tests.support.toxic_proxy import Toxic, toxic_proxy
+from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
@@ -449,7 +450,7 @@ async def test_a_hanging_server_delays_no_other() -> None:
     async with evil_http() as server:
         async with linked(server.url("silent"), revision=MODERN) as stuck, linked(server.url()) as other:
             waiting = asyncio.ensure_future(stuck.request(modern()))
-            with anyio.fail_after(1):
+            with anyio.fail_after(PATIENCE):
                 assert (await other.request(request()))["result"]
             waiting.cancel()
             await asyncio.wait([waiting])

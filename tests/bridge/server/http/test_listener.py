@@ -29,7 +29,7 @@ from gaia_bridge.server.http.guard import Guard
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.http.request_heads import head_problem
 from gaia_bridge.settings import HttpLimits
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +90,7 @@ async def small() -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def connected(port: int) -> AsyncGenerator[SocketStream]:
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
             yield stream
 

@@ -17,7 +17,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
 from tests.support.upstreams import FakeRequest
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.anyio
 
@@ -314,7 +314,7 @@ async def test_closing_does_not_wait_for_a_greeting_that_is_never_answered(given
         if given_up:  # as by Ctrl-C
             handshake.cancel()
             await asyncio.wait([handshake])
-        with anyio.fail_after(1):
+        with anyio.fail_after(PATIENCE):
             await made.close()
         assert server.open == 0
         if not given_up:
@@ -327,7 +327,7 @@ async def test_what_is_opened_while_the_session_is_closed_does_not_stay_open() -
         server.slow = True
         opening = asyncio.create_task(made.open())
         await anyio.wait_all_tasks_blocked()
-        with anyio.fail_after(1):
+        with anyio.fail_after(PATIENCE):
             await made.close()
             with pytest.raises(UpstreamError, match="is no longer connected"):
                 await opening

@@ -40,8 +40,8 @@ SECRET = "s3cr3t-canary-value"
 
 
 async def say(upstream: Upstream, tool: str, **arguments: Any) -> str:
-    """Call a tool, which has to lead to an answer of some kind within five seconds."""
-    with anyio.fail_after(5):
+    """Call a tool, which has to lead to an answer of some kind."""
+    with anyio.fail_after(PATIENCE):
         return text_of(await upstream.call_tool(tool, arguments, FakeRequest()))
 
 

@@ -19,6 +19,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.support.on_demand import mcp
 from tests.support.upstreams import PATIENT, FakeRequest, sdk_server, text_of
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +144,7 @@ async def test_twenty_calls_at_once_each_get_their_own_answer(pair: Pair) -> Non
     async def add(number: int) -> None:
         answers[number] = await pair.ours.call_tool("add", {"a": number}, FakeRequest(modern=True))
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             for number in range(20):
                 tasks.start_soon(add, number)

@@ -29,6 +29,7 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.support.bystanders import Holdings
 from tests.support.upstreams import FakeRequest, Heard, raw_server, running, text_of
+from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
@@ -44,7 +45,7 @@ async def call(upstream: Upstream, name: str, arguments: JSON | None = None, met
 
 
 async def failure(upstream: Upstream, name: str) -> str:
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         result = await upstream.call_tool(name, {}, FakeRequest())
     assert result["isError"] is True
     return text_of(result)
@@ -72,7 +73,7 @@ async def test_the_offer_fills_when_the_server_is_ready_and_listeners_are_told()
     assert is_empty(upstream.features)
     async with anyio.create_task_group() as tasks:
         await tasks.start(upstream.run)
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             assert await upstream.wait_settled() == SourceStatus(SourceState.READY)
         assert heard.changes == [
             Change(ChangeKind.TOOLS),
@@ -142,7 +143,7 @@ async def test_many_announcements_are_few_readings() -> None:
     async with running(raw_server()) as upstream:
         heard = Heard(upstream)
         await call(upstream, "grow", {"by": 200})
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             while len(upstream.features.tools) < 211:
                 await heard.until(ChangeKind.TOOLS)
                 await anyio.lowlevel.checkpoint()
@@ -212,7 +213,7 @@ async def test_answers_that_come_in_another_order_find_their_calls() -> None:
         async def reverse(number: int) -> None:
             answers[number] = await call(upstream, "reverse", {"number": number, "calls": 20})
 
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as tasks:
                 for number in range(20):
                     tasks.start_soon(reverse, number)
@@ -413,7 +414,7 @@ async def test_a_server_that_cannot_be_used_fails_in_one_line(
 async def test_a_silent_server_keeps_nobody_waiting_beyond_its_deadline() -> None:
     upstream = Upstream(raw_server("silent"), UpstreamLimits(call_timeout=0.1))
     async with anyio.create_task_group() as tasks:
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             await tasks.start(upstream.run)
             assert "still starting" in await failure(upstream, "pid")
         tasks.cancel_scope.cancel()
@@ -489,7 +490,7 @@ async def test_a_result_that_is_no_mcp_result_is_an_error_of_that_call() -> None
 async def test_noise_on_either_output_does_not_disturb(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "gaia_bridge")
     async with running(raw_server()) as upstream:
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             assert await call(upstream, "noise") == "made noise"
             assert int(await call(upstream, "pid")) > 0
     lines = [record.getMessage() for record in caplog.records if record.name.endswith("error_output")]
@@ -517,7 +518,7 @@ async def test_a_listener_that_breaks_fails_its_upstream_and_nothing_beside_it(
     upstream.listen(breaks)
     async with anyio.create_task_group() as beside:
         await beside.start(upstream.run)
-        with anyio.fail_after(5):
+        with anyio.fail_after(PATIENCE):
             while upstream.status.state is not SourceState.FAILED:
                 await anyio.lowlevel.checkpoint()
         assert upstream.status == SourceStatus(

@@ -16,7 +16,7 @@ from gaia_bridge.settings import UpstreamLimits
 from gaia_bridge.sources.upstream.source import Upstream
 from tests.servers.evil_http import Exchange, evil_http
 from tests.support.upstreams import FakeRequest, running, text_of
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("bystander")]
 
@@ -83,7 +83,7 @@ class McpServer:
 
 
 async def say(upstream: Upstream, tool: str = "work") -> str:
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         return text_of(await upstream.call_tool(tool, {}, FakeRequest()))
 
 
