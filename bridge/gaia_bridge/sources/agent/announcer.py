@@ -25,27 +25,27 @@ class AnnouncesChanges:
         self._mcp_publishers = tuple(known for known in self._publishers() if known is not publisher)
 
     def notify_mcp_tools_changed(self) -> None:
-        """Say that `get_mcp_tool_definitions` returns something else now."""
+        """Announce that `get_mcp_tool_definitions` now returns something else."""
         for publisher in self._publishers():
             publisher.tools_changed()
 
     def notify_mcp_prompts_changed(self) -> None:
-        """Say that `get_mcp_prompts` returns something else now."""
+        """Announce that `get_mcp_prompts` now returns something else."""
         for publisher in self._publishers():
             publisher.prompts_changed()
 
     def notify_mcp_resources_changed(self) -> None:
-        """Say that `get_mcp_resources` or `get_mcp_resource_templates` returns something else now."""
+        """Announce that `get_mcp_resources` or `get_mcp_resource_templates` now returns something else."""
         for publisher in self._publishers():
             publisher.resources_changed()
 
     def notify_mcp_resource_updated(self, uri: str) -> None:
-        """Say that the content at `uri` changed."""
+        """Announce that the content at `uri` changed."""
         for publisher in self._publishers():
             publisher.resource_updated(uri)
 
     def mcp_own_files(self) -> frozenset[Path]:
-        """The files that decide what the bridges that publish this agent start: not to be written for a client."""
+        """The files that decide which programs the publishing bridges start. Never write them for a client."""
         return frozenset(file for publisher in self._publishers() for file in publisher.own_files())
 
     def _publishers(self) -> tuple[Publisher, ...]:

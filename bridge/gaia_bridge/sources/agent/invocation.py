@@ -1,4 +1,4 @@
-"""One call of agent code in flight: what it says on the way, what it asks, and how it ends.
+"""One running call of agent code: its progress and log messages, its questions, and its end.
 
 The agent's thread puts messages in; the handler of the client's request takes them out in order. A call may outlive
 the request that started it: where the client cannot be asked directly (2026-07-28), the question is given to it as
@@ -74,7 +74,7 @@ class Invocation:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more."""
+        """Whether the call was cancelled."""
         return self._cancelled
 
     def wait_cancelled(self, timeout: float) -> bool:
@@ -104,7 +104,7 @@ class Invocation:
         self._post(_Log(level, plain, None if logger is None else self._note_text(logger)))
 
     def close_stream(self) -> None:
-        """Queue the wish to end the event stream."""
+        """Queue the request to close the event stream."""
         self._post(_CloseStream())
 
     def ask(self, method: str, params: JSON) -> JSON:
@@ -133,13 +133,13 @@ class Invocation:
 
     @property
     def questions(self) -> list[Question]:
-        """What the agent waits to be told."""
+        """The questions of the agent that are not answered yet."""
         if not self._questions:  # as usual
             return []
         return [question for question in list(self._questions.values()) if not question.reply.done()]
 
     async def advance(self, request: ClientRequest) -> bool:
-        """Relay what the agent says to `request`'s client until the agent is done or asks something.
+        """Pass messages of the agent on to `request`'s client until the agent is done or asks something.
 
         Returns:
             Whether the agent is done.
@@ -160,7 +160,7 @@ class Invocation:
             await self._news()
 
     def cancel(self, reason: str) -> None:
-        """Tell the agent that nobody waits any more, and end its open questions. The first reason counts.
+        """Cancel the call and its open questions. Only the first reason counts.
 
         The job is let go: it leads back here, and a large result would wait for the garbage collector.
         """

@@ -34,7 +34,7 @@ _AGENT_STATE = "agent:"
 
 
 class AgentInvoker:
-    """The way from a request into one agent's code and back.
+    """Runs one agent's code for requests.
 
     Args:
         runner: The agent's threads and loop.
@@ -55,7 +55,7 @@ class AgentInvoker:
         Args:
             call: The agent's method with its arguments.
             request: On whose behalf.
-            what: What fails if it fails, as the peer knows it: `tool 'x'`.
+            what: How the peer knows the call, for error messages: `tool 'x'`.
             convert: Turns what the agent returned into a wire result.
 
         Raises:
@@ -65,7 +65,7 @@ class AgentInvoker:
         asked = await self._calls.run_or_park(active, request, what, self._limits.call_timeout)
         if asked is not None:
             return asked
-        active.cancel(f"{what} is over")  # for whatever the agent still has running in its name
+        active.cancel(f"{what} is over")  # for work that the agent still runs for the call
         return self._checked(self._result(active.outcome, what), request)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class AgentInvoker:
         return active
 
     def _converted(self, convert: Callable[[Any], JSON], value: Any) -> JSON:
-        """What agent code returned, as a wire result; a large one alone, since nobody else gets on meanwhile."""
+        """What agent code returned, as a wire result. Large ones are converted one at a time, to let others go on."""
         if not is_larger(value, self._limits.large_result_bytes):
             return convert(value)
         with self._one_large:

@@ -1,6 +1,6 @@
-"""One agent as a source: its definitions kept current, its code run through its own bounded door.
+"""One agent as a source: keeps its definitions current, and runs its code in threads of its own, within limits.
 
-Whatever the agent does, the client gets a defined answer and the next call works.
+Whatever the agent does, the client gets a proper answer, and the next call works.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class AgentSource:
         agent: The agent.
         name: The name it is published under.
         limits: What it may use of the process.
-        own_files: Tells the files that the process itself loads, which the agent is asked to leave alone.
+        own_files: Returns the files that the process itself loads; the agent is asked not to change them.
     """
 
     def __init__(
@@ -261,10 +261,10 @@ class AgentSource:
             )
 
     async def subscribe(self, uri: str) -> None:
-        """Nothing to do: an agent announces every update, and the endpoint knows who wants to hear of it."""
+        """Do nothing: an agent announces every update, and the endpoint knows the subscribers."""
 
     async def unsubscribe(self, uri: str) -> None:
-        """Nothing to do, as with `subscribe`."""
+        """Do nothing, as with `subscribe`."""
 
     async def _read(self) -> None:
         async with self._reading:
@@ -276,7 +276,7 @@ class AgentSource:
                     logger.warning("%s: %s %s is left out: %s", self.name, item.kind, item.name, item.reason)
 
     def _agent_of(self, kind: str, key: str) -> Any:
-        """Whose a definition is: the agent's own, or of what it publishes beside."""
+        """The object that a definition belongs to: the agent, or what it publishes beside itself."""
         return self._also if (kind, key) in self._definitions.republished else self.agent
 
     def _lists(self, uri: str) -> bool:

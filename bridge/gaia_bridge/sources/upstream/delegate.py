@@ -1,4 +1,4 @@
-"""Who the bridge is to an upstream server: whoever is the client of the call in flight."""
+"""Acts as the client of an upstream server, on behalf of the client whose call is in flight."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from gaia_bridge.sources.upstream.relay import ASKABLE
 __all__ = ["Told", "UpstreamDelegate"]
 
 _CARRIED: Final = (*ASKABLE, "extensions", "experimental")
-"""Capabilities of a client that it has through us as well."""
+"""Capabilities of a client that also work through the bridge."""
 
 _APP: Final = "text/html;profile=mcp-app"
-"""MCP Apps (SEP-1865): what a host shows. A server of the handshake era is told that somebody may."""
+"""MCP Apps (SEP-1865): the content that hosts display. Declared to servers of the handshake era in advance."""
 
 
 class Told(Protocol):
-    """What is told of what the server says: see `ClientDelegate`."""
+    """Receives what the server sends; see `ClientDelegate`."""
 
     @property
     def name(self) -> str:
-        """What the server is called here."""
+        """The name of the server in the configuration."""
         ...
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
@@ -44,13 +44,13 @@ class Told(Protocol):
 
 
 class UpstreamDelegate(ClientDelegate):
-    """Who the bridge is to one server: whoever is the client of the call in flight.
+    """Acts as the client of one server, on behalf of the client whose call is in flight.
 
-    What a server of the handshake era may ask is declared before there is any client, so everything is; a client that
-    lacks it is not asked, and the server is told so.
+    A server of the handshake era learns the capabilities before there is any client, so all are declared. If the actual
+    client lacks one, the server gets an error instead of an answer.
 
     Args:
-        upstream: Does what is to be done.
+        upstream: Handles what the server sends.
         own: Our id.
     """
 
@@ -66,7 +66,7 @@ class UpstreamDelegate(ClientDelegate):
         self.server = f"upstream {upstream.name!r}"
 
     def represent(self, request: ClientRequest) -> None:
-        """Be the client of a request, on a connection that is its alone: say and declare what it does."""
+        """Act as the client of a request on its private connection: use its name and its capabilities."""
         if request.client_info:
             self.info = dict(request.client_info)
         self.capabilities = {
@@ -74,7 +74,7 @@ class UpstreamDelegate(ClientDelegate):
         }
 
     async def answer(self, method: str, params: JSON, during: int | None = None) -> JSON:
-        """Let the client answer that the call is for."""
+        """Let the client answer whose call is in flight."""
         return await self._upstream.answer(method, params, during)
 
     def notified(self, method: str, params: JSON, during: int | None = None) -> None:

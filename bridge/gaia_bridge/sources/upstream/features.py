@@ -1,7 +1,7 @@
-"""What one upstream server offers: as it was last time, as it is, and word of every change.
+"""What one upstream server offers, from the cache and from its lists, and announcements of every change.
 
-Its lists are read when it is connected and when it says that they changed. Clients are told at a bounded rate, whatever
-the server does.
+The lists are read on every connection, and when the server announces changes. Clients are notified at a bounded rate,
+however often that happens.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class HasLists(Protocol):
 
 
 class FeatureTracker:
-    """The lists of one server, and those who want to know of changes.
+    """The lists of one server, and the listeners for their changes.
 
     Args:
         spec: Its entry in the configuration.
-        limits: How often it is read and announced.
-        cache: Where it is remembered, if anywhere.
-        own: Our id: what came through ourselves is not offered.
+        limits: How often lists are read and changes announced.
+        cache: Remembers the lists for the next run; `None` for no cache.
+        own: The id of this bridge; what came through the bridge itself is not offered.
     """
 
     def __init__(self, spec: ServerSpec, limits: UpstreamLimits, cache: FeatureCache | None, own: str = "") -> None:
@@ -79,9 +79,9 @@ class FeatureTracker:
         self._fingerprint = fingerprint(spec)
         self._everything = replace(no_features(spec.name), settled=False)  # whatever the configuration permits
         self.outputs = OutputSchemas(f"upstream {spec.name!r}")
-        """What its tools promise of their results."""
+        """The output schemas of its tools."""
         self.published = transformed(self._everything, spec.options)
-        """What is offered right now, and how it is called."""
+        """What is offered now, and under which names."""
         self._learnt = self._everything  # read last
         self._in_era: dict[
             bool | None, ServerFeatures
@@ -90,7 +90,7 @@ class FeatureTracker:
         self._announced_at = -math.inf
         self._remembered: Remembered | None = None
         self.both: bool | None = None
-        """Whether the server speaks both eras, as far as that was tried."""
+        """Whether the server speaks both eras, as far as both were tried."""
         self._stale: set[ChangeKind] = set()
         self._told: set[ChangeKind] = set()  # those of them that the server announced itself
         self._read_at: dict[ChangeKind, float] = {}
@@ -115,24 +115,24 @@ class FeatureTracker:
         return stop
 
     def announce(self, change: Change) -> None:
-        """Tell those who listen."""
+        """Notify the listeners."""
         for listener in tuple(self._listeners.values()):
             listener(change)
 
     def tell_all(self, method: str, params: JSON) -> None:
-        """Tell all clients something of the server that belongs to no request."""
+        """Pass a notification of the server that belongs to no request on to all clients."""
         if (problem := notification_problem(method, params)) is None:
             self.announce(Change(ChangeKind.NOTIFIED, notification=Notification(method, params)))
         else:
             logger.debug("upstream %r: %s is dropped: %s", self._spec.name, method, problem)
 
     def adjust(self, spec: ServerSpec) -> None:
-        """Offer the same as another entry wants it, which says nothing else of what is reached."""
+        """Apply a new entry that leads to the same server."""
         self._spec = spec
         self._publish(self._everything)
 
     async def recall(self) -> Remembered | None:
-        """Offer what was offered last time; returns what is remembered, if anything is."""
+        """Offer what the cache has of the last run. Returns the cached entry, if there is one."""
         if self._cache is None:
             return None
         self._remembered = await self._cache.load(self._fingerprint, self._spec.name)
@@ -195,7 +195,7 @@ class FeatureTracker:
         return True
 
     async def renew(self, usual: float, patience: float) -> None:
-        """Have lists read again that are old and that the server announces no changes of.
+        """Read old lists again whose changes the server does not announce.
 
         Args:
             usual: Seconds that they are trusted, if the server does not say; 0 where it is asked for what they lack.
@@ -212,28 +212,28 @@ class FeatureTracker:
                 await caught_up.wait()
 
     def notified(self, method: str) -> None:
-        """The server sent a notification that may be about its lists."""
+        """Handle a notification of the server, which may be about its lists."""
         if (kind := _ANNOUNCED.get(method)) is not None:
             self.look_again(kind)
 
     def look_again(self, kind: ChangeKind) -> None:
-        """A list is no longer what it was."""
+        """Mark a list as stale."""
         self._stale.add(kind)
         self._told.add(kind)
         self._became_stale.set()
 
     def hurry(self) -> None:
-        """What comes next is published at once: it is not because the server comes and goes."""
+        """Publish the next change at once, without the limit on the rate: its cause is no unstable server."""
         self._announced_at = -math.inf
 
     def withdraw(self) -> None:
         """Offer nothing."""
         self._fetched = None
         self._publish(no_features(self._spec.name))
-        self._announced_at = -math.inf  # if it ever works again, that is because somebody asked for it
+        self._announced_at = -math.inf  # it only works again if somebody asks for that
 
     def end(self) -> None:
-        """Offer nothing, and tell nobody: whoever ends it knows, and may be on the way out."""
+        """Offer nothing, and notify no listener: the caller knows, and the process may be ending."""
         self._everything = no_features(self._spec.name)
         self.published = transformed(self._everything, self._spec.options)
 
@@ -259,11 +259,11 @@ class FeatureTracker:
                 logger.log(level, "upstream %r: its %ss: %s", self._spec.name, listed.kind, printable(str(error)))
         self._learnt = features = self._beside(features)
         self._read_at |= dict.fromkeys(stale, anyio.current_time())
-        self.outputs.replace(features.tools)  # which holds at once, however much later clients are told of new lists
+        self.outputs.replace(features.tools)  # valid at once, even if clients are notified of the new lists later
         return features
 
     def _beside(self, features: ServerFeatures) -> ServerFeatures:
-        """What was read in one era, beside what is known of the other."""
+        """What was read in one era, joined with what is known of the other."""
         features = replace(features, other=None)
         before, other = self._in_era.get(features.modern), self._in_era.get(not features.modern)
         self._in_era[features.modern] = features
@@ -276,7 +276,7 @@ class FeatureTracker:
         return replace(features, other=other)
 
     def overheard(self, change: Change, features: ServerFeatures) -> None:
-        """Something is new on a connection of the other era.
+        """Handle a change on the connection of the other era.
 
         Args:
             change: What.
@@ -300,7 +300,7 @@ class FeatureTracker:
 
     @property
     def everything(self) -> ServerFeatures:
-        """What is offered, whatever the configuration permits."""
+        """What the server offers, including what the configuration does not permit."""
         return self._everything
 
     async def remember(self, connection: HasLists) -> None:
@@ -317,7 +317,7 @@ class FeatureTracker:
             self._announced_at = anyio.current_time()
 
     def _publish(self, everything: ServerFeatures, announced: Collection[ChangeKind] = ()) -> bool:
-        """Offer this from now on; whether that is a change. What the server announced is told in any case."""
+        """Offer this from now on. Returns whether it is a change. Announcements of the server are always passed on."""
         old, self._everything = self.features, everything
         self.published = transformed(everything, self._spec.options)
         for left_out in self.features.left_out:

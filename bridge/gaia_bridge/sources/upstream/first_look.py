@@ -1,4 +1,4 @@
-"""For how long clients wait for one server to say what it is, so that one that hangs costs that once."""
+"""Bounds how long clients wait for the first lists of one server, so that a server that hangs delays them once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["FirstLook"]
 
 
 class FirstLook:
-    """What waiting for one server has cost, and may cost. Only on the event loop.
+    """How long clients waited for one server, and may still wait. Use it only on the event loop.
 
     Args:
         limits: Of the server.
@@ -26,18 +26,18 @@ class FirstLook:
         self._began = self._took = 0.0
 
     async def within(self, wait: Callable[[], Awaitable[None]]) -> None:
-        """Wait for something; all who ever do share `first_look` seconds."""
+        """Wait for something. All waits together last at most `first_look` seconds."""
         with anyio.CancelScope() as patience:
             self._until = self._until or anyio.current_time() + self._limits.first_look
             patience.deadline = self._until
             await wait()
 
     def begins(self) -> None:
-        """A connection is tried."""
+        """Note that an attempt to connect began."""
         self._began = anyio.current_time()
 
     def succeeded(self) -> None:
-        """The connection is there."""
+        """Note that the connection is open."""
         self._took = anyio.current_time() - self._began
 
     def second(self) -> float:
@@ -45,7 +45,7 @@ class FirstLook:
         return round(self._took * self._limits.second_start + self._limits.first_look, 2)
 
     def is_first_of(self, era: Era) -> bool:
-        """Whether nobody of an era was here before."""
+        """Whether this is the first client of an era."""
         first = era not in self._met
         self._met.add(era)
         return first

@@ -1,8 +1,8 @@
 """Connections to one server that clients do not share (`isolation: session`).
 
-Every client with a session of its own has a connection, and with it a process, of its own, for as long as its session
-lasts: what a server keeps per session, and whom it asks, is then as if the client were connected directly. What is
-listed, and changes of it, still come from the connection that all share.
+Every client that has a session gets its own connection to the server, and with it its own process, until the session
+ends. What the server keeps for a session, and whom it asks, is then as if the client were connected directly. Lists and
+their changes still come from the connection that all clients share.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 class Runs(Protocol):
-    """What serves one client."""
+    """Serves one client."""
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Go on until cancelled."""
+        """Run until cancelled."""
         ...
 
 
@@ -48,10 +48,10 @@ class _Private(Struct, Generic[S]):
 
 
 class PrivateConnections(Generic[S]):
-    """What serves the clients that have something of their own. Only on the event loop.
+    """The private connections of clients. Use it only on the event loop.
 
     Args:
-        make: Makes what serves one more client, whose first request it is told.
+        make: Creates the connection of a client, from its first request.
         limit: How many there may be at once.
     """
 
@@ -60,7 +60,7 @@ class PrivateConnections(Generic[S]):
         self._limit = limit
         self._of: dict[Hashable, _Private[S]] = {}
         self._awaited: set[Hashable] = set()
-        """Clients that will be forgotten when they leave; also those that were refused, and ask again and again."""
+        """Clients that are removed when their session ends; also those that were refused and keep asking."""
 
     def __len__(self) -> int:
         return len(self._of)
@@ -70,16 +70,16 @@ class PrivateConnections(Generic[S]):
 
     @asynccontextmanager
     async def serving(self, request: ClientRequest, tasks: TaskGroup) -> AsyncGenerator[S | None]:
-        """What serves the client of a request; `None` if that is what serves all, because it has no session.
+        """The private connection for a request; `None` if its client has no session and so uses the shared one.
 
-        One that nobody is using gives way to a new client, longest unused first; its own client gets a new one.
+        When the limit is reached, the connection that was idle for longest is closed; its client gets a new one later.
 
         Args:
             request: The request. What serves it does not give way before the end of the block.
             tasks: Where something new runs. It ends with the client's session.
 
         Raises:
-            UpstreamError: There are as many as there may be, and all of them are used.
+            UpstreamError: The limit is reached, and all connections are in use.
         """
         private = await self._of_client(request, tasks)
         if private is None:
@@ -121,7 +121,7 @@ class PrivateConnections(Generic[S]):
         private.scope.cancel()
 
     def there(self, request: ClientRequest) -> S | None:
-        """What serves the client of a request already."""
+        """The connection that the client of a request has already."""
         private = self._of.get(request.client)
         return None if private is None else private.server
 

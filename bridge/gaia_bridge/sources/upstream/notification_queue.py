@@ -23,14 +23,14 @@ Note = Callable[[ClientRequest], Awaitable[None]]
 
 
 class NotificationQueue:
-    """What waits to be told to a client. There is a task as long as something does, and none otherwise.
+    """The notifications that wait for one client. A task sends them; it only exists while there are any.
 
-    Progress is thinned out where there is too much of it: then the latest is sent as soon as one may be. While
-    nobody is there to be told, because the call is parked, everything waits.
+    If there is too much progress, only the latest report is sent, as soon as the rate allows. While the call is parked,
+    there is no client, and everything waits.
 
     Args:
         tasks: Where messages are sent from: a slow client must not keep the server's messages.
-        limits: How often a client is told of progress, and how many messages may wait for it.
+        limits: How often progress is sent to a client, and how many messages may wait for it.
     """
 
     def __init__(self, tasks: TaskGroup, limits: UpstreamLimits) -> None:
@@ -47,29 +47,29 @@ class NotificationQueue:
         self._over = False
 
     def attach(self, request: ClientRequest) -> None:
-        """Whom to tell from now on."""
+        """Set where notifications go from now on."""
         self._request, self._urgent = request, False
         if self._others or self._reports:
             self._send()
 
     def detach(self) -> None:
-        """Nobody is there to be told; `flush` first."""
+        """Keep notifications from now on: there is no client. Call `flush` first."""
         self._request = None
 
     def progress(self, note: Note) -> None:
-        """Tell of progress."""
+        """Queue a progress report."""
         self._reports.add(note)
         self._send()
 
     def add(self, note: Note) -> None:
-        """Tell anything else."""
+        """Queue any other notification."""
         self._others.add(note)
         self._send()
 
     async def flush(self) -> None:
-        """Tell what waits at this moment, without a pause; returns when that is done.
+        """Send what is in the queue at this moment, without a pause; returns when that is sent.
 
-        A server that never stops talking holds no answer up, and neither does a client that does not listen.
+        Neither a server that sends without end nor a client that does not read can delay an answer.
         """
         if not self._is_sending:
             return
@@ -82,7 +82,7 @@ class NotificationQueue:
                 await self._told.wait()
 
     def end(self) -> None:
-        """Tell nothing more."""
+        """Send nothing more."""
         self._over = True
         if self._sending is not None:
             self._sending.cancel()
@@ -114,7 +114,7 @@ class NotificationQueue:
                     await self._step(request)
                     self._tell()
         except Exception:
-            # The client is gone, most likely; whoever serves it will know.
+            # The client is gone, most likely; its connection will notice.
             logger.debug("a message to a client was not sent", exc_info=True)
             self._over = True
         finally:
@@ -149,7 +149,7 @@ class NotificationQueue:
 
 
 class _Waiting:
-    """Notes in the order in which they came; of too many, the oldest are dropped.
+    """Notifications in order of arrival. When there are too many, the oldest are dropped.
 
     Args:
         most: How many may wait.

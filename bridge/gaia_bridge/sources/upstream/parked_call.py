@@ -1,7 +1,7 @@
 """A call at a legacy server on behalf of a modern client, which cannot be asked while it waits.
 
-The call runs in a task of its own and outlives the request that began it: when the server asks, the client is given
-the question as its result, and the request that brings the answer carries on with the same call.
+The call runs in a task of its own and outlives the request that began it. When the server asks something, the client
+gets the question as its result; the request that brings the answer resumes the same call.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ParkedCall:
     # The server's end
 
     async def ask(self, method: str, params: JSON) -> JSON:
-        """Put a question to the client; cancelled when the server waits no longer.
+        """Put a question to the client. Cancelled when the server does not wait for the answer any more.
 
         Raises:
             ProtocolError: The client refused, or did not answer.
@@ -77,11 +77,11 @@ class ParkedCall:
 
     @property
     def questions(self) -> list[Question]:
-        """What the server waits to be told."""
+        """The questions of the server that are not answered yet."""
         return [question for question in self._open.values() if not question.reply.done()]
 
     async def advance(self, request: ClientRequest) -> bool:
-        """Tell the client what the server says, until it is done or asks something; whether it is done."""
+        """Pass on what the server sends until it is done or asks something. Returns whether it is done."""
         self._notes.attach(request)
         try:
             while not self._done and not self.questions:
@@ -93,7 +93,7 @@ class ParkedCall:
             self._notes.detach()
 
     def cancel(self, reason: str) -> None:
-        """Nobody waits any more: the server is told so."""
+        """Cancel the call at the server."""
         self._reason = self._reason or reason
         self._scope.cancel()
 

@@ -1,4 +1,4 @@
-"""Which resources of one upstream server somebody wants to hear of, and which the server was asked to tell of."""
+"""Which resources of one upstream server clients subscribed to, and which the bridge subscribed to at the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class ResourceSubscriptions:
-    """The resources of one server that are listened to. Only on the event loop.
+    """The subscriptions to resources of one server. Use it only on the event loop.
 
     Args:
         upstream: Its name, for the log.
@@ -37,11 +37,11 @@ class ResourceSubscriptions:
         return len(self._subscribed)
 
     def __iter__(self) -> Iterator[str]:
-        """What the server was asked to tell of."""
+        """The resources that the bridge subscribed to at the server."""
         return iter(tuple(self._subscribed))
 
     async def add(self, uri: str) -> None:
-        """Ask the server to tell about updates of `uri`; nothing happens where it does not do that.
+        """Subscribe to updates of `uri`. Does nothing if the server has no subscriptions.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
@@ -55,7 +55,7 @@ class ResourceSubscriptions:
             raise
 
     async def discard(self, uri: str, connection: Connection | None) -> None:
-        """Tell the server when nobody listens any more. Never raises: nobody is left to care.
+        """End a subscription; the last one also ends that of the server. Never raises.
 
         Args:
             uri: Of the resource.
@@ -65,13 +65,13 @@ class ResourceSubscriptions:
             return
         try:
             await connection.unsubscribe(uri)
-            if uri in self._interested:  # somebody came while the server was told that nobody listens
+            if uri in self._interested:  # a client subscribed while the server was asked to end the subscription
                 await self._subscribe(uri)
         except (ProtocolError, UpstreamError) as error:
             logger.debug("upstream %r: unsubscribing: %s", self._upstream, error)
 
     async def renew(self, connection: Connection) -> None:
-        """Ask again on a new connection for what somebody listens to.
+        """Renew the subscriptions of clients on a new connection.
 
         Raises:
             ConnectionLostError: The connection ended.
@@ -98,7 +98,7 @@ class ResourceSubscriptions:
             self._subscribed.add(uri)
 
     def _lose(self, uri: str) -> bool:
-        """One fewer listens to a resource; whether that was the last, and the server was asked to tell of it."""
+        """Count one subscriber less. Returns whether it was the last one and the server knows the subscription."""
         self._interested[uri] -= 1
         if self._interested[uri] > 0:
             return False

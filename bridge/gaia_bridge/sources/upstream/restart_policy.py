@@ -1,4 +1,4 @@
-"""When a server that failed is tried again. Pure."""
+"""Decides when to connect again to a server that failed. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _EXPONENT: Final = 30
 
 
 class RestartPolicy:
-    """Counts the failures of one server and says how long to wait after each. It is told the time.
+    """Counts the failures of one server, and says how long to wait after each. Callers pass the time.
 
     Args:
         limits: Pauses and counts.
-        gives_up: Whether there is an end to it. A child that crashes again and again will not mend itself; a server on
-            the network that is away may well come back.
-        uniform: Draws a number between two.
+        gives_up: Whether to stop after too many failures. A child that crashes again and again will not recover by
+            itself; a server on the network may well come back.
+        uniform: Returns a random number between two.
     """
 
     def __init__(
@@ -37,18 +37,18 @@ class RestartPolicy:
         self._ready_since = math.inf
 
     def ready(self, now: float) -> None:
-        """It works, as of now."""
+        """Note that the server works now."""
         self._ready_since = now
 
     def failed(self, now: float, at_least: float = 0) -> float | None:
-        """It failed.
+        """Note that the server failed.
 
         Args:
             now: Seconds, on a clock that never goes back.
             at_least: Seconds that it asked for (HTTP `Retry-After`).
 
         Returns:
-            Seconds until it is tried again, or `None` if that has no point. Full jitter, so that many clients of a
+            Seconds until the next attempt, or `None` to give up. Full jitter, so that many clients of a
             server that recovers do not come back at the same moment.
         """
         limits = self._limits
@@ -63,6 +63,6 @@ class RestartPolicy:
         return max(self._uniform(0, ceiling), min(at_least, limits.retry_after_cap))
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget all failures."""
         self._in_a_row = 0
         self._crashes.clear()

@@ -1,7 +1,7 @@
-"""One upstream server as a source, whatever carries its messages: supervised, started when it is needed, cached.
+"""One upstream server as a source, over any transport: supervised, started when needed, its lists cached.
 
-One task, `Upstream.run`, owns the connections, one after the other. Everything else only borrows the one that is there.
-What the server offered last time is offered before it is started; its real lists replace it as soon as they are known.
+One task, `Upstream.run`, opens and closes the connections; all other code only uses the current one. Before the server
+is started, the bridge publishes what the server offered last time; the real lists replace that when they are known.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ __all__ = ["Upstream"]
 logger = logging.getLogger(__name__)
 
 _ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
-"""MCP 2025-11-25: the user is done with a link. A client ignores it where it does not know the link's id."""
+"""MCP 2025-11-25: the user has finished with a link. A client ignores it if it does not know the link's id."""
 
 
 class Upstream:
@@ -80,13 +80,13 @@ class Upstream:
     Args:
         spec: Its entry in the configuration.
         limits: Deadlines and bounds of all servers; the entry may say otherwise for its own.
-        transport: How to reach it, if not in the way that the entry says.
-        cache: What is remembered of servers from one run to the next. Without it, the server is started at once to see
-            what it offers.
-        on_error_line: Told every line of a child's error output, redacted.
+        transport: Replaces the transport that the entry describes.
+        cache: Remembers what servers offer, from one run to the next. Without it, the server is started at once, to
+            list what it offers.
+        on_error_line: Called with every line of a child's error output, redacted.
         launches: When a child may be launched; shared by all who share an event loop.
         own: The id of the bridge that it is an upstream of.
-        refusal: Tells before each start why there must be none, if so; see `Watched`.
+        refusal: Called before each start; returns why the server must not be started, if so. See `Watched`.
         alone: The era that it is spoken to in first, if this is but one of several connections to the server: it has
             no further ones then.
     """
@@ -173,22 +173,22 @@ class Upstream:
 
     @property
     def features(self) -> ServerFeatures:
-        """What it offers right now, or offered when it was last seen, unless it failed."""
+        """What it offers now, or offered when it was last connected; nothing if it failed."""
         return self._tracker.features
 
     @property
     def everything(self) -> ServerFeatures:
-        """What it offers, whatever the configuration permits."""
+        """What it offers, including what the configuration does not permit."""
         return self._tracker.everything
 
     @property
     def status(self) -> SourceStatus:
-        """How it is."""
+        """Its state."""
         return self._supervisor.status
 
     @property
     def details(self) -> JSON:
-        """What else is known of it, for people: nothing that is secret."""
+        """Further details for the status; contains no secrets."""
         supervisor, handshake = self._supervisor, self._connection and self._connection.handshake
         garbage, lines = self._transport.garbage
         return {
@@ -208,18 +208,18 @@ class Upstream:
         }
 
     async def wait_settled(self) -> SourceStatus:
-        """Wait until it is known whether it works, or that nobody needs to know yet. Bounded once `run` was started."""
+        """Wait for the first attempt to connect, if one is needed yet. Bounded once `run` was started."""
         await self._supervisor.settled.wait()
         return self.status
 
     async def wait_drained(self) -> None:
-        """Wait until none of its requests is in flight. Bounded by their own deadlines."""
+        """Wait until no request is in flight. Bounded by the deadlines of the requests."""
         await self._supervisor.drained.wait()
         for _, other in self._others:
             await other.wait_drained()
 
     async def connected(self) -> ServerHandshake:
-        """Wait until there is a connection, as a request does; what the server said about itself.
+        """Wait for a connection, as a request does, and return what the server said in the handshake.
 
         Raises:
             UpstreamError: There is none; says why, and what to do.
@@ -231,28 +231,28 @@ class Upstream:
 
     @property
     def awaited(self) -> bool:
-        """Whether it is starting, and a request waits for that."""
+        """Whether a request is waiting for the server to start."""
         return self._supervisor.awaited or any(other.awaited for other in self._beside())
 
     async def started(self) -> None:
-        """Wait until it has started, or failed to. Bounded by its own deadline for that."""
+        """Wait until the server has started or failed to start. Bounded by the deadline for a start."""
         await self._supervisor.attempted()
         for other in self._beside():
             await other.started()
 
     def _beside(self) -> Iterator[Upstream]:
-        """What serves clients over connections of their own."""
+        """The further connections: those of the other era, and those of single clients."""
         yield from (other for _, other in self._others)
         yield from self._private or ()
 
     def retry(self) -> None:
-        """Try again now what failed; nothing to do while it works."""
+        """Connect again now if the server failed. Does nothing while it works."""
         self._supervisor.retry()
         for _, other in self._others:
             other.retry()
 
     def adjust(self, spec: ServerSpec) -> None:
-        """Publish its tools as another entry wants them, and try again now what failed.
+        """Publish its tools as a new entry wants them, and connect again now if the server failed.
 
         Args:
             spec: Its entry; only `allowed_tools`, `disabled_tools` and `tools` may be different.
@@ -266,12 +266,12 @@ class Upstream:
         return self._tracker.listen(listener)
 
     async def settle(self) -> None:
-        """Wait until it is known what it offers, or that it fails, for `first_look` seconds over all who ever wait."""
+        """Wait until it is known what it offers, or that it fails: `first_look` seconds over all waits together."""
         if not self.features.settled and not self._supervisor.settled.is_set():
             await self._look.within(self.learn)
 
     async def meet(self, request: ClientRequest) -> None:
-        """Have it say what it is in the era of a client, if it never did; waited for once.
+        """Connect in the era of a client, if the server was never connected in it. Only the first client waits.
 
         The client's first call would need a connection of that era as well.
         """
@@ -288,19 +288,19 @@ class Upstream:
                 await self._supervisor.settled.wait()
 
     async def seek(self) -> None:
-        """Wait as `settle` does, and for lists that it announces no changes of to be read again."""
+        """Wait as `settle` does; then read again the lists whose changes the server does not announce."""
         await self.settle()
         await self._tracker.renew(0, self._limits.first_look)
 
     async def refresh(self) -> None:
-        """Wait as `settle` does, and a little for old lists to be read again that it announces no changes of."""
+        """Wait as `settle` does; then read old lists again whose changes it does not announce. Waits briefly."""
         await self.settle()
         await self._tracker.renew(self._limits.list_max_age, self._limits.renewal)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Keep the server going until cancelled. Starts at once, whatever the server does.
+        """Keep the server connected until cancelled. Reports that it started at once, without waiting for the server.
 
-        Failures end up in `status` and, in one line each, in the log. Ends its cancellation when everything that the
+        Failures show in `status`, and as one line each in the log. Ends its cancellation when everything that the
         transport holds is released.
         """
         if self._spec.options.disabled:
@@ -321,7 +321,7 @@ class Upstream:
     # Requests
 
     async def call_tool(self, name: str, arguments: JSON, request: ClientRequest) -> JSON:
-        """Run a tool of the server; whatever goes wrong on the way there or back is an `isError` result.
+        """Run a tool of the server. A failure of the connection becomes an `isError` result.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error, or the configuration does not permit the tool.
@@ -365,23 +365,23 @@ class Upstream:
         return await self._ask("completion/complete", params, request)
 
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        """Pass on what only the server and its client know. Raises as `get_prompt` does."""
+        """Pass on a request whose method the bridge does not know. Raises as `get_prompt` does."""
         result = await self._ask(method, params, request)
         if method == "tools/list" and is_array(tools := result.get("tools")):
             return {**result, "tools": self._tracker.published.listed(tools)}
         return result
 
     def roots_changed(self, request: ClientRequest) -> None:
-        """Tell the server, over the connection that it asked for root folders on."""
+        """Notify the server, over the connection on which it asked for root folders."""
         private = None if self._private is None else self._private.there(request)
         for upstream in (self if private is None else private, *(other for _, other in self._others)):
             if upstream._tasks is not None and upstream._connection is not None:
                 upstream._tasks.start_soon(upstream._relays.roots_changed, upstream._connection, request)
 
     async def subscribe(self, uri: str) -> None:
-        """Ask the server to tell about updates of `uri`; nothing happens where it does not do that.
+        """Subscribe to updates of `uri`. Does nothing if the server has no subscriptions.
 
-        It is asked again with every new connection, and kept running meanwhile.
+        The subscription is renewed on every new connection, and keeps the server running.
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error, or not at all.
@@ -392,11 +392,11 @@ class Upstream:
             raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
 
     async def unsubscribe(self, uri: str) -> None:
-        """Tell the server when nobody listens any more. Never raises: nobody is left to care."""
+        """End a subscription; the last one also ends that of the server. Never raises."""
         await self._interests.discard(uri, self._connection)
 
     def _described(self, error: UpstreamError) -> str:
-        """How the client of a request is told of its failure; that its time was up, the log says too."""
+        """The error for the client of a failed request. The call log notes if the deadline had passed."""
         if error.too_late:
             note_too_late()
         return self._redacted.known(f"upstream {self.name!r} {error}")
@@ -408,7 +408,7 @@ class Upstream:
             raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
 
     async def _relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        """Forward a request; the result may be a question to a client that cannot be asked in another way."""
+        """Forward a request. The result may be a question, for a client that cannot be asked in another way."""
         if self._private is not None and self._tasks is not None:
             async with self._private.serving(request, self._tasks) as private:
                 if private is not None:
@@ -494,7 +494,7 @@ class Upstream:
             raise
 
     async def prepare(self, connection: Connection) -> None:
-        """Read its lists, and subscribe again to what somebody listens to."""
+        """Read its lists, and renew the subscriptions of clients."""
         with anyio.move_on_after(self._limits.connect_timeout) as patience:
             self._tracker.both = self._eras.both
             await self._tracker.read(connection)
@@ -504,29 +504,29 @@ class Upstream:
             raise UpstreamError(f"did not say within {self._limits.connect_timeout:g} s what it offers")
 
     async def attend(self, connection: Connection) -> None:
-        """Follow what it offers."""
+        """Follow the changes of what it offers."""
         self._look.succeeded()
         logger.info("%s is ready: %s", self.name, summary(self.features))
         await self._tracker.follow(connection)
 
     @property
     def needed(self) -> bool:
-        """Whether somebody waits for updates of a resource."""
+        """Whether a client is subscribed to a resource."""
         return len(self._interests) > 0
 
     @property
     def last_words(self) -> str:
-        """The last line of its error output, redacted, and what to do where it lacks a variable that we have."""
+        """The last line of its error output, redacted, and a hint if a variable was not passed to it."""
         words = self._connection.last_words if self._connection is not None else ""
         hint = withheld_hint(self._spec, self._errors.last, os.environ)
         return "; ".join(filter(None, (words or next(reversed(self._errors.last), ""), hint)))
 
     def shown(self, text: str) -> str:
-        """Text of the server, for a log or a status: without what it may have repeated of its environment."""
+        """Text of the server for a log or a status, without secrets that it was given."""
         return printable(self._redacted(text))
 
     def changed(self, status: SourceStatus) -> None:
-        """Publish what goes with the state."""
+        """Publish what the new state changes."""
         if status.state is SourceState.FAILED:
             self._tracker.withdraw()
         elif status.state is SourceState.READY:
@@ -537,17 +537,17 @@ class Upstream:
     # What the server says
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
-        """It asks something.
+        """Answer a request of the server.
 
         Raises:
-            ProtocolError: There is nobody to be asked, or the client refused.
+            ProtocolError: No client can answer, or the client refused.
         """
         if is_too_deep(params):
             raise ProtocolError(INVALID_PARAMS, f"{method} is nested deeper than {MAX_NESTING} levels")
         return await self._relays.answer(method, params, during)
 
     def notified(self, method: str, params: JSON, during: int | None = None) -> None:
-        """A notification came."""
+        """Handle a notification of the server."""
         if is_too_deep(params):
             logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
         elif method == LOG_MESSAGE:
@@ -561,13 +561,13 @@ class Upstream:
             self._tracker.notified(method)
 
     def _overheard(self, other: Upstream, change: Change) -> None:
-        """Something is new on a connection of the other era, and so perhaps on this one."""
+        """React to a change on a connection of the other era: the same may have changed on this one."""
         self._tracker.overheard(change, other.everything)
         if change.kind.is_list and self._connection is None:
             self._supervisor.retry()
 
     def _give_way(self) -> bool:
-        """End the connection, if no request used it, for one of the other era; whether that was so."""
+        """End the connection in favour of one of the other era, if no request used it. Returns whether it ended."""
         if self._used or self._supervisor.requests:
             return False
         self._tracker.hurry()
@@ -576,16 +576,16 @@ class Upstream:
         return True
 
     def _note_eras(self) -> None:
-        """It turned out whether the server has both eras."""
+        """Remember whether the server speaks both eras."""
         self._tracker.both = self._eras.both
         if self._tasks is not None and self._connection is not None:
             self._tasks.start_soon(self._tracker.remember, self._connection)
 
     def ended(self, reason: str) -> None:
-        """The connection is over."""
+        """Handle the end of the connection."""
         # A link has only words to say so.
         self._supervisor.lost(reason, blameless=reason == str(SessionExpiredError()))
 
     def doubted(self, why: str) -> None:
-        """It may be gone."""
+        """Check whether the server is still there."""
         self._supervisor.doubt(why)
