@@ -231,7 +231,7 @@ class RequestContext:
 
 
 class _PassedOn(OwnRequest):
-    """Works on any event loop. The client is the agent, whose session does not end; it can be asked, whatever its era."""
+    """A request of the agent, on any event loop. The client of its own request can be asked, whatever its era."""
 
     def __init__(self, channel: CallChannel, request: ClientRequest) -> None:
         super().__init__(request.client)
