@@ -140,8 +140,8 @@ OWNERS = {
     "httpx2": ("gaia_bridge.client.*",),
     "jiter": ("gaia_bridge.protocol.json_text",),
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.tool_search.patterns"),
-    "mcp": ("gaia_bridge.client.oauth.*",),
-    "mcp_types": (),  # its models are the oracle of the tests
+    "mcp": ("gaia_bridge.client.oauth.*", "gaia_bridge.server.sdk_server", "gaia_bridge.bridge"),
+    "mcp_types": ("gaia_bridge.server.sdk_server",),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
     "opentelemetry": ("gaia_bridge.sources.upstream.tracing", "gaia_bridge.server.tracing"),
     "pydantic": (

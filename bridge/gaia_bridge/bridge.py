@@ -42,6 +42,7 @@ from gaia_bridge.sources.upstream.source import Upstream
 from gaia_bridge.version import __version__
 
 if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
     from starlette.types import ASGIApp
 
     from gaia_bridge.server.http.access_policy import AccessPolicy
@@ -276,6 +277,25 @@ class Bridge:
         report = {"/ready": self._readiness, "/status": self._status, "/tools": self._tools}
         chats = chat_routes(self._models, self._everything, self.settings.chats)
         return make_app(find, report, policy, chats)
+
+    def sdk_server(self, source: str | None = None) -> Server[Any]:
+        """An endpoint as a server of the official SDK, for middleware and transports that are written for one.
+
+        Its requests are answered while the bridge is open, on the bridge's event loop. What the SDK does not know
+        (methods of extensions, unknown fields of results) does not pass it.
+
+        Args:
+            source: The name of an agent or server whose own endpoint it is; everything is published if `None`.
+
+        Raises:
+            PublishError: Nothing is published under that name.
+        """
+        from gaia_bridge.server.sdk_server import sdk_server
+
+        for (_, name), endpoint in self._endpoints.items():
+            if name == (source or ""):
+                return sdk_server(endpoint.dispatcher)
+        raise PublishError(source or "", "nothing is published under that name")
 
     def close_streams(self) -> None:
         """Close the event streams of clients properly, so that a shutdown does not wait for them.

@@ -94,6 +94,13 @@ async def test_the_counting_agent_of_the_guide_is_used_by_its_client(
     ]
 
 
+def test_the_middleware_of_the_guide_sees_what_a_client_asks(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(example(GUIDE, "sdk_server"), encoding="utf-8")
+    ran = subprocess.run([sys.executable, file], capture_output=True, text=True, cwd=tmp_path, timeout=50, check=True)
+    assert {"initialize", "tools/call"} <= set(ran.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("page", "word", "tools"),
     [(GUIDE, "AgentLimits", ["nothing"]), (TOOL_SEARCH, "ToolSearchPolicy", ["tool_search", "call_tool"])],

@@ -1,0 +1,254 @@
+"""An endpoint as a server of the official SDK, for middleware and transports that are written for one.
+
+The SDK owns the connection, the handshake and the checks of its models; what a request leads to is for the dispatcher.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import weakref
+from collections.abc import Mapping
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+
+from gaia_bridge.calls.cancellation import cancel_reason
+from gaia_bridge.protocol import codes, meta
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.parameters import METHODS
+from gaia_bridge.protocol.revisions import is_modern
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.connection import Connection, Nowhere
+from gaia_bridge.server.dispatcher import Answer, Dispatcher
+from gaia_bridge.server.introduction import capabilities_of
+
+__all__ = ["sdk_server"]
+
+logger = logging.getLogger(__name__)
+
+_INITIALIZED: Final = "notifications/initialized"
+_ROOTS_CHANGED: Final = "notifications/roots/list_changed"
+
+
+def sdk_server(dispatcher: Dispatcher) -> Server[Any]:
+    """A server of the SDK that publishes what a dispatcher does.
+
+    Args:
+        dispatcher: Answers its requests, on the event loop that it runs on.
+    """
+    server = _PublishedServer(dispatcher.catalog)
+    handlers = _Handlers(dispatcher)
+    for method in METHODS - {"initialize"}:  # which the SDK answers itself
+        server.add_request_handler(method, types.RequestParams, handlers.answer)
+    server.add_notification_handler(_INITIALIZED, types.NotificationParams, handlers.initialized)
+    server.add_notification_handler(_ROOTS_CHANGED, types.NotificationParams, handlers.roots_changed)
+    return server
+
+
+class _PublishedServer(Server[Any]):
+    """Introduces itself as a catalog does.
+
+    Args:
+        catalog: What is published.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        who = catalog.implementation(modern=True)
+        super().__init__(
+            who["name"],
+            version=who["version"],
+            title=who.get("title"),
+            description=who.get("description"),
+            website_url=who.get("websiteUrl"),
+        )
+        self._published = catalog
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> types.ServerCapabilities:
+        """What the sources can do, whatever handlers there are."""
+        modern = protocol_version is not None and is_modern(protocol_version)
+        return types.ServerCapabilities.model_validate(capabilities_of(self._published, modern=modern))
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """What is said in the handshake, as it is now: sources come and go."""
+        options = super().create_initialization_options(notification_options, experimental_capabilities, extensions)
+        instructions = self._published.info(modern=False).instructions
+        return options.model_copy(update={"instructions": instructions})
+
+
+class _Handlers:
+    """Has requests answered by a dispatcher.
+
+    Args:
+        dispatcher: The dispatcher.
+    """
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._connections: dict[int, Connection] = {}
+
+    async def answer(self, context: ServerRequestContext[Any, Any], _: types.RequestParams) -> dict[str, Any]:
+        """Answer one request. It is given up with its handler, which the SDK cancels when the client does.
+
+        Raises:
+            MCPError: What the client is told instead of a result.
+        """
+        modern = is_modern(context.protocol_version)
+        channel = _Channel(context.session, context.request_id, can_ask=not modern)
+        connection = Connection(channel, context.protocol_version) if modern else self._connection(context.session)
+        channel.connection = connection
+        call = Call(connection, channel, _message(context))
+        answered = Answer(b"")
+
+        async def take(answer: Answer) -> None:
+            nonlocal answered
+            answered = answer
+
+        task = self._dispatcher.begin(call, take)
+        try:
+            await asyncio.wait([task])
+        finally:
+            call.cancel(cancel_reason("nobody waits for the answer any more"))
+            call.sent()
+            if modern:
+                connection.close()
+        return _result(answered)
+
+    async def initialized(self, context: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
+        """A client of the handshake era is ready. Lasts as long as it is there: nothing else tells when it has gone."""
+        connection = self._connection(context.session)
+        if connection.is_initialized or not connection.is_greeted:
+            return
+        connection.standing = _Channel(context.session, None, can_ask=False)
+        self._dispatcher.notified(connection, {"method": _INITIALIZED})
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._forget(id(context.session.client_params))
+
+    async def roots_changed(self, context: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
+        """A client says that its root folders are others now."""
+        self._dispatcher.notified(self._connection(context.session), {"method": _ROOTS_CHANGED})
+
+    def _connection(self, session: ServerSession) -> Connection:
+        """The connection that a request of the handshake era came on.
+
+        The SDK makes a session for each request. What it keeps for the length of a connection, and shows, is what the
+        client said of itself.
+        """
+        said = session.client_params
+        if said is None:
+            return Connection(Nowhere())
+        if (known := self._connections.get(id(said))) is not None:
+            return known
+        connection = self._connections[id(said)] = Connection(Nowhere())
+        connection.initialize_result = said.model_dump(by_alias=True, mode="json", exclude_none=True)
+        connection.revision = session.protocol_version
+        connection.told = capabilities_of(self._dispatcher.catalog, modern=False)
+        connection.is_greeted = True
+        weakref.finalize(said, self._forget, id(said))
+        return connection
+
+    def _forget(self, key: int) -> None:
+        if (connection := self._connections.pop(key, None)) is not None:
+            connection.close()
+
+
+class _Channel:
+    """What is said before an answer, or belongs to none: implements `server.connection.Channel`.
+
+    Args:
+        session: The SDK's.
+        request_id: The request that it is said on behalf of, if any.
+        can_ask: Whether clients are sent requests.
+    """
+
+    def __init__(self, session: ServerSession, request_id: int | str | None, *, can_ask: bool) -> None:
+        self.can_ask = can_ask and session.can_send_request
+        self.connection: Connection | None = None
+        self._session = session
+        self._request_id = request_id
+        self._asking: dict[int, asyncio.Task[None]] = {}
+
+    async def send(self, message: bytes) -> None:
+        """Send one message."""
+        content: JSON = json.loads(message)
+        params: JSON = content.get("params") or {}
+        if "id" in content:
+            self._ask(content["id"], content["method"], params)
+        elif content["method"] == "notifications/progress":
+            await self._session.report_progress(params["progress"], params.get("total"), params.get("message"))
+        elif content["method"] == "notifications/cancelled" and params.get("requestId") in self._asking:
+            self._asking[params["requestId"]].cancel()  # the SDK tells the client
+        else:
+            told = types.server_notification_adapter.validate_python(content)
+            await self._session.send_notification(told, self._request_id)
+
+    def end(self) -> None:
+        """Nothing to do: the stream is the SDK's."""
+
+    def _ask(self, number: int, method: str, params: JSON) -> None:
+        task = asyncio.get_running_loop().create_task(self._asked(number, method, params))
+        self._asking[number] = task
+        task.add_done_callback(lambda _: self._asking.pop(number, None))
+
+    async def _asked(self, number: int, method: str, params: JSON) -> None:
+        """Have the SDK ask the client, and hand over the answer."""
+        told = params.get("_meta")
+        if is_object(told):  # the SDK counts its requests itself
+            params = {**params, "_meta": {key: value for key, value in told.items() if key != meta.PROGRESS_TOKEN_KEY}}
+        request = types.server_request_adapter.validate_python({"method": method, "params": params})
+        about = None if self._request_id is None else ServerMessageMetadata(related_request_id=self._request_id)
+        response: JSON = {"id": number}
+        try:
+            answer = await self._session.send_request(request, _AnyResult, metadata=about)
+            response["result"] = answer.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        except MCPError as error:
+            response["error"] = {"code": error.code, "message": error.message, "data": error.error.data}
+        except ValueError as error:
+            response["error"] = {"code": codes.INTERNAL_ERROR, "message": f"the answer is malformed: {error}"}
+        if self.connection is not None:
+            self.connection.answered(response)
+
+
+class _AnyResult(types.Result, extra="allow"):
+    """What a client answers, looked at by whoever asked."""
+
+
+def _message(context: ServerRequestContext[Any, Any]) -> JSON:
+    """A request as it came, or as middleware made it; the SDK knows by itself who wants to hear of progress."""
+    params: Mapping[str, Any] = context.params or {}
+    told = params.get("_meta")
+    request_id = 0 if context.request_id is None else context.request_id
+    about = {**(told if is_object(told) else {}), meta.PROGRESS_TOKEN_KEY: request_id}
+    return {"jsonrpc": "2.0", "id": request_id, "method": context.method, "params": {**params, "_meta": about}}
+
+
+def _result(answer: Answer) -> dict[str, Any]:
+    if not answer.body:
+        raise MCPError(codes.INTERNAL_ERROR, "The request was given up")
+    response: JSON = json.loads(answer.body)
+    if "error" not in response:
+        return dict(response["result"])
+    error = response["error"]
+    raise MCPError(error["code"], error["message"], error.get("data"))
