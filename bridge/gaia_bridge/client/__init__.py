@@ -6,12 +6,12 @@ from gaia_bridge.client.connection import Connection, connect
 from gaia_bridge.client.negotiation import EraRefusedError
 from gaia_bridge.client.types import (
     ClientDelegate,
-    Deadline,
     Era,
     OnProgress,
     RequestTimeoutError,
     ServerHandshake,
 )
+from gaia_bridge.peer.deadlines import Deadline
 
 __all__ = [
     "ClientDelegate",

@@ -19,7 +19,8 @@ from gaia_bridge.client.rounds import play
 from gaia_bridge.client.subscriptions import Subscriptions
 from gaia_bridge.client.tasks import Tasks
 from gaia_bridge.client.transport import ConnectionLostError, MisconfiguredError, Transport, UpstreamError
-from gaia_bridge.client.types import ClientDelegate, Deadline, Era, OnProgress, ServerHandshake
+from gaia_bridge.client.types import ClientDelegate, Era, OnProgress, ServerHandshake
+from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF

@@ -21,9 +21,10 @@ from anyio.abc import TaskGroup
 from gaia_bridge.client.interruptible import Interruptible
 from gaia_bridge.client.questions import Questions
 from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, UpstreamError
-from gaia_bridge.client.types import ClientDelegate, Deadline, OnProgress, RequestTimeoutError
+from gaia_bridge.client.types import ClientDelegate, OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import passed
+from gaia_bridge.peer.deadlines import Clock, Deadline
 from gaia_bridge.peer.progress import ProgressReceivers
 from gaia_bridge.protocol.headers import name_header
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -98,7 +99,7 @@ class Exchange:
         self._tasks: TaskGroup | None = None
         self._reason = ""
         self._numbers = itertools.count(1) if numbers is None else numbers
-        self._clocks: dict[int, _Clock] = {}
+        self._clocks: dict[int, Clock] = {}
         self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
 
     @property
@@ -171,7 +172,7 @@ class Exchange:
         if translating is not None:
             headers = {**name_header(message), **(headers or {})}
             message = translating.written(message, method)
-        clock = self._clocks[number] = _Clock(deadline)
+        clock = self._clocks[number] = Clock(deadline)
         try:
             async with clock.timeout:
                 if on_progress is None:
@@ -295,51 +296,6 @@ class Exchange:
         await link.notify(message)
 
 
-class _Clock:
-    """Ends one request in flight when its time is up.
-
-    Args:
-        deadline: How long it may take.
-    """
-
-    def __init__(self, deadline: Deadline) -> None:
-        self._loop = asyncio.get_running_loop()
-        now = self._loop.time()
-        self._deadline = deadline
-        self._cap_at = now + deadline.cap
-        self._holds = 0
-        self.is_over = False
-        """Whether the request has ended; who held its clock may release it later."""
-        self._ends_at = min(now + deadline.idle, self._cap_at)
-        # Every request has one: it costs a quarter of an anyio scope.
-        self.timeout = asyncio.timeout_at(self._ends_at)
-
-    def restart(self) -> None:
-        """There was a sign of life."""
-        if not self._holds:
-            self._end_at(min(self._loop.time() + self._deadline.idle, self._cap_at))
-
-    def hold(self) -> None:
-        """No sign of life is expected until `release`, which goes with each `hold`."""
-        self._holds += 1
-        self._end_at(self._cap_at)
-
-    def release(self) -> None:
-        """A sign of life is expected again, from now on."""
-        self._holds -= 1
-        self.restart()
-
-    @property
-    def seconds(self) -> float:
-        """What was waited for in vain."""
-        return self._deadline.idle if self._ends_at < self._cap_at else self._deadline.cap
-
-    def _end_at(self, when: float) -> None:
-        if not self.is_over and not self.timeout.expired():
-            self._ends_at = when
-            self.timeout.reschedule(when)
-
-
 class _Watch:
     """A request in flight that progress is reported for. There is no task for that before there is some.
 
@@ -349,7 +305,7 @@ class _Watch:
         waiting: How many reports may wait for a slow receiver; beyond it the oldest is dropped.
     """
 
-    def __init__(self, on_progress: OnProgress, clock: _Clock, waiting: int) -> None:
+    def __init__(self, on_progress: OnProgress, clock: Clock, waiting: int) -> None:
         self._on_progress = on_progress
         self._clock = clock
         self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=waiting)

@@ -18,9 +18,10 @@ from msgspec.structs import replace
 
 from gaia_bridge.client.exchange import Exchange
 from gaia_bridge.client.transport import AuthorizationError, ConnectionLostError, LaunchError, UpstreamError
-from gaia_bridge.client.types import ClientDelegate, Deadline, Era, ServerHandshake
+from gaia_bridge.client.types import ClientDelegate, Era, ServerHandshake
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import is_loop
+from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY

@@ -17,8 +17,9 @@ from msgspec import Struct, field
 
 from gaia_bridge.client.exchange import Exchange
 from gaia_bridge.client.transport import UnreachableError, UpstreamError
-from gaia_bridge.client.types import Deadline, RequestTimeoutError
+from gaia_bridge.client.types import RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import SUBSCRIPTION_ID_KEY

@@ -14,8 +14,9 @@ import anyio
 
 from gaia_bridge.client.exchange import RELATED_TASK, Exchange
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UpstreamError
-from gaia_bridge.client.types import Deadline, OnProgress, RequestTimeoutError
+from gaia_bridge.client.types import OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import UpstreamLimits
 

@@ -14,7 +14,7 @@ from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.version import __version__
 
-__all__ = ["CLIENT_NAME", "ClientDelegate", "Deadline", "Era", "OnProgress", "RequestTimeoutError", "ServerHandshake"]
+__all__ = ["CLIENT_NAME", "ClientDelegate", "Era", "OnProgress", "RequestTimeoutError", "ServerHandshake"]
 
 CLIENT_NAME: Final = "gaia-mcp-bridge"
 """Who we say we are, where nobody says otherwise."""
@@ -57,15 +57,6 @@ class ServerHandshake(Struct, frozen=True):
     def next_era(self) -> Era:
         """The era to try first on the next connection."""
         return Era.MODERN if self.also_modern else self.era
-
-
-class Deadline(Struct, frozen=True):
-    """How long one request may take, in seconds."""
-
-    idle: float
-    """Without a sign of life; progress starts it anew."""
-    cap: float
-    """In all, whatever progress is reported."""
 
 
 class RequestTimeoutError(UpstreamError):
