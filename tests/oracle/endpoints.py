@@ -1,0 +1,491 @@
+"""One and the same endpoint twice: published by a bridge, and by the server of the official SDK. Both without a socket:
+as applications that are called, and on streams of lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, NamedTuple
+
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.exceptions import MCPError
+from mcp.shared.memory import create_client_server_memory_streams
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_PARAMS,
+    CompleteResult,
+    Completion,
+    EmptyResult,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    ReadResourceResult,
+    SetLevelRequestParams,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.errors import ToolError
+from gaia_bridge.model import NamingPolicy
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.settings import Settings
+from tests.probes.reaching import stream as line_stream
+from tests.support.waiting import PATIENCE
+
+__all__ = [
+    "HANDSHAKE",
+    "MODERN",
+    "Endpoint",
+    "Lines",
+    "Reply",
+    "hello",
+    "meta",
+    "our_lines",
+    "ours",
+    "their_lines",
+    "theirs",
+]
+
+HANDSHAKE: Final = "2025-11-25"
+MODERN: Final = "2026-07-28"
+
+PORT: Final = 8765
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Half of a character, which servers do not take for text."""
+
+TOOLS: Final[list[JSON]] = [
+    {
+        "name": "echo",
+        "description": "Says what it was told.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"text": {"type": "string"}, "region": {"type": "string", "x-mcp-header": "Region"}},
+        },
+    },
+    {"name": "return", "description": "Returns this result.", "inputSchema": {"type": "object", "properties": {}}},
+    {"name": "fail", "description": "Fails.", "inputSchema": {"type": "object", "properties": {}}},
+]
+PROMPTS: Final[list[JSON]] = [{"name": "greet", "arguments": [{"name": "whom", "required": True}]}]
+RESOURCES: Final[list[JSON]] = [{"uri": "odd://one", "name": "one", "mimeType": "text/plain"}]
+TEMPLATES: Final[list[JSON]] = [{"uriTemplate": "odd://{number}", "name": "any"}]
+
+
+class Agent:
+    """What is published."""
+
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        return TOOLS
+
+    def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> JSON:
+        if tool_name == "fail":
+            raise ToolError("it failed")
+        if tool_name == "return":
+            result: JSON = arguments["result"]
+            return result
+        return {"content": [{"type": "text", "text": str(arguments.get("text", "nothing"))}]}
+
+    def get_mcp_prompts(self) -> list[JSON]:
+        return PROMPTS
+
+    def get_mcp_prompt(self, name: str, arguments: Mapping[str, str]) -> str:
+        return f"Greet {arguments['whom']}"
+
+    def get_mcp_resources(self) -> list[JSON]:
+        return RESOURCES
+
+    def get_mcp_resource_templates(self) -> list[JSON]:
+        return TEMPLATES
+
+    def read_mcp_resource(self, uri: str) -> str | None:
+        return "one" if uri == "odd://one" else None
+
+    def complete_mcp_argument(self, ref: JSON, argument: str, value: str, context: Mapping[str, str]) -> list[str]:
+        return ["world"]
+
+
+_KEPT: Final[JSON] = {"ttlMs": 0, "cacheScope": "private"}
+_LISTED: Final[JSON] = {**_KEPT, "ttlMs": round(Settings().list_ttl)}
+
+
+class _Handlers:
+    """What the agent does, as handlers of the SDK."""
+
+    def __init__(self) -> None:
+        self._agent = Agent()
+
+    async def list_tools(self, _: Any, params: Any) -> ListToolsResult:
+        _check_cursor(params)
+        return ListToolsResult.model_validate({"tools": TOOLS, **_LISTED})
+
+    async def list_prompts(self, _: Any, params: Any) -> ListPromptsResult:
+        _check_cursor(params)
+        return ListPromptsResult.model_validate({"prompts": PROMPTS, **_LISTED})
+
+    async def list_resources(self, _: Any, params: Any) -> ListResourcesResult:
+        _check_cursor(params)
+        return ListResourcesResult.model_validate({"resources": RESOURCES, **_LISTED})
+
+    async def list_templates(self, _: Any, params: Any) -> ListResourceTemplatesResult:
+        _check_cursor(params)
+        return ListResourceTemplatesResult.model_validate({"resourceTemplates": TEMPLATES, **_LISTED})
+
+    async def call_tool(self, _: Any, params: Any) -> Any:
+        if params.name not in [tool["name"] for tool in TOOLS]:
+            raise MCPError(INVALID_PARAMS, "Unknown tool")
+        try:
+            result = self._agent.execute_mcp_tool(params.name, params.arguments or {})
+        except (KeyError, ToolError) as error:
+            result = {"content": [{"type": "text", "text": str(error)}], "isError": True}
+        return {"resultType": "complete", **result} if is_object(result) else result
+
+    async def get_prompt(self, _: Any, params: Any) -> GetPromptResult:
+        if params.name != "greet" or "whom" not in (params.arguments or {}):
+            raise MCPError(INVALID_PARAMS, "Unknown prompt, or an argument is missing")
+        text = self._agent.get_mcp_prompt(params.name, params.arguments)
+        return GetPromptResult.model_validate(
+            {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+        )
+
+    async def read(self, context: Any, params: Any) -> ReadResourceResult:
+        text = self._agent.read_mcp_resource(params.uri)
+        if text is None:
+            code = INVALID_PARAMS if context.protocol_version == MODERN else -32002
+            raise MCPError(code, "Resource not found", {"uri": params.uri})
+        contents = [{"uri": params.uri, "text": text, "mimeType": "text/plain"}]
+        return ReadResourceResult.model_validate({"contents": contents, **_KEPT})
+
+    async def nothing(self, *_: Any) -> EmptyResult:
+        return EmptyResult()
+
+    async def complete(self, _: Any, params: Any) -> CompleteResult:
+        named = (getattr(params.ref, "name", None), getattr(params.ref, "uri", None))
+        if "greet" not in named and "odd://{number}" not in named:
+            raise MCPError(INVALID_PARAMS, "Unknown reference")
+        return CompleteResult(completion=Completion(values=["world"], total=1))
+
+
+def _check_cursor(params: Any) -> None:
+    if params is not None and params.cursor is not None:
+        raise MCPError(INVALID_PARAMS, "Unknown cursor")
+
+
+def _server() -> Server[Any]:
+    handlers = _Handlers()
+    listen = ListenHandler(InMemorySubscriptionBus())
+    server: Server[Any] = Server(
+        "theirs",
+        version="1",
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read,
+        on_subscribe_resource=handlers.nothing,
+        on_unsubscribe_resource=handlers.nothing,
+        on_subscriptions_listen=listen,
+        on_completion=handlers.complete,
+    )
+    server.add_request_handler("logging/setLevel", SetLevelRequestParams, handlers.nothing)
+    return server
+
+
+class Reply(NamedTuple):
+    """What came back over HTTP."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def messages(self) -> list[Any]:
+        """The JSON-RPC messages: of an answer in JSON, or of an event stream."""
+        kind = self.headers.get("content-type", "")
+        if kind.startswith("text/event-stream"):
+            data = [line[5:].strip() for line in re.split(r"\r?\n", self.body.decode()) if line.startswith("data:")]
+            return [json.loads(line) for line in data if line]
+        if not kind.startswith("application/json") or not self.body:
+            return []
+        content = json.loads(self.body)
+        return list(content) if is_array(content) else [content]
+
+
+class Endpoint:
+    """An application, and the path at which it serves MCP.
+
+    Args:
+        app: An ASGI application.
+        path: The path.
+        revision: What its client speaks.
+    """
+
+    def __init__(self, app: Any, path: str, revision: str) -> None:
+        self._app = app
+        self._path = path
+        self._revision = revision
+        self.session: dict[str, str] = {}
+
+    async def open(self) -> None:
+        """Shake hands, if that is what is done."""
+        self.session = {}
+        if self._revision == MODERN:
+            return
+        opened = await self.send(hello())
+        self.session = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": HANDSHAKE}
+        told = await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert told.status == 202, told
+
+    async def send(
+        self,
+        content: object,
+        headers: Mapping[str, str | None] | None = None,
+        method: str = "POST",
+        *,
+        named: bool = True,
+    ) -> Reply:
+        """Send one request with the headers that belong to it; `headers` replace them, `None` leaves one out."""
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        every: dict[str, str | None] = {
+            "host": f"127.0.0.1:{PORT}",
+            "accept": "application/json, text/event-stream",
+            "content-type": "application/json",
+            **self.session,
+            **(_modern_headers(content) if named and self._revision == MODERN else {}),
+            **(headers or {}),
+        }
+        sent = [(name, value) for name, value in every.items() if value is not None]
+        if method == "POST":
+            sent.append(("content-length", str(len(body))))
+        return await _ask(self._app, method, self._path, sent, body if method == "POST" else b"")
+
+
+async def _ask(app: Any, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Reply:
+    """Have an application answer; of a stream that stands, only how it begins."""
+    scope: MutableMapping[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
+        "client": ("127.0.0.1", 50000),
+        "server": ("127.0.0.1", PORT),
+        "state": {},
+    }
+    incoming: asyncio.Queue[JSON] = asyncio.Queue()
+    incoming.put_nowait({"type": "http.request", "body": body, "more_body": False})
+    complete, parts = asyncio.Event(), [b""]
+    start: JSON = {"status": 0, "headers": []}
+    stands = method == "GET" or b'"subscriptions/listen"' in body
+
+    async def take(message: JSON) -> None:
+        if message["type"] == "http.response.start":
+            start.update(message)
+            is_stream = dict(message["headers"]).get(b"content-type", b"").startswith(b"text/event-stream")
+            if is_stream and method == "GET":
+                complete.set()
+        else:
+            parts.append(message.get("body", b""))
+            if not message.get("more_body") or (stands and b"data:" in b"".join(parts)):
+                complete.set()
+
+    async def run() -> None:
+        try:
+            await app(scope, incoming.get, take)
+        finally:
+            complete.set()
+
+    task = asyncio.create_task(run())
+    with anyio.fail_after(PATIENCE):
+        await complete.wait()
+        incoming.put_nowait({"type": "http.disconnect"})
+        if not stands:
+            await task
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    return Reply(
+        start["status"],
+        {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]},
+        b"".join(parts),
+    )
+
+
+def _modern_headers(content: object) -> dict[str, str]:
+    headers = {"mcp-protocol-version": MODERN}
+    if not is_object(content):
+        return headers
+    method, params = content.get("method"), content.get("params")
+    if isinstance(method, str) and method.isprintable():
+        headers["mcp-method"] = method
+    name = (params.get("uri") if method == "resources/read" else params.get("name")) if is_object(params) else None
+    if isinstance(name, str) and name and method in ("tools/call", "prompts/get", "resources/read"):
+        headers["mcp-name"] = name
+    return headers
+
+
+def hello(**fields: Any) -> JSON:
+    """An `initialize` request; further fields replace its parameters."""
+    params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "probe", "version": "1"}}
+    return {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": {**params, **fields}}
+
+
+def meta() -> JSON:
+    """The `_meta` of a request of 2026-07-28."""
+    fields = {
+        "protocolVersion": MODERN,
+        "clientCapabilities": {},
+        "clientInfo": {"name": "probe", "version": "1"},
+    }
+    return {f"io.modelcontextprotocol/{name}": value for name, value in fields.items()}
+
+
+class Lines:
+    """A server on a stream of lines: what it answers to one of them, without a status.
+
+    Args:
+        write: Sends a line.
+        read: Waits for the next message.
+        revision: What its client speaks.
+    """
+
+    def __init__(
+        self, write: Callable[[bytes], Awaitable[None]], read: Callable[[], Awaitable[Any]], revision: str
+    ) -> None:
+        self._write = write
+        self._read = read
+        self._revision = revision
+        self._last = 0
+
+    async def open(self) -> None:
+        """Shake hands, if that is what is done."""
+        if self._revision == MODERN:
+            await self._until_answered()
+            return
+        await self._say(hello())
+        with anyio.fail_after(PATIENCE):
+            assert "result" in await self._read()
+        await self._say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    async def send(self, content: object, *_: object) -> Reply:
+        """Send one line, and take what comes until a request that is sent after it was answered, and it itself."""
+        await self._say(content)
+        found = await self._until_answered(expected := _expects_answer(content))
+        if expected and is_object(content) and content["method"] == "subscriptions/listen":
+            taken_back = {"requestId": content["id"]}
+            await self._say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": taken_back})
+            await self._until_answered()
+        return Reply(0, {"content-type": "application/json"}, json.dumps(found).encode() if found else b"")
+
+    async def _say(self, content: object) -> None:
+        await self._write(content if isinstance(content, bytes) else json.dumps(content).encode())
+
+    async def _until_answered(self, expected: bool = False) -> list[Any]:
+        self._last += 1
+        sentinel = f"sentinel {self._last}"
+        asked: JSON = {"jsonrpc": "2.0", "id": sentinel, "method": "ping"}
+        if self._revision == MODERN:
+            asked |= {"method": "prompts/list", "params": {"_meta": meta()}}
+        await self._say(asked)
+        found: list[Any] = []
+        seen = False
+        with anyio.fail_after(PATIENCE):
+            while not seen or (expected and not found):
+                message = await self._read()
+                if is_object(message) and message.get("id") == sentinel:
+                    seen = True
+                else:
+                    found.append(message)
+        return found
+
+
+def _expects_answer(content: object) -> bool:
+    """Whether a line is a request of JSON-RPC, to which every server answers something."""
+    if not is_object(content) or content.keys() - {"jsonrpc", "id", "method", "params", "more"}:
+        return False
+    request_id, params = content.get("id"), content.get("params")
+    return (
+        content.get("jsonrpc") == "2.0"
+        and isinstance(request_id, int | str)
+        and not isinstance(request_id, bool)
+        and isinstance(content.get("method"), str)
+        and (params is None or is_object(params))
+        and not _SURROGATE.search(json.dumps(content, ensure_ascii=False))
+    )
+
+
+@asynccontextmanager
+async def our_lines(revision: str) -> AsyncGenerator[Lines]:
+    """The bridge's."""
+    async with Bridge(names=NamingPolicy.BARE) as bridge, anyio.create_task_group() as tasks:
+        await bridge.add_agent(Agent(), "odd")
+        stream = await line_stream(bridge, tasks)
+        lines = Lines(stream.write, stream.next, revision)
+        await lines.open()
+        yield lines
+        await stream.close()
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def their_lines(revision: str) -> AsyncGenerator[Lines]:
+    """The SDK's, which is handed what its `stdio_server()` makes of a line."""
+    server = _server()
+    async with create_client_server_memory_streams() as ((reading, writing), server_streams):
+
+        async def write(line: bytes) -> None:
+            try:
+                message = jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
+            except ValidationError as error:
+                await writing.send(error)
+            else:
+                await writing.send(SessionMessage(message))
+
+        async def read() -> Any:
+            item = await reading.receive()
+            assert isinstance(item, SessionMessage)
+            return item.message.model_dump(by_alias=True, exclude_unset=True, mode="json")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.run, *server_streams, server.create_initialization_options())
+            lines = Lines(write, read, revision)
+            await lines.open()
+            yield lines
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def ours(revision: str) -> AsyncGenerator[Endpoint]:
+    """The bridge's."""
+    async with Bridge() as bridge:
+        await bridge.add_agent(Agent(), "odd")
+        endpoint = Endpoint(bridge.asgi(AccessPolicy.for_address("127.0.0.1", PORT)), "/agents/odd/mcp", revision)
+        await endpoint.open()
+        yield endpoint
+
+
+@asynccontextmanager
+async def theirs(revision: str) -> AsyncGenerator[Endpoint]:
+    """The SDK's."""
+    server = _server()
+    app = server.streamable_http_app()
+    async with server.session_manager.run():
+        endpoint = Endpoint(app, "/mcp", revision)
+        await endpoint.open()
+        yield endpoint
