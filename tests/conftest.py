@@ -72,7 +72,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """The imports that a test needs are no part of what it does."""
-    if isinstance(item, pytest.Function):
+    if isinstance(item, pytest.Function) and item.module is not None:
         import_what_is_used_by(item.module.__name__)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import pytest
@@ -40,7 +41,11 @@ def test_every_limit_has_a_default_of_its_type(kind: type[Limits]) -> None:
     ],
 )
 def test_a_limit_that_is_none_is_refused_by_name(kind: type[Limits], field: str, value: Any, problem: str) -> None:
-    for made in (lambda: kind(**{field: value}), lambda: replace(kind(), **{field: value})):
+    makers: tuple[Callable[[], Limits], ...] = (
+        lambda: kind(**{field: value}),
+        lambda: replace(kind(), **{field: value}),
+    )
+    for made in makers:
         with pytest.raises(ValueError, match=r"; expected ") as caught:
             made()
         assert problem in str(caught.value)

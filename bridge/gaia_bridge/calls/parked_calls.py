@@ -166,8 +166,9 @@ class ParkedCalls(Generic[W]):
             RequestError: The work cannot go on.
         """
         self._running.add(work)
+        deadline = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as deadline:
+            async with deadline:
                 try:
                     return await self._until_done(work, request)
                 except BaseException:

@@ -273,7 +273,10 @@ async def test_who_gives_up_just_as_the_connection_stands_leaves_none_open(
         return made
 
     def after(turns: int, do: Callable[[], object]) -> None:
-        loop.call_soon(*((after, turns - 1, do) if turns else (do,)))
+        if turns:
+            loop.call_soon(after, turns - 1, do)
+        else:
+            loop.call_soon(do)
 
     async with served() as (server, connections):
         monkeypatch.setattr(loop, "create_connection", connected)
