@@ -332,10 +332,16 @@ def _modern_headers(content: object) -> dict[str, str]:
     if not is_object(content):
         return headers
     method, params = content.get("method"), content.get("params")
-    if isinstance(method, str) and method.isprintable():
+    if isinstance(method, str) and method.isascii() and method.isprintable():
         headers["mcp-method"] = method
     name = (params.get("uri") if method == "resources/read" else params.get("name")) if is_object(params) else None
-    if isinstance(name, str) and name and method in ("tools/call", "prompts/get", "resources/read"):
+    if (
+        isinstance(name, str)
+        and name.isascii()
+        and name.isprintable()
+        and name
+        and method in ("tools/call", "prompts/get", "resources/read")
+    ):
         headers["mcp-name"] = name
     return headers
 

@@ -121,7 +121,7 @@ def test_generated_requests_are_answered_as_by_the_sdk(revision: str, way: str) 
 @pytest.mark.parametrize("revision", ERAS)
 def test_many_generated_requests_are_answered_as_by_the_sdk(revision: str, way: str) -> None:
     @given(st.lists(generated(revision), min_size=1, max_size=EXAMPLES))
-    @settings(max_examples=150, derandomize=True)
+    @settings(max_examples=400, derandomize=True)
     def check(sent: list[Case]) -> None:
         _compare(revision, way, sent)
 
