@@ -67,8 +67,8 @@ def test_the_table_of_layers_is_the_one_that_the_tests_enforce() -> None:
 
 def test_the_table_of_layers_has_every_room() -> None:
     table = table_of_layers(PAGE.split("## What happens to a call")[0])
-    rooms = {path.stem for path in CORE.iterdir() if path.is_dir() or path.suffix == ".py"} - {"__init__", "__main__"}
-    assert rooms - {"__pycache__"} - {name.split(".")[0] for name in table} == set()
+    rooms = {path.parent.name for path in CORE.glob("*/__init__.py")} | {path.stem for path in CORE.glob("*.py")}
+    assert rooms - {"__init__", "__main__"} - {name.split(".")[0] for name in table} == set()
 
 
 def test_a_page_that_names_what_is_not_there_is_found() -> None:
