@@ -72,6 +72,9 @@ class LineFramer:
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes; returns the lines that they complete, without line ends, blank lines left out."""
+        if data.endswith(b"\n") and not self._size and len(data) <= self._limit and data.find(b"\n") == len(data) - 1:
+            line = data[:-1].removesuffix(b"\r")  # one line and nothing else, as nearly always
+            return [line] if line.strip() else []
         lines: list[bytes | OversizedLine] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ __all__ = [
     "NAME_HEADER",
     "PARAM_PREFIX",
     "REVISION_HEADER",
+    "ROUTING",
     "HeaderMap",
     "ParameterHeaders",
     "annotation_problem",
@@ -90,11 +90,17 @@ def decoded_value(value: str | None) -> str | None:
 
 def repeated_header(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """A header for routing that came more than once: readers would not agree which of them counts."""
-    seen = Counter(name for name, _ in headers if name in _ROUTING)
-    return next((name.decode() for name, times in seen.items() if times > 1), None)
+    seen: set[bytes] = set()
+    for name, _ in headers:
+        if name in ROUTING:
+            if name in seen:
+                return ROUTING[name]
+            seen.add(name)
+    return None
 
 
-_ROUTING: Final = frozenset(name.encode() for name in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER))
+ROUTING: Final = {name.encode(): name for name in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER)}
+"""The headers that repeat what a request says, by their names as they come."""
 
 
 def name_header(message: Mapping[str, Any]) -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import msgspec
+
 from gaia_bridge.calls.cancellation import cancel_reason
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.protocol.json_text import from_json, valid_json
@@ -14,6 +16,7 @@ from gaia_bridge.sanitize.escaping import printable
 __all__ = ["cancellation", "encoded", "is_complete", "is_response", "messages", "response_to"]
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_QUICK_ENCODER: Final = msgspec.json.Encoder()
 _BATCH: Final = 1_000
 """Messages of one batch. They are taken in without a pause, and a message of ours is never answered with so many."""
 
@@ -24,6 +27,14 @@ def encoded(message: JSON) -> bytes:
     Raises:
         UpstreamError: It cannot be said in JSON, such as NaN.
     """
+    try:
+        written = _QUICK_ENCODER.encode(message)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return _unusual(message)
+    return _unusual(message) if b"null" in written else written  # which a number may stand for that JSON has not
+
+
+def _unusual(message: JSON) -> bytes:
     try:
         text = _ENCODER.encode(message)
     except (ValueError, TypeError, RecursionError) as error:

@@ -18,7 +18,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.protocol.codes import INVALID_REQUEST
-from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.json_text import valid_json
 from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.protocol.messages import Refusal, decoded, era_problem, identifier, message_problem, unexpected_batch
@@ -71,7 +70,7 @@ class HttpBinding:
 
     async def streamable(self, exchange: Exchange) -> None:
         """Streamable HTTP: POST, GET and DELETE of both eras."""
-        if exchange.header(REVISION_HEADER) in (None, *HANDSHAKE_REVISIONS):
+        if exchange.revision in (None, *HANDSHAKE_REVISIONS):
             await self._handshake(exchange)
         else:
             await self._modern(exchange)
@@ -82,7 +81,7 @@ class HttpBinding:
             await exchange.refuse(unexpected_batch())
         elif exchange.header("accept") is not None and not exchange.accepts[0]:
             await exchange.refuse(_NO_JSON, 406)
-        elif exchange.header(REVISION_HEADER) in (None, *HANDSHAKE_REVISIONS):
+        elif exchange.revision in (None, *HANDSHAKE_REVISIONS):
             await self._handshake.single_call(exchange)
         else:
             await self._modern(exchange, only_json=True)
@@ -196,7 +195,7 @@ def _problem(exchange: Exchange, *, by_header: bool) -> Refusal | None:
     if is_array(content):
         return None
     problem = message_problem(content)
-    return problem or (era_problem(content, exchange.header(REVISION_HEADER)) if by_header else None)
+    return problem or (era_problem(content, exchange.revision) if by_header else None)
 
 
 def _is_person(scope: Scope) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
 
+from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.messages import Refusal, error_bytes
 from gaia_bridge.server.http.departures import DISCONNECT
 
@@ -15,6 +16,7 @@ __all__ = ["Exchange", "Headers"]
 
 Headers = list[tuple[bytes, bytes]]
 
+_REVISION: Final = REVISION_HEADER.encode()
 _JSON: Final = (b"application/json", b"application/*", b"*/*")
 _EVENTS: Final = (b"text/event-stream", b"text/*", b"*/*")
 
@@ -36,6 +38,9 @@ class Exchange:
         self.content = content
         self.size = size
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        told = self.headers.get(_REVISION)
+        self.revision = None if told is None else told.decode("latin-1")
+        """What the header says that the body is of."""
         self.is_gone = False
         """Whether the client is known to have left."""
         self._receive = receive

@@ -62,7 +62,7 @@ class HandshakeHttp:
         if exchange.method not in ("GET", "POST", "DELETE"):
             await exchange.refuse(Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, _ALLOWED)
         elif session is not None:
-            with session.in_use():
+            with session:
                 await self._of_session(session, exchange)
         elif identity is not None:
             await exchange.refuse(Refusal(INVALID_REQUEST, "Session not found"), 404)
@@ -228,7 +228,7 @@ class HandshakeHttp:
         if is_array(message):
             await exchange.refuse(unexpected_batch())
             return
-        connection = Connection(_NOWHERE, exchange.header("mcp-protocol-version") or UNSTATED_REVISION)
+        connection = Connection(_NOWHERE, exchange.revision or UNSTATED_REVISION)
         if not is_request(message):
             self._heard(connection, message)
             await exchange.nothing(202)

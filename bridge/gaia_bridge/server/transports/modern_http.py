@@ -10,7 +10,7 @@ from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, HTTP_STATUS, INVALID_REQUEST
 from gaia_bridge.protocol.headers import (
     PARAM_PREFIX,
-    REVISION_HEADER,
+    ROUTING,
     ParameterHeaders,
     envelope_problem,
     repeated_header,
@@ -75,7 +75,7 @@ class ModernHttp:
 
     async def _acknowledge(self, exchange: Exchange) -> None:
         """There are no notifications of clients in this revision; some send them all the same."""
-        if problem := revision_problem(exchange.header(REVISION_HEADER) or "", revisions=self._revisions):
+        if problem := revision_problem(exchange.revision or "", revisions=self._revisions):
             await exchange.refuse(problem)
         else:
             await exchange.nothing(202)
@@ -84,7 +84,8 @@ class ModernHttp:
         """Why a request is not taken, before anybody works on it."""
         if (name := repeated_header(exchange.scope["headers"])) is not None:
             return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in exchange.headers.items()}
+        came = exchange.headers
+        headers = {name: came[key].decode("latin-1") for key, name in ROUTING.items() if key in came}
         return envelope_problem(message, headers, self._revisions) or self._parameter_problem(exchange, message)
 
     def _parameter_problem(self, exchange: Exchange, message: JSON) -> Refusal | None:

@@ -26,7 +26,7 @@ SESSION_HEADER = "mcp-session-id"
 
 
 class Session:
-    """One session.
+    """One session; it is in use in a `with` block.
 
     Args:
         limits: How much of it is remembered.
@@ -89,15 +89,14 @@ class Session:
         """When it was used last, by the event loop's clock."""
         return self._last_used
 
-    @contextmanager
-    def in_use(self) -> Generator[None]:
-        """While a request is answered."""
+    def __enter__(self) -> None:
+        """A request is being answered."""
         self._open += 1
-        try:
-            yield
-        finally:
-            self._open -= 1
-            self._last_used = asyncio.get_running_loop().time()
+
+    def __exit__(self, *raised: object) -> None:
+        """It no longer is."""
+        self._open -= 1
+        self._last_used = asyncio.get_running_loop().time()
 
 
 class _Standing:

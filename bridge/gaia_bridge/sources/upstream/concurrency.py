@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import anyio
 
@@ -28,8 +28,7 @@ class Turns:
         """Below zero while more work than may, because they rested when others began."""
         self._queue: deque[anyio.Event] = deque()
 
-    @asynccontextmanager
-    async def taken(self) -> AsyncGenerator[None]:
+    async def __aenter__(self) -> None:
         """Have a turn.
 
         Raises:
@@ -39,10 +38,10 @@ class Turns:
             self._free -= 1
         else:
             await self._wait()
-        try:
-            yield
-        finally:
-            self._give()
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Give it back."""
+        self._give()
 
     @contextmanager
     def resting(self) -> Generator[None]:

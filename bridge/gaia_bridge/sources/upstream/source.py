@@ -6,6 +6,7 @@ is started, the bridge publishes what the server offered last time; the real lis
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -214,7 +215,7 @@ class Upstream:
 
     async def wait_drained(self) -> None:
         """Wait until no request is in flight. Bounded by the deadlines of the requests."""
-        await self._supervisor.drained.wait()
+        await self._supervisor.wait_drained()
         for _, other in self._others:
             await other.wait_drained()
 
@@ -438,9 +439,9 @@ class Upstream:
         return request.modern and not speaks_modern and may_be_asked(request)
 
     async def _perform(self, relay: Relay) -> JSON:
-        began = anyio.current_time()
+        began = asyncio.get_running_loop().time()
         with self._supervisor.using():
-            async with self._turns.taken():
+            async with self._turns:
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 try:
                     return await self._send(connection, relay, began)
@@ -451,7 +452,7 @@ class Upstream:
                 return await self._send(connection, relay, began)
 
     async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
-        waited = anyio.current_time() - began
+        waited = asyncio.get_running_loop().time() - began
         deadline = Deadline(self._limits.call_timeout, max(0.0, self._limits.call_cap - waited))
         garbage, _ = self._transport.garbage
         try:

@@ -16,11 +16,12 @@ configuration, offers nothing: a tool that cannot work is worse than none.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import random
-from collections.abc import Generator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, Protocol, TypeVar
 
 import anyio
@@ -123,9 +124,8 @@ class Supervisor(Generic[C]):
         """How many attempts to connect there were."""
         self.requests = 0
         """How many requests wait or are in progress."""
-        self.drained = anyio.Event()
-        """Set while there are none."""
-        self.drained.set()
+        self._drained: anyio.Event | None = None
+        """Set when there are none, if somebody waits for that."""
         self._connection: C | None = None
         self._attempt = _Attempt()
         self._over = anyio.Event()
@@ -166,19 +166,25 @@ class Supervisor(Generic[C]):
 
     # Requests
 
-    @contextmanager
-    def using(self) -> Generator[None]:
-        """Count a request that needs the server, from before it has a connection until it ends."""
-        if not self.requests:
-            self.drained = anyio.Event()
+    def using(self) -> _Use:
+        """Count a request that needs the server, from before it has a connection until it ends: a context manager."""
+        return _Use(self._began, self._ended)
+
+    def _began(self) -> None:
         self.requests += 1
-        try:
-            yield
-        finally:
-            self.requests -= 1
-            if not self.requests:
-                self.drained.set()
-            self._used_at = anyio.current_time()
+
+    def _ended(self) -> None:
+        self.requests -= 1
+        self._used_at = asyncio.get_running_loop().time()
+        if not self.requests and self._drained is not None:
+            self._drained.set()
+            self._drained = None
+
+    async def wait_drained(self) -> None:
+        """Wait until no request is in progress."""
+        while self.requests:
+            self._drained = self._drained or anyio.Event()
+            await self._drained.wait()
 
     @property
     def ready(self) -> C | None:
@@ -460,3 +466,19 @@ def _absence(state: SourceState, reason: str, pause: float = 0) -> UpstreamError
             return UpstreamError(f"{text}; it is not tried again until somebody asks for it")
         case _:
             return UpstreamError(text)
+
+
+class _Use:
+    """A context manager; every call at a server needs one, and this is the cheapest kind."""
+
+    __slots__ = ("_began", "_ended")
+
+    def __init__(self, began: Callable[[], None], ended: Callable[[], None]) -> None:
+        self._began = began
+        self._ended = ended
+
+    def __enter__(self) -> None:
+        self._began()
+
+    def __exit__(self, *raised: object) -> None:
+        self._ended()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.version import __version__
@@ -16,8 +16,7 @@ from gaia_bridge.version import __version__
 __all__ = ["request_span"]
 
 
-@contextmanager
-def request_span(upstream: str, method: str, params: JSON) -> Generator[JSON]:
+def request_span(upstream: str, method: str, params: JSON) -> AbstractContextManager[JSON]:
     """Trace one request until the end of the block.
 
     Args:
@@ -25,12 +24,15 @@ def request_span(upstream: str, method: str, params: JSON) -> Generator[JSON]:
         method: The request's method.
         params: Its parameters.
 
-    Yields:
-        The parameters to send.
+    Returns:
+        Gives the parameters to send.
     """
-    if "opentelemetry.sdk" not in sys.modules:  # whoever sets it up imports it
-        yield params
-        return
+    is_on = "opentelemetry.sdk" in sys.modules  # whoever sets it up imports it
+    return _span(upstream, method, params) if is_on else nullcontext(params)
+
+
+@contextmanager
+def _span(upstream: str, method: str, params: JSON) -> Generator[JSON]:
     from opentelemetry.propagate import inject
     from opentelemetry.trace import SpanKind, get_tracer
 
