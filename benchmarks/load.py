@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -55,6 +56,8 @@ class Client(ABC):
         self._before, self._after = message("tools/call", params, _NUMBER).split(b"%d" % _NUMBER)
         self._number = _NUMBER
         self._expected = WORD.encode()
+        self.first_answer = 0.0
+        """When the first answer came, by `time.perf_counter`."""
 
     def greet(self) -> None:
         """Open the session, where the era has sessions, and see one call through to a result.
@@ -63,6 +66,7 @@ class Client(ABC):
         """
         if self.era == LEGACY:
             answer = self.ask(message("initialize", _HELLO))
+            self.first_answer = time.perf_counter()
             if b'"result"' not in answer:
                 raise RuntimeError(f"no session: {answer[:300].decode(errors='replace')}")
             self.tell(message("notifications/initialized", {}, None))
@@ -75,18 +79,25 @@ class Client(ABC):
                     raise
                 time.sleep(0.1)
             else:
+                self.first_answer = self.first_answer or time.perf_counter()
                 return
 
     def call(self) -> float:
         """Make one call; returns the seconds that it took."""
-        self._number += 1
-        request = self._before + b"%d" % self._number + self._after
+        request = self._next()
         started = time.perf_counter()
         answer = self.ask(request, "tools/call")
         took = time.perf_counter() - started
+        self._check(answer)
+        return took
+
+    def _next(self) -> bytes:
+        self._number += 1
+        return self._before + b"%d" % self._number + self._after
+
+    def _check(self, answer: bytes) -> None:
         if self._expected not in answer or b'"isError":true' in answer.replace(b" ", b""):
             raise RuntimeError(f"a call failed: {answer[-500:].decode(errors='replace')}")
-        return took
 
     @abstractmethod
     def ask(self, request: bytes, method: str = "initialize") -> bytes:
@@ -137,6 +148,7 @@ class HttpClient(Client):
         super().__init__(era, tool)
         self._port, self._path = port, path
         self._session = b""
+        self._started = 0.0
         self._socket = self._connected()
         self._size = len(self._before) + len(self._after) + len(str(_NUMBER))
         more = f"mcp-method: tools/call\r\nmcp-name: {tool}\r\n".encode() if era == MODERN else b""
@@ -171,13 +183,37 @@ class HttpClient(Client):
         """Hang up."""
         self._socket.close()
 
+    def reconnect(self) -> None:
+        """Go on with the same session on another connection."""
+        self._socket.close()
+        self._socket = self._connected()
+
+    def fileno(self) -> int:
+        """The descriptor of the connection, which can be read when an answer has come."""
+        return self._socket.fileno()
+
+    def begin_call(self) -> None:
+        """Make one call, and do not wait for its answer."""
+        self._started = time.perf_counter()
+        self._send(self._next(), self._call_headers)
+
+    def end_call(self) -> float:
+        """Read the answer; returns the seconds since the beginning of the call."""
+        _, answer = self._answer()
+        took = time.perf_counter() - self._started
+        self._check(answer)
+        return took
+
     def _post(self, body: bytes, headers: bytes) -> tuple[bytes, bytes]:
+        self._send(body, headers)
+        return self._answer()
+
+    def _send(self, body: bytes, headers: bytes) -> None:
         head = (
             b"POST %b HTTP/1.1\r\nhost: 127.0.0.1:%d\r\ncontent-type: application/json\r\n"
             b"accept: application/json, text/event-stream\r\ncontent-length: %d\r\n%b%b\r\n"
         ) % (self._path.encode(), self._port, len(body), headers, self._session)
         self._socket.sendall(head + body)
-        return self._answer()
 
     def _answer(self) -> tuple[bytes, bytes]:
         data = b""
@@ -231,7 +267,13 @@ class Usage:
 
     def cpu(self) -> float:
         """Seconds of CPU time, user and system."""
-        return sum(sum(process.cpu_times()[:2]) for process in self._processes)
+        return sum(self._of_threads(process.pid) for process in self._processes) / 1e9
+
+    @staticmethod
+    def _of_threads(pid: int) -> int:
+        """Nanoseconds; the clock of `psutil` ticks a hundred times a second."""
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text("ascii").split()[0]) for task in tasks)
 
     def memory(self) -> float:
         """MiB that are resident."""

@@ -46,7 +46,9 @@ class Subject:
         return self.way.endswith("HTTP")
 
     def far_command(self, port: int) -> list[str]:
-        """How the server is launched, which speaks the same era."""
+        """How the server is launched, which speaks the same era; empty where there is none."""
+        if self.way.endswith("agent"):
+            return []
         modern = ["modern"] if self.era == MODERN else []
         if self.far_http:
             return [sys.executable, str(ECHO_SERVER), "http", str(port), *modern]
@@ -58,11 +60,13 @@ WAYS = ("stdio -> stdio", "HTTP -> stdio", "HTTP -> HTTP")
 
 def _bridge(way: str) -> MakeCommand:
     def command(folder: Path, port: int, far: list[str]) -> list[str]:
-        entry: dict[str, object] = {"command": far[0], "args": far[1:]}
-        if way.endswith("HTTP"):
-            entry = {"url": far[0]}
+        servers: dict[str, object] = {}
+        if way.endswith("stdio"):
+            servers["far"] = {"command": far[0], "args": far[1:]}
+        elif way.endswith("HTTP"):
+            servers["far"] = {"url": far[0]}
         config = folder / "servers.json"
-        config.write_text(json.dumps({"mcpServers": {"far": entry}}), encoding="utf-8")
+        config.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
         serve = [sys.executable, "-m", "gaia_bridge", "serve", str(HERE / "echo_agent.py"), "--config", str(config)]
         return [*serve, *(["--port", str(port)] if way.startswith("HTTP") else ["--stdio"])]
 
@@ -73,5 +77,10 @@ def _raw(folder: Path, port: int, far: list[str]) -> list[str]:
     return [sys.executable, str(HERE / "raw_relay.py"), str(port), *far]
 
 
-BRIDGE = [Subject("gaia-bridge", way, era, _bridge(way), "far__echo") for way in WAYS for era in (LEGACY, MODERN)]
+TO_AGENT = ("stdio -> agent", "HTTP -> agent")
+BRIDGE = [
+    Subject("gaia-bridge", way, era, _bridge(way), "echo" if way in TO_AGENT else "far__echo")
+    for way in (*WAYS, *TO_AGENT)
+    for era in (LEGACY, MODERN)
+]
 RAW = [Subject("raw relay, no MCP", "HTTP -> stdio", LEGACY, _raw)]
