@@ -26,6 +26,9 @@ LARGE: Final = 2.0**63
 VALUES: Final[tuple[Any, ...]] = (ABSENT, None, True, 5, 5.0, 1e300, 1.5, "x", "", [], {})
 """One of each kind."""
 
+FLAGS: Final[tuple[Any, ...]] = (0, 1, 1.0, "true", "no")
+"""What a lenient reader takes for a flag."""
+
 
 class Case(NamedTuple):
     """What is sent."""
@@ -113,6 +116,13 @@ def _places(value: Any, place: tuple[str, ...] = ()) -> Generator[tuple[str, ...
             yield from _places(inner, (*place, key))
 
 
+def _at(message: JSON, place: tuple[str, ...]) -> object:
+    value: Any = message
+    for key in place:
+        value = value.get(key)
+    return value
+
+
 def _put(message: JSON, place: tuple[str, ...], value: object) -> JSON:
     message = copy.deepcopy(message)
     at = message
@@ -145,7 +155,8 @@ def changed(revision: str) -> Iterator[Case]:
     for message in _valid(revision):
         yield Case(f"{message['method']} valid", message)
     for message, place in _changeable(revision):
-        for value in VALUES:
+        is_flag = isinstance(_at(message, place), bool)
+        for value in (*VALUES, *FLAGS) if is_flag else VALUES:
             yield Case(_label(message, place, value), _put(message, place, value))
 
 

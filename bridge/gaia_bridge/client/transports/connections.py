@@ -125,6 +125,9 @@ class Connections:
         if self._is_closed:
             connection.abort()
             raise ConnectError("it is not wanted any more")
+        if not connection.is_open:  # a server that is being killed takes connections and drops them
+            connection.abort()
+            raise ConnectError("the connection was closed before anything was sent on it")
         _ask_whether_there(connection.socket, self._alive_after)
         return connection
 

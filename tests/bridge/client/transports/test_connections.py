@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.anyio
 left_clean = pytest.mark.usefixtures("nothing_left")
 
 GET = b"GET /%s HTTP/1.1\r\nhost: x\r\n\r\n"
+_DROPS = 200
 
 
 @asynccontextmanager
@@ -119,6 +121,27 @@ async def test_a_connection_whose_end_the_loop_has_not_told_yet_is_not_used() ->
             go_on.set()
             assert closed.wait(5)
             assert await get(connections) == (200, b"x")
+        thread.join()
+
+
+async def test_a_connection_that_is_dropped_as_soon_as_it_was_taken_is_none() -> None:
+    """As by a server that is being killed: the loop tells its end before anybody could use it, in some of the tries."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(20)
+
+    def drop() -> None:
+        for _ in range(_DROPS):
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+    thread = threading.Thread(target=drop)
+    thread.start()
+    with listener:
+        async with connections_to(listener.getsockname()[1]) as connections:
+            for _ in range(_DROPS):
+                with pytest.raises((ConnectError, ClosedError)):
+                    await get(connections)
         thread.join()
 
 
