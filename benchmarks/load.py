@@ -276,5 +276,6 @@ class Usage:
         return sum(int((task / "schedstat").read_text("ascii").split()[0]) for task in tasks)
 
     def memory(self) -> float:
-        """MiB that are resident."""
-        return sum(process.memory_info().rss for process in self._processes) / 2**20
+        """MiB that are resident; what the processes share, above all the interpreter's own code, counts once."""
+        each = [process.memory_full_info() for process in self._processes]
+        return (sum(it.uss for it in each) + max(it.rss - it.uss for it in each)) / 2**20

@@ -56,6 +56,7 @@ class Subject:
 
 
 WAYS = ("stdio -> stdio", "HTTP -> stdio", "HTTP -> HTTP")
+TO_AGENT = ("stdio -> agent", "HTTP -> agent")
 
 
 def _bridge(way: str) -> MakeCommand:
@@ -67,7 +68,9 @@ def _bridge(way: str) -> MakeCommand:
             servers["far"] = {"url": far[0]}
         config = folder / "servers.json"
         config.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
-        serve = [sys.executable, "-m", "gaia_bridge", "serve", str(HERE / "echo_agent.py"), "--config", str(config)]
+        # As other bridges have none, there is an agent only where it is called.
+        published = str(HERE / "echo_agent.py") if way in TO_AGENT else "--no-agents"
+        serve = [sys.executable, "-m", "gaia_bridge", "serve", published, "--config", str(config)]
         return [*serve, *(["--port", str(port)] if way.startswith("HTTP") else ["--stdio"])]
 
     return command
@@ -77,7 +80,6 @@ def _raw(folder: Path, port: int, far: list[str]) -> list[str]:
     return [sys.executable, str(HERE / "raw_relay.py"), str(port), *far]
 
 
-TO_AGENT = ("stdio -> agent", "HTTP -> agent")
 BRIDGE = [
     Subject("gaia-bridge", way, era, _bridge(way), "echo" if way in TO_AGENT else "far__echo")
     for way in (*WAYS, *TO_AGENT)
