@@ -153,16 +153,13 @@ OWNERS = {
     "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.common"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
     "sse_starlette": (
-        "gaia_bridge.server.http.listener",
         "gaia_bridge.openai_api.turn_endpoint",
         "gaia_bridge.server.transports.exchange",
     ),
     "starlette": (
         "gaia_bridge.bridge",
-        "gaia_bridge.server.http.guard",
-        "gaia_bridge.server.http.listener",
+        "gaia_bridge.server.http.*",
         "gaia_bridge.openai_api.*",
-        "gaia_bridge.server.http.app",
         "gaia_bridge.server.transports.exchange",
     ),
     "uvicorn": ("gaia_bridge.server.http.*",),

@@ -43,6 +43,7 @@ from gaia_bridge.version import __version__
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp
 
     from gaia_bridge.server.http.access_policy import AccessPolicy
@@ -267,7 +268,6 @@ class Bridge:
         Args:
             policy: Who may call.
         """
-        from gaia_bridge.openai_api.app import chat_routes
         from gaia_bridge.server.http.app import HttpBinding, make_app
 
         def find(group: str, name: str) -> HttpBinding | None:
@@ -275,8 +275,12 @@ class Bridge:
             return None if endpoint is None else endpoint.http
 
         report = {"/ready": self._readiness, "/status": self._status, "/tools": self._tools}
-        chats = chat_routes(self._models, self._everything, self.settings.chats)
-        return make_app(find, report, policy, chats)
+        return make_app(find, report, policy, self._chat_routes)
+
+    def _chat_routes(self) -> Iterable[BaseRoute]:
+        from gaia_bridge.openai_api.app import chat_routes
+
+        return chat_routes(self._models, self._everything, self.settings.chats)
 
     def sdk_server(self, source: str | None = None) -> Server[Any]:
         """An endpoint as a server of the official SDK, for middleware and transports that are written for one.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.bridge.cli.running import running
+from tests.process.driving import OpenRequest, url_of
 from tests.support.waiting import PATIENCE
 
 SLOW = {
@@ -52,6 +55,26 @@ SLOW = {
 
 SLOW_WITH_A_SERVER = SLOW - {"shutil"} | {"jsonschema_rs"}
 """What a bridge on stdio has no use for whose servers are programs: no agent's schema is compiled."""
+
+SLOW_OVER_HTTP = SLOW - {
+    "gaia_bridge.cli.banner",
+    "gaia_bridge.server.http.app",
+    "gaia_bridge.server.http.guard",
+    "gaia_bridge.server.http.listener",
+    "httptools",
+    "logging.handlers",
+    "multiprocessing",
+    "shutil",
+    "starlette",
+    "uvicorn",
+    "watchfiles",  # by uvicorn
+} | {
+    "gaia_bridge.server.http.cross_origin",
+    "gaia_bridge.server.http.routes",
+    "starlette.responses",
+    "starlette.routing",
+}
+"""What an agent over HTTP has no use for, until somebody asks for a path that is none of MCP."""
 
 SLOW_FOR_EDITS = SLOW - {"filelock", "shutil"} | {
     "anyio",
@@ -149,6 +172,21 @@ def test_an_agent_on_stdio_has_imported_nothing_slow_when_it_has_answered_a_call
     imported = set(answers[3]["result"]["structuredContent"]["modules"])
     assert "gaia_bridge.server.dispatcher" in imported
     assert imported & SLOW == set()
+
+
+def test_an_agent_over_http_has_no_use_for_a_router_until_somebody_asks_for_another_path(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(AGENT, "utf-8")
+    with running("serve", "--port", "0", "agent.py", cwd=tmp_path) as bridge:
+        url = url_of(bridge)
+
+        def imported() -> set[str]:
+            with closing(OpenRequest.modern(f"{url}/mcp", "tools/call", name="modules", arguments={})) as call:
+                return set(json.loads(call.rest())["result"]["structuredContent"]["modules"])
+
+        assert imported() & SLOW_OVER_HTTP == set()
+        with closing(OpenRequest(f"{url}/health")) as health:
+            assert json.loads(health.rest()) == {"status": "ok"}
+        assert "starlette.routing" in imported()
 
 
 def test_a_command_that_asks_a_running_bridge_imports_nothing_slow() -> None:

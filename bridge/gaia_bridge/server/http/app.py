@@ -8,45 +8,36 @@ Paths: `/mcp`, `/sse` and `/messages/` for everything, the same below `/agents/{
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+import anyio
+import anyio.to_thread
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.protocol.codes import INVALID_REQUEST
-from gaia_bridge.protocol.json_text import valid_json
 from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.protocol.messages import Refusal, decoded, era_problem, identifier, message_problem, unexpected_batch
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.http.access_policy import AccessPolicy
-from gaia_bridge.server.http.guard import HEALTH_PATH, REQUEST_ID, Guard
-from gaia_bridge.server.http.token import token_proof
+from gaia_bridge.server.http.guard import REQUEST_ID, Guard
+from gaia_bridge.server.http.people import FOR_PEOPLE, is_person
 from gaia_bridge.server.transports.exchange import Exchange
 from gaia_bridge.server.transports.handshake_http import HandshakeHttp
 from gaia_bridge.server.transports.modern_http import ModernHttp
 from gaia_bridge.server.transports.sse import SseTransport
 from gaia_bridge.settings import HttpLimits
 
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
 __all__ = ["HttpBinding", "make_app"]
-
-_FOR_PEOPLE = """\
-This is gaia-mcp-bridge, an MCP server. It is made for programs; there is nothing to see in a browser.
-
-Give your MCP client the address of this machine and port with /mcp at its end. What is published is listed at /tools,
-and how it is at /status.
-"""
-
-_CHALLENGE = 128
-"""Characters of a challenge; ours have 64."""
 
 _Serve = Callable[["HttpBinding", Exchange], Awaitable[None]]
 _Find = Callable[[str, str], "HttpBinding | None"]
 _Report = Callable[[], JSON]
+_Further = Callable[[], "Iterable[BaseRoute]"]
 
 
 class HttpBinding:
@@ -104,9 +95,7 @@ _PATHS: Final[Mapping[str, _Serve]] = {
 }
 
 
-def make_app(
-    find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, further: Iterable[BaseRoute] = ()
-) -> ASGIApp:
+def make_app(find: _Find, report: Mapping[str, _Report], policy: AccessPolicy, further: _Further = tuple) -> ASGIApp:
     """Build the application.
 
     Args:
@@ -114,12 +103,45 @@ def make_app(
             agents can come and go while the application runs.
         report: What to answer on the plain GET routes, by path.
         policy: Who may call.
-        further: Routes of other APIs.
+        further: Gives the routes of other APIs, once somebody asks for a path that is none of MCP.
     """
-    routes: list[BaseRoute] = [Route("/", _tell_people, methods=["GET"])]
-    routes += [Route(path, _reporting(answer), methods=["GET"]) for path, answer in report.items()]
-    routes.append(Route(HEALTH_PATH, _healthy(policy.token), methods=["GET"]))
-    return Guard(_McpPaths(find, Starlette(routes=[*routes, *further])), policy)
+
+    def make_others() -> ASGIApp:
+        from gaia_bridge.server.http.routes import make_routes
+
+        return make_routes(report, policy.token, further())
+
+    return Guard(_McpPaths(find, _MadeLater(make_others)), policy)
+
+
+class _MadeLater:
+    """ASGI application that is made when its first request comes: most bridges never serve one.
+
+    Args:
+        make: Makes it. That takes imports, so that it is done in a thread.
+    """
+
+    def __init__(self, make: Callable[[], ASGIApp]) -> None:
+        self._make = make
+        self._app: ASGIApp | None = None
+        self._making = anyio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+            return
+        async with self._making:
+            if self._app is None:
+                self._app = await anyio.to_thread.run_sync(self._make)
+        await self._app(scope, receive, send)
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    """Tell a server that nothing is to be prepared, and nothing to be put away."""
+    while (await receive())["type"] == "lifespan.startup":
+        await send({"type": "lifespan.startup.complete"})
+    await send({"type": "lifespan.shutdown.complete"})
 
 
 class _McpPaths:
@@ -146,8 +168,10 @@ class _McpPaths:
             # The name is the client's own, so it is not repeated (log and terminal injection).
             missing = Refusal(INVALID_REQUEST, f"Nothing is published under that name in /{group}")
             await Exchange(scope, receive, send).refuse(missing, 404)
-        elif scope["method"] == "GET" and _is_person(scope):
-            await PlainTextResponse(_FOR_PEOPLE, 406)(scope, receive, send)
+        elif scope["method"] == "GET" and is_person(scope):
+            from starlette.responses import PlainTextResponse
+
+            await PlainTextResponse(FOR_PEOPLE, 406)(scope, receive, send)
         elif scope["method"] == "POST":
             await self._post(binding, serve, scope, receive, send)
         else:
@@ -196,33 +220,3 @@ def _problem(exchange: Exchange, *, by_header: bool) -> Refusal | None:
         return None
     problem = message_problem(content)
     return problem or (era_problem(content, exchange.revision) if by_header else None)
-
-
-def _is_person(scope: Scope) -> bool:
-    """Whether somebody has opened the address in a browser: no MCP client takes HTML."""
-    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
-
-
-async def _tell_people(request: Request) -> Response:
-    if not _is_person(request.scope):
-        return Response(status_code=405, headers={"allow": "POST"})
-    return PlainTextResponse(_FOR_PEOPLE)
-
-
-def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
-    async def report(request: Request) -> Response:
-        return JSONResponse(valid_json(answer()))
-
-    return report
-
-
-def _healthy(token: str | None) -> Callable[[Request], Awaitable[Response]]:
-    """The health check. Who brings a challenge sees whether we know the token, before it is sent to us."""
-
-    async def report(request: Request) -> Response:
-        challenge = request.query_params.get("challenge", "")
-        if token is None or not 0 < len(challenge) <= _CHALLENGE:
-            return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "ok", "proof": token_proof(token, challenge, request.headers.get("host", ""))})
-
-    return report

@@ -21,20 +21,20 @@ them. What is accepted is compared with a precomputed value; parsing serves only
 from __future__ import annotations
 
 import asyncio
-import functools
 import hmac
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from starlette.datastructures import Headers
-from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gaia_bridge.openai_api.errors import CHAT_PREFIX, refusal_body
 from gaia_bridge.server.http.access_policy import AccessPolicy, shown, split_authority
 from gaia_bridge.server.http.refusal_log import Refusals
 from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD
+
+if TYPE_CHECKING:
+    from gaia_bridge.server.http.cross_origin import CrossOrigin
 
 __all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "body_for", "error_body", "replaying"]
 
@@ -105,16 +105,11 @@ class Guard:
         self._origins = frozenset(origin.encode() for origin in policy.origins)
         self._cross_origins = frozenset(origin.encode() for origin in policy.cross_origins)
         self._token = policy.token.encode() if policy.token is not None else None
-        self._cors = CORSMiddleware(
-            app,
-            allow_origins=policy.cross_origins,
-            allow_methods=("GET", "POST", "DELETE"),
-            # A browser needs each name spelled out, also the open-ended Mcp-Param-*, so what it asks for is mirrored.
-            # The page was allowed by its full name; a list of headers would guard nothing more.
-            allow_headers=("*",),
-            allow_private_network=True,
-            expose_headers=EXPOSED_HEADERS,
-        )
+        self._cross_origin: CrossOrigin | None = None
+        if policy.cross_origins:
+            from gaia_bridge.server.http.cross_origin import CrossOrigin
+
+            self._cross_origin = CrossOrigin(app, policy.cross_origins, EXPOSED_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or forward one ASGI connection."""
@@ -128,13 +123,13 @@ class Guard:
             return
         head = _scan(scope)
         refusal = self._check_caller(scope, head)
-        if refusal is None and head.values.get(b"origin") in self._cross_origins:
-            headers = Headers(scope=scope)
-            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-                # A preflight cannot carry the token, so it is answered before the token is looked at.
-                await self._cors.preflight_response(headers)(scope, receive, send)
+        if refusal is None and self._cross_origin and head.values.get(b"origin") in self._cross_origins:
+            preflight = self._cross_origin.preflight(scope)
+            if preflight is not None:
+                # It cannot carry the token, so it is answered before the token is looked at.
+                await preflight(scope, receive, send)
                 return
-            send = functools.partial(self._cors.send, send=send, request_headers=headers)
+            send = self._cross_origin.sending(scope, send)
             found = {}
         refusal = refusal or self._check_token(scope, head) or self._check_content(head)
         if refusal is not None:

@@ -17,13 +17,13 @@ import logging
 import math
 import os
 import socket
+import sys
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, cast
 
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
-from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gaia_bridge.errors import BridgeError, ListenError
@@ -154,7 +154,8 @@ class HttpServer:
         Raises:
             BridgeError: The application's lifespan start-up failed.
         """
-        AppStatus.should_exit = False  # left on, it would end every event stream in this process at its first byte
+        if (events := sys.modules.get("sse_starlette.sse")) is not None:
+            events.AppStatus.should_exit = False  # left on, it would end every event stream at its first byte
         self._server.on_started = task_status.started
         try:
             await self._server.serve(sockets=self._sockets)

@@ -1,0 +1,48 @@
+"""CORS, for the pages of other origins that the operator allows. Most bridges allow none, and do not import this."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Scope, Send
+
+__all__ = ["CrossOrigin"]
+
+_METHODS: Final = ("GET", "POST", "DELETE")
+
+
+class CrossOrigin:
+    """What allowed pages of other origins are told.
+
+    Args:
+        app: What they call.
+        origins: The allowed ones.
+        exposed: Names of response headers that a page may read.
+    """
+
+    def __init__(self, app: ASGIApp, origins: Collection[str], exposed: Sequence[str]) -> None:
+        self._cors = CORSMiddleware(
+            app,
+            allow_origins=origins,
+            allow_methods=_METHODS,
+            # A browser needs each name spelled out, also the open-ended Mcp-Param-*, so what it asks for is mirrored.
+            # The page was allowed by its full name; a list of headers would guard nothing more.
+            allow_headers=("*",),
+            allow_private_network=True,
+            expose_headers=exposed,
+        )
+
+    def preflight(self, scope: Scope) -> ASGIApp | None:
+        """The answer to a preflight request, or `None` if it is none."""
+        headers = Headers(scope=scope)
+        if scope["method"] != "OPTIONS" or "access-control-request-method" not in headers:
+            return None
+        return self._cors.preflight_response(headers)
+
+    def sending(self, scope: Scope, send: Send) -> Send:
+        """Add the headers with which the page may read the answer."""
+        return functools.partial(self._cors.send, send=send, request_headers=Headers(scope=scope))

@@ -1,0 +1,63 @@
+"""The paths that are none of MCP: for people and monitors, and those of other APIs. Starlette serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from gaia_bridge.contract import JSON
+from gaia_bridge.protocol.json_text import valid_json
+from gaia_bridge.server.http.guard import HEALTH_PATH
+from gaia_bridge.server.http.people import FOR_PEOPLE, is_person
+from gaia_bridge.server.http.token import token_proof
+
+__all__ = ["make_routes"]
+
+_CHALLENGE: Final = 128
+"""Characters of a challenge; ours have 64."""
+
+_Report = Callable[[], JSON]
+
+
+def make_routes(report: Mapping[str, _Report], token: str | None, further: Iterable[BaseRoute]) -> Starlette:
+    """Build the application that serves them.
+
+    Args:
+        report: What to answer on the plain GET routes, by path.
+        token: The one that clients have to bring, if there is one.
+        further: Routes of other APIs.
+    """
+    routes: list[BaseRoute] = [Route("/", _tell_people, methods=["GET"])]
+    routes += [Route(path, _reporting(answer), methods=["GET"]) for path, answer in report.items()]
+    routes.append(Route(HEALTH_PATH, _healthy(token), methods=["GET"]))
+    return Starlette(routes=[*routes, *further])
+
+
+async def _tell_people(request: Request) -> Response:
+    if not is_person(request.scope):
+        return Response(status_code=405, headers={"allow": "POST"})
+    return PlainTextResponse(FOR_PEOPLE)
+
+
+def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
+    async def report(request: Request) -> Response:
+        return JSONResponse(valid_json(answer()))
+
+    return report
+
+
+def _healthy(token: str | None) -> Callable[[Request], Awaitable[Response]]:
+    """The health check. Who brings a challenge sees whether we know the token, before it is sent to us."""
+
+    async def report(request: Request) -> Response:
+        challenge = request.query_params.get("challenge", "")
+        if token is None or not 0 < len(challenge) <= _CHALLENGE:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "ok", "proof": token_proof(token, challenge, request.headers.get("host", ""))})
+
+    return report
