@@ -83,6 +83,11 @@ CORPUS: dict[str, bytes] = {
     "two requests": head() + NEXT,
     "three requests with bodies": post("Content-Length: 3", body=b"abc") * 2 + chunked(b"1\r\na\r\n0\r\n\r\n") + NEXT,
     "a request behind one that closes": head("Connection: close") + NEXT,
+    "bytes behind a body that closes": post("Connection: close", "Content-Length: 5", body=b"hello!!"),
+    "a request behind a body that closes": post("Connection: close", "Content-Length: 5", body=b"hello") + NEXT,
+    "two requests of version 1.0": head(line="GET /x HTTP/1.0") + head(line="GET /x HTTP/1.0"),
+    "a byte behind a body": post("Content-Length: 5", body=b"hello!"),
+    "a byte between two requests": post("Content-Length: 5", body=b"hello!") + NEXT,
     "a request behind one that closes among others": head("Connection: x, CLOSE ,y") + NEXT,
     # the same head again, which is read only once
     "the same head three times": THREE
@@ -541,6 +546,7 @@ STRICTER = {
     "an end with a line feed": [400],
     "an extension with NUL": [400],
     "an extension with a lone carriage return": [400],
+    "a byte between two requests": [200, 400],  # to h11, it belongs to a method that nobody has
 }
 """What httptools refuses and h11 took, with what is answered. No client of MCP sends it, and a guard refuses those
 targets behind either."""
@@ -551,11 +557,15 @@ OTHERWISE = {
     "a second head that is too large": "the same",
     "a request behind one that closes": "what follows is not read; h11 answered 400 instead of what was asked",
     "a request behind one that closes among others": "the same",
+    "bytes behind a body that closes": "the same",
+    "a request behind a body that closes": "the same",
     "version 1.0": "the same, since it closes",
+    "two requests of version 1.0": "the same",
     "version 1.0 that is to be kept": "the same",
     "version 1.0 with a body": "the same",
     "version 1.0 without a host": "the same",
     "half a second head": "the deadline of a head holds for a second one that came with the first, too",
+    "a byte behind a body": "the same",
     "a size of 30 zeros": "a size may have as many; h11 stops at twenty digits",
 }
 """What differs besides, and why."""
