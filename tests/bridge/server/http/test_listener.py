@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -484,10 +485,18 @@ async def test_a_client_that_leaves_more_unread_than_it_may_is_cut_off_and_a_bys
 async def test_those_that_read_nothing_for_longest_are_cut_off_when_all_together_leave_too_much() -> None:
     each = 8 * PIECE
     limits = HttpLimits(unsent_bytes=10 * each, unsent_total_bytes=3 * each)
-    async with serving(generous, limits) as (_, port), AsyncExitStack() as stack:
+    asked: list[str] = []
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            asked.append(scope["path"])
+        await generous(scope, receive, send)
+
+    async with serving(counted, limits) as (_, port), AsyncExitStack() as stack:
         streams = [await stack.enter_async_context(connected(port)) for _ in range(8)]
-        for stream in streams:
+        for number, stream in enumerate(streams, 1):
             await stream.send(request(port, f"GET /{each} HTTP/1.1", "Connection: close"))
+            await until(partial(reached, asked, number))  # one after the other
             await anyio.wait_all_tasks_blocked()
         complete = [await whole(stream, each) for stream in streams]
     assert not any(complete[:4])
@@ -507,6 +516,10 @@ async def test_a_piece_of_an_answer_counts_whole_until_the_last_of_it_was_sent()
         connection = cast("Any", connection)
         assert 0 < connection.transport.get_write_buffer_size() < size // 2
         assert connection.unsent >= size
+
+
+def reached(asked: list[str], number: int) -> bool:
+    return len(asked) == number
 
 
 async def whole(stream: SocketStream, size: int) -> bool:
