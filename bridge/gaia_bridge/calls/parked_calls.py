@@ -29,7 +29,7 @@ from gaia_bridge.errors import (
     RequestError,
 )
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.protocol.vocabulary import answer_problem, as_declared, missing_capability
+from gaia_bridge.protocol.vocabulary import answer_problem, missing_capability
 from gaia_bridge.runtime.agent_runner import LoopHandle
 
 __all__ = ["ParkedCalls", "Question", "Resumable", "Waiting"]
@@ -196,7 +196,7 @@ class ParkedCalls(Generic[W]):
         while not await work.advance(request):
             _refuse_undeclared(work.questions, request.client_capabilities)
             if request.modern and work.questions:
-                return self._park(work, request.client_capabilities)
+                return self._park(work)
             for question in work.questions:
                 await self._push(question, work, request)
         return None
@@ -219,11 +219,8 @@ class ParkedCalls(Generic[W]):
         if patience.cancelled_caught:
             question.fail(AnswerError(f"the client did not answer {question.method} within {self._patience:g} s"))
 
-    def _park(self, work: W, declared: Mapping[str, Any]) -> JSON:
-        questions = {
-            item.key: {"method": item.method, "params": as_declared(item.method, item.params, declared)}
-            for item in work.questions
-        }
+    def _park(self, work: W) -> JSON:
+        questions = {item.key: {"method": item.method, "params": item.params} for item in work.questions}
         handle = secrets.token_urlsafe(16)
         self._waiting.add(handle, partial(self._cancel, handle))
         self._parked[handle] = (work, self._loop.call_later(self._patience, partial(self._expire, handle)))

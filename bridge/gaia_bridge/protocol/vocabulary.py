@@ -29,6 +29,7 @@ __all__ = [
     "definition_problem",
     "for_legacy",
     "for_legacy_question",
+    "for_modern",
     "for_modern_questions",
     "info_problem",
     "is_loud_enough",
@@ -169,7 +170,7 @@ def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: 
     return params
 
 
-def for_modern_questions(result: JSON) -> JSON:
+def for_modern_questions(result: JSON, declared: Mapping[str, Any]) -> JSON:
     """A result that asks for input, with its questions as 2026-07-28 spells them.
 
     The id of a link is of 2025-11-25, where a notification says with it that the user is done: since then, the request
@@ -177,18 +178,21 @@ def for_modern_questions(result: JSON) -> JSON:
 
     Args:
         result: The result, with questions of either era.
+        declared: What the client declared, wire-shaped.
     """
     asked: Mapping[str, JSON] = result.get("inputRequests") or {}
-    spelt = {key: _for_modern_question(question) for key, question in asked.items()}
+    spelt = {key: _for_modern_question(question, declared) for key, question in asked.items()}
     return result if all(spelt[key] is asked[key] for key in asked) else {**result, "inputRequests": spelt}
 
 
-def _for_modern_question(question: JSON) -> JSON:
+def _for_modern_question(question: JSON, declared: Mapping[str, Any]) -> JSON:
     params = question.get("params")
-    if not is_object(params) or params.keys().isdisjoint(_OF_HANDSHAKE_QUESTIONS):
+    if not is_object(params):
         return question
-    kept = {key: value for key, value in params.items() if key not in _OF_HANDSHAKE_QUESTIONS}
-    return {**question, "params": kept}
+    kept = as_declared(str(question.get("method")), params, declared)
+    if not kept.keys().isdisjoint(_OF_HANDSHAKE_QUESTIONS):
+        kept = {key: value for key, value in kept.items() if key not in _OF_HANDSHAKE_QUESTIONS}
+    return question if kept is params else {**question, "params": kept}
 
 
 _OF_HANDSHAKE_QUESTIONS: Final = frozenset(("elicitationId", "task"))
@@ -226,7 +230,8 @@ def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping
 def as_declared(method: str, params: JSON, declared: Mapping[str, Any]) -> JSON:
     """A question as the client can be asked it: without context of servers, if it did not declare that.
 
-    A client may ignore that wish in every revision, so the question need not fail because of it.
+    A client may ignore that wish in every revision, so the question need not fail because of it. It is declared since
+    2025-11-25; see `earlier_revisions.declares_context`.
 
     Args:
         method: A key of `CAPABILITY_OF`.
@@ -254,3 +259,10 @@ def for_legacy(kind: str, definition: JSON) -> JSON | None:
         schemas = {field: definition[field] for field in ("inputSchema", "outputSchema") if field in definition}
         definition = {**definition, **{field: with_object_properties(schema) for field, schema in schemas.items()}}
     return None if definition_problem(kind, definition, modern=False) else definition
+
+
+def for_modern(kind: str, definition: JSON) -> JSON:
+    """The definition as clients of 2026-07-28 are given it: whether a tool makes a task is no longer said of it."""
+    if kind != "tool" or "execution" not in definition:
+        return definition
+    return {key: value for key, value in definition.items() if key != "execution"}

@@ -13,6 +13,7 @@ from gaia_bridge.calls.question_progress import reports
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
 from gaia_bridge.model import LOG_LEVELS
 from gaia_bridge.protocol import meta
+from gaia_bridge.protocol.earlier_revisions import declares_context, question_for
 from gaia_bridge.protocol.encoding import encoded_notification
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revision, is_modern
@@ -212,8 +213,10 @@ class Call:
         """Send a request to the client, on the stream of this request, and return its result."""
         if (missing := missing_capability(method, params, self.client_capabilities)) is not None:
             raise ClientCapabilityError(missing)
-        params = as_declared(method, params, self.client_capabilities)
-        asked = dict(for_legacy_question(method, params, uuid4().hex))
+        revision = self.connection.revision
+        if declares_context(revision):
+            params = as_declared(method, params, self.client_capabilities)
+        asked = question_for(revision, method, dict(for_legacy_question(method, params, uuid4().hex)))
         if problem := question_problem(method, asked):
             raise AnswerError(f"{method} cannot be asked: {problem}")
         answer = await self.connection.ask(self.channel, method, asked, reports())

@@ -20,7 +20,7 @@ from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.loop_guard.bridge_hops import unmarked
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
-from gaia_bridge.protocol.vocabulary import for_legacy, server_info
+from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.sources.public_names import SourceName, assign_names, is_source_name
 
@@ -55,7 +55,7 @@ class _Target(Struct, frozen=True, dict=True):
     @cached_property
     def modern(self) -> JSON | None:
         """The definition for clients of 2026-07-28."""
-        return self.definition if self.declared[0] is not None else None
+        return for_modern(self.kind, self.definition) if self.declared[0] is not None else None
 
     @cached_property
     def legacy(self) -> JSON | None:

@@ -26,6 +26,7 @@ from gaia_bridge.protocol.parameters import HANDSHAKE_METHODS, MODERN_METHODS, c
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.results.conversion import is_input_required, jsonable, words
+from gaia_bridge.results.earlier_content import content_for
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
@@ -221,8 +222,8 @@ class Dispatcher:
         """The result of a request, complete for the client's era."""
         check_hops(call.meta, self._own, self.settings.max_hops)
         if call.modern:
-            return self._enveloped(call.method, await self._modern(call))
-        result = await self._handshake(call)
+            return self._enveloped(call, await self._modern(call))
+        result = content_for(call.connection.revision, call.method, await self._handshake(call))
         if result.keys().isdisjoint(_OF_MODERN_RESULTS):
             return result
         return {key: value for key, value in result.items() if key not in _OF_MODERN_RESULTS}
@@ -287,12 +288,12 @@ class Dispatcher:
             return result
         return with_public_task(self.catalog, source, self.catalog.addresses.outward(source, result))
 
-    def _enveloped(self, method: str, result: JSON) -> JSON:
+    def _enveloped(self, call: Call, result: JSON) -> JSON:
         """A result as 2026-07-28 wants it: of what kind it is, how long it may be kept, and who made it."""
         if is_input_required(result):
-            whole = for_modern_questions(result)
+            whole = for_modern_questions(result, call.client_capabilities)
         else:
-            whole = (_KEPT_BY_NOBODY if method in _CACHEABLE else _BY_STATE) | result
+            whole = (_KEPT_BY_NOBODY if call.method in _CACHEABLE else _BY_STATE) | result
         told = result.get("_meta")
         if self._stamp is None:
             self._stamp = {meta.SERVER_INFO_KEY: self.catalog.implementation(modern=True)}

@@ -277,7 +277,7 @@ def test_a_link_has_what_its_revision_wants_and_nothing_that_only_another_one_ha
     for asked in (shown, with_id, {**with_id, "task": {"ttl": 5}}):
         question: JSON = {"method": "elicitation/create", "params": asked}
         if revision == "2026-07-28":
-            result = for_modern_questions({"resultType": "input_required", "inputRequests": {"q": question}})
+            result = for_modern_questions({"resultType": "input_required", "inputRequests": {"q": question}}, {})
             assert result["inputRequests"] == {"q": {"method": "elicitation/create", "params": shown}}
         else:
             assert for_legacy_question(question["method"], asked, "1") == {**asked, "elicitationId": "1"}
@@ -285,5 +285,5 @@ def test_a_link_has_what_its_revision_wants_and_nothing_that_only_another_one_ha
 
 def test_questions_of_2026_are_not_touched() -> None:
     asked: JSON = {"resultType": "input_required", "inputRequests": {"q": FORM, "r": {"method": "roots/list"}}}
-    assert for_modern_questions(asked) is asked
-    assert for_modern_questions({"resultType": "input_required"}) == {"resultType": "input_required"}
+    assert for_modern_questions(asked, {}) is asked
+    assert for_modern_questions({"resultType": "input_required"}, {}) == {"resultType": "input_required"}

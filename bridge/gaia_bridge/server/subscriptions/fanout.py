@@ -17,6 +17,7 @@ from anyio.abc import TaskStatus
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol import meta
+from gaia_bridge.protocol.earlier_revisions import has_notification
 from gaia_bridge.protocol.encoding import encoded_notification
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE, is_loud_enough
@@ -246,8 +247,10 @@ class _LegacyClient:
         if change.kind is ChangeKind.RESOURCE_UPDATED:
             return change.uri in self.subscriptions
         notification = change.notification
-        if notification is None or notification.method != LOG_MESSAGE:
+        if notification is None:
             return True
+        if notification.method != LOG_MESSAGE:
+            return has_notification(self._connection.revision, notification.method)
         return is_loud_enough(notification.params.get("level"), self._connection.log_level)
 
     async def _tell(self) -> None:

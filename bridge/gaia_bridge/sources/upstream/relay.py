@@ -40,7 +40,6 @@ from gaia_bridge.protocol.meta import (
 )
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
-    as_declared,
     is_loud_enough,
     missing_capability,
     question_problem,
@@ -564,14 +563,14 @@ def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
     """
     questions = result.get("inputRequests")
     if is_object(questions):
-        asked = {key: _asked(question, declared) for key, question in questions.items()}
-        result = result | {"inputRequests": asked}
+        for question in questions.values():
+            _check_declared(question, declared)
     state = result.get("requestState")
     return result | {"requestState": _STATE + state} if isinstance(state, str) else result
 
 
-def _asked(question: Any, declared: Mapping[str, Any]) -> JSON:
-    """One question of a result, as the client can be asked it."""
+def _check_declared(question: Any, declared: Mapping[str, Any]) -> None:
+    """Refuse a question of a result that the client did not say that it can be asked."""
     method = question.get("method") if is_object(question) else None
     params: JSON = question.get("params") or {}
     if (
@@ -581,5 +580,3 @@ def _asked(question: Any, declared: Mapping[str, Any]) -> JSON:
         or missing_capability(method, params, declared)
     ):
         raise UpstreamError(f"asks for {printable(str(method), 200)}, which the client did not declare")
-    allowed = as_declared(method, params, declared)
-    return question if allowed is params else {**question, "params": allowed}

@@ -1,0 +1,82 @@
+"""What clients of earlier handshake revisions cannot be told or asked, and how it is said to them where it can be.
+
+No revision closes its objects, so that what a later one adds to them goes on as it is. What its schema counts up is
+closed: the notifications, the kinds of content, the fields of a form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gaia_bridge.errors import AnswerError
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
+
+__all__ = ["declares_context", "has_notification", "question_for"]
+
+_OF_THE_LAST: Final = frozenset({"notifications/elicitation/complete", "notifications/tasks/status"})
+"""The notifications that 2025-11-25 added, and 2026-07-28 took out."""
+
+_SAMPLED: Final[Mapping[str, frozenset[str]]] = {
+    "2024-11-05": frozenset({"image", "text"}),
+    **dict.fromkeys(("2025-03-26", "2025-06-18"), frozenset({"audio", "image", "text"})),
+}
+"""The content that a model can be given in the revisions where a message has one block."""
+
+
+def has_notification(revision: str, method: str) -> bool:
+    """Whether clients of a handshake revision know a notification; those in no revision are not asked about."""
+    return revision == LATEST_HANDSHAKE or method not in _OF_THE_LAST
+
+
+def declares_context(revision: str) -> bool:
+    """Whether clients of a revision declare that they give a model context of servers; before, any may."""
+    return revision not in _SAMPLED
+
+
+def question_for(revision: str, method: str, params: JSON) -> JSON:
+    """A question as clients of a revision can be asked it.
+
+    Args:
+        revision: What the client speaks.
+        method: `elicitation/create`, `roots/list` or `sampling/createMessage`.
+        params: The parameters, as they are asked in the newest revision of the handshake; not changed.
+
+    Raises:
+        AnswerError: They cannot.
+    """
+    if revision not in _SAMPLED:
+        return params
+    if method == "sampling/createMessage" and is_array(messages := params.get("messages")):
+        return {**params, "messages": [*_messages(messages, _SAMPLED[revision], revision)]}
+    if method == "elicitation/create" and is_object(schema := params.get("requestedSchema")):
+        return {**params, "requestedSchema": _form(schema, revision)}
+    return params
+
+
+def _messages(messages: list[Any], kinds: frozenset[str], revision: str) -> Iterator[Any]:
+    """Messages of one block each: what was said together is said one after the other."""
+    for message in messages:
+        if not is_object(message):
+            yield message
+            continue
+        content = message.get("content")
+        for block in content if is_array(content) else [content]:
+            kind = block.get("type") if is_object(block) else None
+            if kind not in kinds:
+                raise AnswerError(f"sampling/createMessage cannot be asked: MCP {revision} has no {kind} in messages")
+            yield {**message, "content": block}
+
+
+def _form(schema: JSON, revision: str) -> JSON:
+    """A form without the fields of several values that need not be filled in."""
+    properties = schema.get("properties")
+    if not is_object(properties):
+        return schema
+    lists = [name for name, field in properties.items() if is_object(field) and field.get("type") == "array"]
+    required = schema.get("required")
+    if demanded := [name for name in lists if is_array(required) and name in required]:
+        problem = f"MCP {revision} has no fields of several values, as {', '.join(demanded)} would be"
+        raise AnswerError(f"elicitation/create cannot be asked: {problem}")
+    return {**schema, "properties": {name: field for name, field in properties.items() if name not in lists}}

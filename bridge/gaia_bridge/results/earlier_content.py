@@ -1,0 +1,56 @@
+"""Content of kinds that clients of early revisions do not have, as kinds that they have: they refuse a whole result for
+one block that they do not know. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.results.rendering import ContentStyle, render_block
+
+__all__ = ["content_for"]
+
+_UNKNOWN: Final[Mapping[str, frozenset[str]]] = {
+    "2024-11-05": frozenset({"audio", "resource_link"}),
+    "2025-03-26": frozenset({"resource_link"}),
+}
+"""The kinds of content that came later, by revision."""
+
+_STYLE: Final = ContentStyle()
+
+
+def content_for(revision: str, method: str, result: JSON) -> JSON:
+    """A result with content that clients of a revision know.
+
+    Args:
+        revision: What the client speaks.
+        method: What it asked.
+        result: The result; not changed.
+    """
+    unknown = _UNKNOWN.get(revision)
+    if unknown is None:
+        return result
+    if method == "tools/call" and is_array(blocks := result.get("content")):
+        return {**result, "content": [_block(block, number, unknown) for number, block in enumerate(blocks)]}
+    if method == "prompts/get" and is_array(messages := result.get("messages")):
+        return {**result, "messages": [_message(message, number, unknown) for number, message in enumerate(messages)]}
+    return result
+
+
+def _message(message: Any, number: int, unknown: frozenset[str]) -> Any:
+    return {**message, "content": _block(message.get("content"), number, unknown)} if is_object(message) else message
+
+
+def _block(block: Any, number: int, unknown: frozenset[str]) -> Any:
+    """A block of a known kind: sound as a resource, a link as a sentence about it."""
+    kind = block.get("type") if is_object(block) else None
+    if kind not in unknown:
+        return block
+    about = {key: block[key] for key in ("annotations", "_meta") if key in block}
+    if kind == "audio":
+        # The address of a part of the same message (RFC 2392): a resource has to have one.
+        sound = {"uri": f"cid:{number}@content", "mimeType": block.get("mimeType"), "blob": block.get("data")}
+        return {"type": "resource", "resource": sound, **about}
+    return {"type": "text", "text": render_block(block, _STYLE), **about}
