@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.results.rendering import ContentStyle, render_block
 
 __all__ = ["content_for"]
 
@@ -17,8 +16,6 @@ _UNKNOWN: Final[Mapping[str, frozenset[str]]] = {
     "2025-03-26": frozenset({"resource_link"}),
 }
 """The kinds of content that came later, by revision."""
-
-_STYLE: Final = ContentStyle()
 
 
 def content_for(revision: str, method: str, result: JSON) -> JSON:
@@ -53,4 +50,6 @@ def _block(block: Any, number: int, unknown: frozenset[str]) -> Any:
         # The address of a part of the same message (RFC 2392): a resource has to have one.
         sound = {"uri": f"cid:{number}@content", "mimeType": block.get("mimeType"), "blob": block.get("data")}
         return {"type": "resource", "resource": sound, **about}
-    return {"type": "text", "text": render_block(block, _STYLE), **about}
+    from gaia_bridge.results.rendering import ContentStyle, render_block  # few need it
+
+    return {"type": "text", "text": render_block(block, ContentStyle()), **about}
