@@ -50,14 +50,14 @@ class Cost(NamedTuple):
 
 
 BUDGETS: Final = {
-    ("HTTP", "agent", LEGACY): Cost(419, 4),
-    ("HTTP", "agent", MODERN): Cost(507, 4),
-    ("HTTP", "stdio", LEGACY): Cost(571, 4),
-    ("HTTP", "stdio", MODERN): Cost(680, 4),
-    ("stdio", "agent", LEGACY): Cost(290, 6),
-    ("stdio", "agent", MODERN): Cost(350, 6),
-    ("stdio", "stdio", LEGACY): Cost(442, 6),
-    ("stdio", "stdio", MODERN): Cost(523, 6),
+    ("HTTP", "agent", LEGACY): Cost(415, 4),
+    ("HTTP", "agent", MODERN): Cost(501, 4),
+    ("HTTP", "stdio", LEGACY): Cost(568, 4),
+    ("HTTP", "stdio", MODERN): Cost(675, 4),
+    ("stdio", "agent", LEGACY): Cost(286, 6),
+    ("stdio", "agent", MODERN): Cost(344, 6),
+    ("stdio", "stdio", LEGACY): Cost(439, 6),
+    ("stdio", "stdio", MODERN): Cost(518, 6),
 }
 """What a call cost when it was last looked at, by the client's transport, what is called, and the era."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from functools import lru_cache
 
 from gaia_bridge.cli.streams import QueuedBytes
 from gaia_bridge.sanitize.escaping import printable
@@ -47,11 +49,24 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; what follows its first line is a traceback."""
-        # The line of a call has names that clients know, and nothing that anybody said: looking for shapes costs more.
-        names_only = getattr(getattr(record, "call", None), "method", None) in _NAMES_ONLY
-        redacted = self.redacted.known if names_only else self.redacted
-        first, *traceback = redacted(super().format(record)).split("\n")
+        if getattr(getattr(record, "call", None), "method", None) in _NAMES_ONLY:
+            return self._of_call(record)
+        first, *traceback = self.redacted(super().format(record)).split("\n")
         return "\n".join([first, *(f"    {printable(line, limit=None)}" for line in traceback)])
+
+    def _of_call(self, record: logging.LogRecord) -> str:
+        """The line of a call, as it would be otherwise, without all that such a record cannot have.
+
+        It has names that clients know, and nothing that anybody said: looking for the shapes of secrets costs more than
+        the rest.
+        """
+        record.message, record.asctime = str(record.msg), _time_of_day(int(record.created))
+        return self.redacted.known(self.formatMessage(record))
+
+
+@lru_cache(maxsize=1)
+def _time_of_day(second: int) -> str:
+    return time.strftime(_TIME, time.localtime(second))
 
 
 class _StandardError(logging.Handler):

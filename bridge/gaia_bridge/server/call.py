@@ -64,6 +64,7 @@ class Call:
         "modern",
         "params",
         "request_state",
+        "served_by",
         "size",
         "translating",
         "turn",
@@ -83,6 +84,8 @@ class Call:
             message = translating.read(dict(message), message["method"])
             channel = TranslatingChannel(channel, translating)
         self.size = size
+        self.served_by = ""
+        """The name of the source that works on it, once that is known."""
         self.turn: Turn | None = None
         """Until its answer has left, where that may be large."""
         self._has_begun = False

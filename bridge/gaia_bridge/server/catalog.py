@@ -349,6 +349,11 @@ class Catalog:
         target = self._view.tools.get(name)
         return None if target is None else target.definition
 
+    def listed_tool(self, name: str) -> tuple[Source, str] | None:
+        """The source and original name of a tool that is listed, or `None` if none has that public name."""
+        target = self._view.tools.get(name)
+        return None if target is None else (target.source, target.name)
+
     def tool(self, name: str) -> tuple[Source, str]:
         """The source and original name of a tool.
 

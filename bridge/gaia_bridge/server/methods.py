@@ -107,12 +107,18 @@ class Methods:
 
     async def _call_tool(self, call: Call) -> JSON:
         name: str = call.params["name"]
-        called = await self._search.called(name, call.params.get("arguments") or {}, modern=call.modern)
-        if called.result is not None:
-            return called.result
-        source, name = await self._catalog.sought(lambda: self._catalog.tool(called.name), called.name)
+        arguments: JSON = call.params.get("arguments") or {}
+        found = self._catalog.listed_tool(name)
+        if found is None:
+            called = await self._search.called(name, arguments, modern=call.modern)
+            if called.result is not None:
+                return called.result
+            found = await self._catalog.sought(lambda: self._catalog.tool(called.name), called.name)
+            arguments = called.arguments
+        source, own = found
+        call.served_by = source.name
         try:
-            ask = partial(source.call_tool, name, called.arguments)
+            ask = partial(source.call_tool, own, arguments)
             result = await brought_to_an_end(ask, call, self._settings.agent)
         except (AnswerError, ClientCapabilityError) as error:
             if call.modern:
@@ -125,12 +131,14 @@ class Methods:
     async def _get_prompt(self, call: Call) -> JSON:
         name: str = call.params["name"]
         source, own = await self._catalog.sought(lambda: self._catalog.prompt(name), name)
+        call.served_by = source.name
         ask = partial(source.get_prompt, own, call.params.get("arguments") or {})
         return self._catalog.addresses.outward(source, await brought_to_an_end(ask, call, self._settings.agent))
 
     async def _read_resource(self, call: Call) -> JSON:
         with self._not_found_as_in_its_era(call) as public:
             source, uri = await self._catalog.sought(lambda: self._catalog.resource(public))
+            call.served_by = source.name
             result = await brought_to_an_end(partial(source.read_resource, uri), call, self._settings.agent)
         return self._catalog.addresses.outward(source, result)
 

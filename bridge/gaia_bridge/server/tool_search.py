@@ -105,15 +105,15 @@ class PublishedSearch:
         return None if tool is None else tool["inputSchema"]
 
     async def called(self, name: str, arguments: JSON, *, modern: bool) -> Called:
-        """Find out what is called; a search is answered at once.
+        """Find out what is called that is not listed; a search is answered at once.
 
         Args:
-            name: The name that the client called.
+            name: The name that the client called, which no listed tool has.
             arguments: The arguments that it gave.
             modern: Whether it speaks 2026-07-28 or later.
         """
         called = Called(name, arguments)
-        if self._policy is ToolSearchPolicy.NEVER or self._catalog.tool_definition(name) is not None:
+        if self._policy is ToolSearchPolicy.NEVER:
             return called
         search, call = self._names()
         if name == search:

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from gaia_bridge.calls.call_log import CallRecord
 from gaia_bridge.cli.logs import LineFormatter, hide_in_log, log_to_stderr
+from gaia_bridge.sanitize.redaction import Redactor
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of
 from tests.support.chat_endpoint import ChatAgent, chatting, saying
@@ -29,6 +31,22 @@ def test_a_record_is_one_line_whatever_is_in_it() -> None:
 
 
 @pytest.mark.requirement("F-113")
+@pytest.mark.parametrize("name", ["echo", "two words\nand a line", "\x1b[2J\u202e\ud800", "x" * 500, "-secret-value-"])
+def test_the_line_of_a_call_is_as_that_of_any_other_record(name: str) -> None:
+    formatter = LineFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
+    formatter.redacted = Redactor(["-secret-value-"])
+    call = CallRecord(name, 5, "tools/call", name, "source", "ok", 0.001, 1, 2)
+    lines: list[str] = []
+    for second in (0.0, 0.9, 61.0):
+        for message, said in ((call, call), (str(call), None)):
+            made = logging.makeLogRecord(
+                {"msg": message, "call": said, "created": second, "levelname": "INFO", "name": "gaia_bridge.calls"}
+            )
+            lines.append(formatter.format(made))
+    assert lines[::2] == lines[1::2]
+    assert lines[0] == lines[2] != lines[4]
+
+
 def test_a_traceback_cannot_be_taken_for_a_record() -> None:
     try:
         raise ValueError("first\nERROR forged\x1b[2J")
