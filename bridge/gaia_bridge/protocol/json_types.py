@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Final, TypeGuard
 from urllib.parse import unquote
@@ -9,11 +10,14 @@ from urllib.parse import unquote
 __all__ = [
     "JSON",
     "MAX_NESTING",
+    "SMALL_BYTES",
     "RepeatedKeyError",
     "at_pointer",
+    "copied",
     "is_array",
     "is_larger",
     "is_object",
+    "is_small",
     "is_too_deep",
     "json_pointer",
     "unique_keys",
@@ -68,6 +72,52 @@ def is_too_deep(value: Any) -> bool:
             return False
         level = below
     return any(is_object(item) or is_array(item) for item in level)
+
+
+_SCALARS: Final = frozenset({bool, int, float, type(None)})
+_MEMBERS: Final = 8
+_CHARACTERS: Final = 100
+_LEVELS: Final = 3
+
+SMALL_BYTES: Final = 128 * 1024
+"""More than any value has, as `is_larger` counts, that `is_small`."""
+
+
+def is_small(value: Any, levels: int = _LEVELS) -> bool:
+    """Whether a value is plain JSON, and so little that nothing about it needs to be bounded; "no" may be wrong.
+
+    Args:
+        value: Anything.
+        levels: Of objects and arrays that may be in one another.
+    """
+    kind = type(value)
+    if kind is str:
+        return len(value) <= _CHARACTERS
+    if kind in _SCALARS:
+        return True
+    if not levels or (kind is not dict and kind is not list) or len(value) > _MEMBERS:
+        return False
+    if kind is dict:
+        for key in value:
+            if type(key) is not str or len(key) > _CHARACTERS:
+                return False
+        value = value.values()
+    for item in value:
+        if not is_small(item, levels - 1):
+            return False
+    return True
+
+
+def copied(value: Any) -> Any:
+    """A copy of a JSON value whose objects and arrays are its own; what is no JSON is copied as Python copies it."""
+    kind = type(value)
+    if kind is str or kind in _SCALARS:
+        return value
+    if kind is dict:
+        return {key: copied(item) for key, item in value.items()}
+    if kind is list:
+        return [copied(item) for item in value]
+    return copy.deepcopy(value)
 
 
 def is_larger(value: Any, size: int) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeGuard, cast
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, RequestError, ResourceNotFoundError, ToolError
 from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, SMALL_BYTES, is_array, is_object, is_small
 from gaia_bridge.protocol.vocabulary import CONTENT_TYPES, result_problem
 from gaia_bridge.sanitize.escaping import valid_text
 
@@ -254,7 +254,7 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         ToolError: It has no JSON form, or more than `limit` bytes.
         Exception: Whatever the value's own code raises while it is read, as a generator can.
     """
-    too_large, has_generator = _surveyed(value, limit)
+    too_large, has_generator = (False, False) if _is_harmless(value, limit) else _surveyed(value, limit)
     if too_large:
         # To write it holds up everybody: the interpreter does nothing else meanwhile, in whatever thread that is.
         raise ToolError(
@@ -280,6 +280,10 @@ def jsonable(value: Any, limit: int) -> tuple[Any, str]:
         ) from error
     _check_size(len(encoded), limit)
     return plain, encoded.decode()
+
+
+def _is_harmless(value: Any, limit: int) -> bool:
+    return limit >= SMALL_BYTES and is_small(value)
 
 
 def _has_long_number(plain: Any) -> bool:

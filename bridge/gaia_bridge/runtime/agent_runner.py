@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_NEVER_AWAITED = frozenset({dict, list, str, type(None)})
+"""What most code returns: to ask such a value whether it can be awaited takes as long as to copy it."""
+
 _GONE = "the event loop that this was to run on has ended"
 
 
@@ -177,7 +180,9 @@ class Job:
         """What the code returned: an awaitable, or a value, which is converted at once."""
         _place.set(self._place)
         value = self._call()
-        return (value, None) if inspect.isawaitable(value) else (None, self._convert(value))
+        if type(value) not in _NEVER_AWAITED and inspect.isawaitable(value):
+            return value, None
+        return None, self._convert(value)
 
 
 class AgentRunner:

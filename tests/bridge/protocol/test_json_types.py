@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.protocol.json_types import MAX_NESTING, at_pointer, is_too_deep
+from gaia_bridge.protocol.json_types import (
+    MAX_NESTING,
+    SMALL_BYTES,
+    at_pointer,
+    copied,
+    is_larger,
+    is_small,
+    is_too_deep,
+)
+from gaia_bridge.results.conversion import jsonable
 
 DOCUMENT = {"a": [{"b/c": 1}, None], "~": {"": 2}, "0": {"x y": 3}}
 
@@ -51,3 +60,67 @@ def test_what_is_nested_too_deeply_is_told_from_what_is_just_deep_enough() -> No
         value = [value]
     assert not is_too_deep(value)
     assert is_too_deep({"a": value})
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=150),
+    lambda inner: st.lists(inner, max_size=10) | st.dictionaries(st.text(max_size=120), inner, max_size=10),
+    max_leaves=30,
+)
+
+
+@given(PLAIN)
+def test_what_is_small_is_no_larger_than_it_may_be_and_is_converted_as_anything_else(value: Any) -> None:
+    if is_small(value):
+        assert not is_larger(value, SMALL_BYTES)
+        assert jsonable(value, SMALL_BYTES) == jsonable(value, SMALL_BYTES - 1), "the last looks at everything"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 101,
+        {"x" * 101: 1},
+        {1: 1},
+        [[[[]]]],
+        [1] * 9,
+        (1,),
+        b"x",
+        object(),
+        (item for item in [1]),
+        {"a": [(item for item in [1])]},
+        type("Text", (str,), {})("x"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_long_deep_or_no_plain_json_is_not_small(value: Any) -> None:
+    assert not is_small(value)
+
+
+def test_the_largest_that_is_small_is_within_its_bound() -> None:
+    def member(levels: int) -> Any:
+        return {f"{number}" + "k" * 99: member(levels - 1) for number in range(8)} if levels else "x" * 100
+
+    assert is_small(member(3))
+    assert not is_larger(member(3), SMALL_BYTES)
+    assert not is_small(member(4))
+
+
+@given(PLAIN)
+def test_a_copy_says_the_same_and_shares_nothing_that_can_change(value: Any) -> None:
+    copy = copied(value)
+    assert repr(copy) == repr(value)
+    assert {id(item) for item in _containers(copy)}.isdisjoint(id(item) for item in _containers(value))
+
+
+def test_what_is_no_json_is_copied_too() -> None:
+    inner = {"x"}
+    copy = copied({"set": inner, "pair": (inner, 1)})
+    assert copy == {"set": {"x"}, "pair": ({"x"}, 1)}
+    assert copy["set"] is not inner
+    assert copy["pair"][0] is not inner
+
+
+def _containers(value: Any) -> list[Any]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return [] if inner is None else [value, *(found for item in inner for found in _containers(item))]

@@ -18,7 +18,7 @@ from gaia_bridge.errors import (
     RequestError,
     ToolError,
 )
-from gaia_bridge.protocol.json_types import is_larger
+from gaia_bridge.protocol.json_types import is_larger, is_small
 from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
 from gaia_bridge.results.conversion import as_protocol_error, failure_text, is_input_required
 from gaia_bridge.runtime.agent_runner import AgentRunner, Outcome
@@ -82,7 +82,7 @@ class AgentInvoker:
 
     def _converted(self, convert: Callable[[Any], JSON], value: Any) -> JSON:
         """What agent code returned, as a wire result. Large ones are converted one at a time, to let others go on."""
-        if not is_larger(value, self._limits.large_result_bytes):
+        if is_small(value) or not is_larger(value, self._limits.large_result_bytes):
             return convert(value)
         with self._one_large:
             return convert(value)

@@ -5,7 +5,6 @@ Whatever the agent does, the client gets a proper answer, and the next call work
 
 from __future__ import annotations
 
-import copy
 import inspect
 import json
 import logging
@@ -32,7 +31,7 @@ from gaia_bridge.errors import (
 )
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.protocol.json_types import copied, is_object
 from gaia_bridge.results.conversion import (
     completion_result,
     error_result,
@@ -181,7 +180,7 @@ class AgentSource:
         try:
             return await self._invoker.perform(
                 # A copy: what the agent does to its arguments must not change what further rounds are called with.
-                lambda: agent.execute_mcp_tool(name, copy.deepcopy(arguments)),
+                lambda: agent.execute_mcp_tool(name, copied(arguments)),
                 request,
                 f"tool '{name}'",
                 lambda value: _with_promised_output(tool, value, self._limits.result_bytes),
