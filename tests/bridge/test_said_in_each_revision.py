@@ -8,8 +8,10 @@ or of nobody: no revision closes its objects.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -17,10 +19,10 @@ import pytest
 from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from tests.bridge.client.scripted import ScriptedTransport
-from tests.support.bridges import running_bridge
-from tests.support.clients_of_revisions import ANSWERS, RevisionClient, client_of_revision
-from tests.support.schemas import REVISIONS, definitions, known, problems, taken_out
-from tests.support.talkative import (
+from tests.conformance.raw_clients import HttpClient, RawClient, connect_http, connect_sse, connect_stdio
+from tests.interaction.connecting import serving
+from tests.servers import talkative_agent
+from tests.servers.talkative_agent import (
     BLOCKS,
     CAPABILITIES,
     CONTENTS,
@@ -31,8 +33,11 @@ from tests.support.talkative import (
     RESULT,
     TASK,
     TalkativeAgent,
-    talkative,
 )
+from tests.support.bridges import running_bridge
+from tests.support.clients_of_revisions import ANSWERS, DECLARED, RevisionClient, client_of_revision, envelope
+from tests.support.schemas import REVISIONS, definitions, known, problems, taken_out
+from tests.support.talkative import talkative
 from tests.support.upstreams import until_ready
 
 pytestmark = pytest.mark.anyio
@@ -315,3 +320,56 @@ async def test_tasks_have_the_fields_of_their_revision(speaker: str) -> None:
         assert result.keys().isdisjoint(OF_MODERN_RESULTS)
         if speaker == OLD:
             judged(client, "ListTasksResult", await client.result("tasks/list"))
+
+
+AGENT_FILE: Final = Path(talkative_agent.__file__ or "")
+
+
+@asynccontextmanager
+async def reached(way: str) -> AsyncGenerator[tuple[RawClient, str]]:
+    """A client over a transport, and what the names of the tools of whom it speaks with begin with."""
+    if way == "stdio":
+        command = [sys.executable, "-m", "gaia_bridge", "serve", f"{AGENT_FILE}:TalkativeAgent", "--stdio"]
+        async with connect_stdio(command) as client:
+            yield client, ""
+        return
+    async with serving({"agent": TalkativeAgent()}) as (url, bridge):
+        for name in ("new", "old"):
+            spec = StdioServerSpec(name, "none", options=ServerOptions(lazy=False))
+            await bridge.add_upstream(spec, ScriptedTransport(*[talkative(modern=name == "new")] * 9))
+        await until_ready(*bridge.sources)
+        connect = connect_sse if way == "sse" else connect_http
+        async with connect(f"{url}/{'sse' if way == 'sse' else 'mcp'}") as client:
+            yield client, "old__"
+
+
+@pytest.mark.parametrize(
+    ("way", "revision"),
+    [("sse", "2024-11-05"), ("http", "2025-03-26"), ("http", "2025-11-25"), ("stdio", "2025-06-18")],
+)
+async def test_what_goes_over_a_wire_is_of_the_revision(way: str, revision: str) -> None:
+    async with reached(way) as (client, prefix):
+        introduced = await client.initialize(revision, DECLARED[revision])
+        assert problems(revision, "InitializeResult", introduced) == []
+        said = {"resources/read": {"uri": "note://1"}, "tools/call": {"name": f"{prefix}tell", "arguments": {}}}
+        for method in (*LISTED, *said):
+            result = await client.result(method, said.get(method))
+            assert problems(revision, ANSWERS_TO[method], result) == []
+            assert result.keys().isdisjoint(OF_MODERN_RESULTS)
+        asked = await client.result("tools/call", {"name": f"{prefix}ask-conversation", "arguments": {}}, ANSWERS)
+        assert json.loads(asked["content"][0]["text"]) == ANSWERS["sampling/createMessage"]
+
+
+@pytest.mark.parametrize("way", ["http", "stdio"])
+async def test_what_goes_over_a_wire_is_of_the_latest_revision(way: str) -> None:
+    revision = "2026-07-28"
+    async with reached(way) as (client, prefix):
+        client.version = revision
+        said: dict[str, JSON] = {"tools/call": {"name": f"{prefix}tell", "arguments": {}}}
+        for method in ("server/discover", *LISTED, *said):
+            params: JSON = {**said.get(method, {}), "_meta": envelope(revision)}
+            if isinstance(client, HttpClient):
+                client.headers |= {"Mcp-Method": method, "Mcp-Name": params.get("name", "")}
+            result = await client.result(method, params)
+            assert problems(revision, ANSWERS_TO[method], result) == []
+            assert taken_out(revision, ANSWERS_TO[method], result) == []

@@ -21,7 +21,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["DEADLINE", "RawClient", "connect_http", "connect_sse", "connect_stdio"]
+__all__ = ["DEADLINE", "HttpClient", "RawClient", "connect_http", "connect_sse", "connect_stdio"]
 
 DEADLINE = 20.0
 """Seconds for everything that one client does, on a busy machine."""

@@ -94,9 +94,9 @@ class RevisionClient:
             while not holds():
                 await self._more.wait()
 
-    async def begin(self, method: str, params: JSON | None = None) -> str:
-        """Send a request, and do not wait for its answer; the id."""
-        number = f"c{next(self._numbers)}"
+    async def begin(self, method: str, params: JSON | None = None, number: str | None = None) -> str:
+        """Send a request, and do not wait for its answer; the id, which is a new one if not given."""
+        number = number or f"c{next(self._numbers)}"
         told = {**(params or {})}
         if self.modern:
             told["_meta"] = {**envelope(self.revision), **told.get("_meta", {})}
@@ -120,6 +120,15 @@ class RevisionClient:
                     answer = {"jsonrpc": "2.0", "id": message["id"], "result": ANSWERS[message["method"]]}
                     await self._client.take(answer)
         return found[0]
+
+    async def until_answered(self, number: str, answers: int = 1) -> JSON:
+        """Wait until a request was answered so many times; the last of the answers."""
+
+        def found() -> list[JSON]:
+            return [message for message in self.messages if message.get("id") == number and "method" not in message]
+
+        await self.until(lambda: len(found()) >= answers)
+        return found()[-1]
 
     async def result(self, method: str, params: JSON | None = None) -> JSON:
         """The result of a request."""

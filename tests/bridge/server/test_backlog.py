@@ -22,6 +22,7 @@ from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.server.transports.stdio import ClaimedStdio
 from gaia_bridge.settings import BacklogLimits, Settings
+from tests.support.agents import one_tool
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -55,13 +56,17 @@ class GivingAgent:
 
 
 @asynccontextmanager
-async def serving(agent: GivingAgent, limits: BacklogLimits = LIMITS) -> AsyncGenerator[tuple[Bridge, int]]:
-    """A bridge with the agent, and its port."""
+async def serving(
+    agent: GivingAgent, limits: BacklogLimits = LIMITS, beside: int = 0
+) -> AsyncGenerator[tuple[Bridge, int]]:
+    """A bridge with the agent and others beside it, and its port."""
     sockets = bind("127.0.0.1", 0)
     port: int = sockets[0].getsockname()[1]
     with anyio.fail_after(6 * PATIENCE):
         async with Bridge(Settings(backlog=limits), NamingPolicy.BARE) as bridge, anyio.create_task_group() as tasks:
             await bridge.add_agent(agent, "giver")
+            for number in range(beside):
+                await bridge.add_agent(one_tool(lambda _: None, f"other-{number}"), f"beside-{number}")
             server = HttpServer(bridge.asgi(AccessPolicy.for_address("127.0.0.1", port)), sockets=sockets)
             await tasks.start(server.run)
             yield bridge, port
@@ -123,13 +128,13 @@ class PipedClient:
 
 
 @pytest.mark.requirement("F-320")
-@pytest.mark.parametrize("modern", [False, True])
+@pytest.mark.parametrize(("modern", "beside"), [(False, 0), (True, 0), (False, 1), (True, 2)])
 async def test_calls_of_a_client_on_stdio_that_reads_nothing_wait_and_all_are_answered_when_it_reads(
-    modern: bool,
+    modern: bool, beside: int
 ) -> None:
     agent = GivingAgent()
     async with (
-        serving(agent) as (bridge, port),
+        serving(agent, beside=beside) as (bridge, port),
         anyio.create_task_group() as tasks,
         aclosing(PipedClient(bridge, tasks)) as client,
     ):
