@@ -351,7 +351,10 @@ async def test_what_goes_over_a_wire_is_of_the_revision(way: str, revision: str)
     async with reached(way) as (client, prefix):
         introduced = await client.initialize(revision, DECLARED[revision])
         assert problems(revision, "InitializeResult", introduced) == []
-        said = {"resources/read": {"uri": "note://1"}, "tools/call": {"name": f"{prefix}tell", "arguments": {}}}
+        said: dict[str, JSON] = {
+            "resources/read": {"uri": "note://1"},
+            "tools/call": {"name": f"{prefix}tell", "arguments": {}},
+        }
         for method in (*LISTED, *said):
             result = await client.result(method, said.get(method))
             assert problems(revision, ANSWERS_TO[method], result) == []
