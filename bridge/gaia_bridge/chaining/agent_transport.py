@@ -142,7 +142,7 @@ class _AgentLink:
                 await asyncio.wait(self._running)
             await self.dispatcher.given_up()
 
-    def heard(self, message: bytes, during: int | None) -> None:
+    def deliver(self, message: bytes, during: int | None) -> None:
         """The source says something."""
         if not self._closed:
             self._receiver.message(json.loads(message), during)
@@ -158,7 +158,7 @@ class _Channel:
 
     async def send(self, message: bytes) -> None:
         """Send one message."""
-        self._link.heard(message, self._during)
+        self._link.deliver(message, self._during)
 
     def end(self) -> None:
         """Nothing to do: no stream carries the answer."""

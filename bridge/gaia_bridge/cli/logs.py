@@ -61,7 +61,7 @@ class LineFormatter(logging.Formatter):
         the rest.
         """
         record.message, record.asctime = str(record.msg), _time_of_day(int(record.created))
-        return self.redacted.known(self.formatMessage(record))
+        return self.redacted.without_known(self.formatMessage(record))
 
 
 @lru_cache(maxsize=1)

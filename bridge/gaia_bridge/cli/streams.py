@@ -151,7 +151,7 @@ class QueuedBytes(io.BufferedIOBase):
                 lines, size = [*self._waiting], self._queued
                 self._waiting.clear()
                 dropped, self._dropped = self._dropped, 0
-            data = b"".join(line if isinstance(line, bytes) else _made(line) for line in lines)
+            data = b"".join(line if isinstance(line, bytes) else _written(line) for line in lines)
             if dropped:
                 data += f"gaia-bridge: {dropped} log lines were dropped: nobody took them\n".encode()
             unwritten = self._put(data)
@@ -175,7 +175,7 @@ class QueuedBytes(io.BufferedIOBase):
         return 0
 
 
-def _made(line: Callable[[], bytes]) -> bytes:
+def _written(line: Callable[[], bytes]) -> bytes:
     try:
         return line()
     except Exception as error:  # the thread has other lines to write

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from gaia_bridge.client.exchange import Exchange, opened
+from gaia_bridge.client.json_rpc_peer import JsonRpcPeer, open_peer
 from gaia_bridge.client.lists import ParameterHeaders, ReadPage, read_pages
 from gaia_bridge.client.negotiation import DISCOVER, attempts, modern_meta
 from gaia_bridge.client.questions import answer_of
@@ -60,9 +60,9 @@ async def connect(
     # The scope stays around the connection, because a link may have scopes of its own, which must end in its order.
     with anyio.CancelScope(deadline=anyio.current_time() + limits.connect_timeout) as patience:
         for attempt in attempts(era, only):
-            async with opened(transport, delegate, limits, numbers) as exchange:
+            async with open_peer(transport, delegate, limits, numbers) as peer:
                 try:
-                    handshake = await attempt.greet(exchange, delegate, limits)
+                    handshake = await attempt.greet(peer, delegate, limits)
                 except MisconfiguredError as error:
                     raise MisconfiguredError(_unanswered(error)) from None
                 except attempt.gives_way_to:
@@ -70,7 +70,7 @@ async def connect(
                 except ConnectionLostError as error:
                     # Which request of the handshake it was does not matter, and none of them does any work.
                     raise ConnectionLostError(_unanswered(error)) from None
-                connection = Connection(exchange, handshake, delegate, limits)
+                connection = Connection(peer, handshake, delegate, limits)
                 await connection.start()
                 patience.deadline = math.inf
                 yield connection
@@ -87,32 +87,32 @@ class Connection:
     """Requests over one connection. Any task may make them. Made by `connect`.
 
     Args:
-        exchange: The link.
+        peer: Sends requests and receives messages on the link.
         handshake: What the server said about itself.
         delegate: Who we are to it.
         limits: Deadlines and bounds.
     """
 
     def __init__(
-        self, exchange: Exchange, handshake: ServerHandshake, delegate: ClientDelegate, limits: UpstreamLimits
+        self, peer: JsonRpcPeer, handshake: ServerHandshake, delegate: ClientDelegate, limits: UpstreamLimits
     ) -> None:
         self.handshake = handshake
         """What the server said about itself."""
-        self.ended = exchange.over
+        self.ended = peer.over
         """Set when the connection is over, whoever ended it."""
-        self._exchange = exchange
+        self._peer = peer
         self._delegate = delegate
         self._limits = limits
         self._deadline = Deadline(limits.call_timeout, limits.call_cap)
         self._list_deadline = Deadline(limits.list_timeout, limits.list_timeout)
         self._headers = ParameterHeaders(delegate.server)
         self._meta: JSON = {}
-        self._tasks = Tasks(exchange, {} if handshake.modern else handshake.capabilities, limits)
+        self._tasks = Tasks(peer, {} if handshake.modern else handshake.capabilities, limits)
         self._subscriptions: Subscriptions | None = None
         if handshake.modern:
-            self._meta = modern_meta(delegate.info, exchange.declared, handshake.revision)
-            self._subscriptions = Subscriptions(exchange, limits, handshake.capabilities, self._meta)
-            exchange.heard = self._subscriptions.heard
+            self._meta = modern_meta(delegate.info, peer.declared, handshake.revision)
+            self._subscriptions = Subscriptions(peer, limits, handshake.capabilities, self._meta)
+            peer.on_notification = self._subscriptions.receive
 
     async def start(self) -> None:
         """Hear of changes from now on. Called once, by `connect`.
@@ -122,8 +122,8 @@ class Connection:
         """
         if self._subscriptions is not None:
             await self._subscriptions.start()
-        self._exchange.check()
-        self._exchange.established = True
+        self._peer.check()
+        self._peer.established = True
 
     @property
     def may_subscribe(self) -> bool:
@@ -133,7 +133,7 @@ class Connection:
     @property
     def last_words(self) -> str:
         """The last line of the server's error output, redacted, for our own log; empty where there is none."""
-        return self._exchange.link.last_words
+        return self._peer.link.last_words
 
     async def request(
         self,
@@ -171,7 +171,7 @@ class Connection:
         if params is not None and self._tasks.needed(method, params):
             return await self._tasks.play(params, deadline or self._deadline, on_progress, number)
         if not self.handshake.modern:
-            return await self._exchange.request(
+            return await self._peer.request(
                 method, params, deadline or self._deadline, on_progress=on_progress, number=number
             )
         ask = partial(self._ask, method, params, on_progress, deadline or self._deadline)
@@ -182,7 +182,7 @@ class Connection:
 
     def new_id(self) -> int:
         """An id for a request that is about to be made: what comes on its behalf can be told by it."""
-        return self._exchange.new_id()
+        return self._peer.new_id()
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification.
@@ -190,7 +190,7 @@ class Connection:
         Raises:
             UpstreamError: It could not be sent.
         """
-        await self._exchange.notify(method, self._stamped(params) if self.handshake.modern else params)
+        await self._peer.notify(method, self._stamped(params) if self.handshake.modern else params)
 
     async def list_all(self, kind: str) -> list[Any]:
         """All definitions of a list, as `list_pages` reads it."""
@@ -276,7 +276,7 @@ class Connection:
         """Make one modern request, or make it again with more parameters."""
         stamped = self._stamped(params) | more
         headers = self._headers.of(params) if method == "tools/call" else None
-        return await self._exchange.request(
+        return await self._peer.request(
             method, stamped, deadline, on_progress=on_progress, headers=headers, number=number
         )
 
@@ -290,9 +290,9 @@ class Connection:
 
     async def _answer(self, method: str, params: JSON) -> JSON:
         """Answer a question of a round. What was not declared is the server's mistake, and no refusal of ours."""
-        if CAPABILITY_OF.get(method) not in self._exchange.declared:
+        if CAPABILITY_OF.get(method) not in self._peer.declared:
             raise UpstreamError(f"asks for {printable(method, 200)}, which was not declared to it")
-        return await answer_of(self._delegate, self._exchange.declared, method, params)
+        return await answer_of(self._delegate, self._peer.declared, method, params)
 
     def _declares(self, name: str, ability: str) -> bool:
         declared = self.handshake.capabilities.get(name)

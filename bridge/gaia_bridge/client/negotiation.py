@@ -16,7 +16,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.client.exchange import Exchange
+from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import AuthorizationError, ConnectionLostError, LaunchError, UpstreamError
 from gaia_bridge.client.types import ClientDelegate, Era, ServerHandshake
 from gaia_bridge.errors import INTERNAL_ERROR, ProtocolError
@@ -81,7 +81,7 @@ _DECISIVE: Final = (_DisjointError, _LoopError, ConnectionLostError, Authorizati
 """Failures to discover after which no handshake is tried."""
 
 
-_Greet = Callable[[Exchange, ClientDelegate, UpstreamLimits], Awaitable[ServerHandshake]]
+_Greet = Callable[[JsonRpcPeer, ClientDelegate, UpstreamLimits], Awaitable[ServerHandshake]]
 
 
 class Attempt(Struct, frozen=True):
@@ -122,24 +122,24 @@ def modern_meta(role_info: JSON, declared: JSON, revision: str) -> JSON:
     }
 
 
-async def _shake_hands(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    handshake = await _initialize(exchange, delegate, limits)
-    await _confirm(exchange, handshake)
+async def _shake_hands(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+    handshake = await _initialize(peer, delegate, limits)
+    await _confirm(peer, handshake)
     return handshake
 
 
-async def _probe(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    return await _race(exchange, delegate, limits, limits.probe_timeout)
+async def _probe(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+    return await _race(peer, delegate, limits, limits.probe_timeout)
 
 
-async def _discover_patiently(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+async def _discover_patiently(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
     """It is modern, as far as we know: silence more likely means that it is slow than that it was replaced."""
-    return await _race(exchange, delegate, limits, limits.connect_timeout / 2)
+    return await _race(peer, delegate, limits, limits.connect_timeout / 2)
 
 
-async def _discover_only(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    handshake = await _discover(exchange, delegate, limits)
-    await _confirm(exchange, handshake)
+async def _discover_only(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+    handshake = await _discover(peer, delegate, limits)
+    await _confirm(peer, handshake)
     return handshake
 
 
@@ -147,11 +147,11 @@ _ONLY: Final[Mapping[Era, _Greet]] = {Era.LEGACY: _shake_hands, Era.MODERN: _dis
 
 
 async def _insist(
-    greet: _Greet, exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits
+    greet: _Greet, peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits
 ) -> ServerHandshake:
     """Raises `EraRefusedError` if that is the server's last word: an error of its own may pass."""
     try:
-        return await greet(exchange, delegate, limits)
+        return await greet(peer, delegate, limits)
     except _RefusedError as error:
         if error.code == INTERNAL_ERROR:
             raise
@@ -159,7 +159,7 @@ async def _insist(
 
 
 async def _race(
-    exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits, patience: float
+    peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits, patience: float
 ) -> ServerHandshake:
     """Discover; if that fails or takes long, shake hands as well.
 
@@ -167,8 +167,8 @@ async def _race(
     then refuses everything modern on this link.
     """
     news = _News()
-    discovering = _Contender(partial(_discover, exchange, delegate, limits), news)
-    exchange.tasks.start_soon(discovering.run)
+    discovering = _Contender(partial(_discover, peer, delegate, limits), news)
+    peer.tasks.start_soon(discovering.run)
     with anyio.move_on_after(patience):
         await news.wait()
     # Who cannot be authorised for one cannot for the other; but the user would be asked to log in a second time.
@@ -176,10 +176,10 @@ async def _race(
         raise discovering.error
     handshake = discovering.handshake
     if handshake is None:
-        shaking_hands = _Contender(partial(_initialize, exchange, delegate, limits), news)
-        exchange.tasks.start_soon(shaking_hands.run)
+        shaking_hands = _Contender(partial(_initialize, peer, delegate, limits), news)
+        peer.tasks.start_soon(shaking_hands.run)
         handshake = await _settled(discovering, shaking_hands, news, limits.probe_timeout)
-    await _confirm(exchange, handshake)
+    await _confirm(peer, handshake)
     # Only now: nothing may come between `initialize` and our confirmation. A handshake that lost the race is
     # left to itself, because clients must not cancel it.
     discovering.scope.cancel()
@@ -205,10 +205,10 @@ async def _settled(discovering: _Contender, shaking_hands: _Contender, news: _Ne
     raise error
 
 
-async def _confirm(exchange: Exchange, handshake: ServerHandshake) -> None:
-    exchange.agree(handshake.revision)
+async def _confirm(peer: JsonRpcPeer, handshake: ServerHandshake) -> None:
+    peer.agree(handshake.revision)
     if not handshake.modern:
-        await exchange.notify("notifications/initialized")
+        await peer.notify("notifications/initialized")
 
 
 class _News:
@@ -248,9 +248,9 @@ class _Contender:
             self._news.come()
 
 
-async def _discover(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+async def _discover(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
     """Raises `_DisjointError` if the server is modern but too new, and another `UpstreamError` if it is legacy."""
-    result = await _discovered(exchange, delegate, limits.revisions, limits.revisions.latest)
+    result = await _discovered(peer, delegate, limits.revisions, limits.revisions.latest)
     supported = result.get("supportedVersions")
     _refuse_disjoint(supported, limits.revisions)
     revision = _newest_in_common(supported, limits.revisions)
@@ -262,18 +262,18 @@ async def _discover(exchange: Exchange, delegate: ClientDelegate, limits: Upstre
 
 
 async def _discovered(
-    exchange: Exchange, delegate: ClientDelegate, revisions: Revisions, revision: str, *, again: bool = True
+    peer: JsonRpcPeer, delegate: ClientDelegate, revisions: Revisions, revision: str, *, again: bool = True
 ) -> JSON:
     """Ask with a revision, and once more with the one that the server wants instead (MCP 2026-07-28, SEP-2575)."""
-    params = {"_meta": modern_meta(delegate.info, exchange.declared, revision)}
+    params = {"_meta": modern_meta(delegate.info, peer.declared, revision)}
     try:
-        return await exchange.request(DISCOVER, params, _FOR_EVER)
+        return await peer.request(DISCOVER, params, _FOR_EVER)
     except ProtocolError as error:
         if error.code == UNSUPPORTED_REVISION and is_object(error.data):
             supported = error.data.get("supported")
             _refuse_disjoint(supported, revisions)
             if again and (wanted := _newest_in_common(supported, revisions)) is not None:
-                return await _discovered(exchange, delegate, revisions, wanted, again=False)
+                return await _discovered(peer, delegate, revisions, wanted, again=False)
         if is_loop(error):
             raise _LoopError(error) from None
         raise _RefusedError(f"refused {DISCOVER}: {printable(error.message)} ({error.code})", error.code) from None
@@ -290,10 +290,10 @@ def _refuse_disjoint(supported: object, revisions: Revisions) -> None:
         raise _DisjointError(supported, revisions)
 
 
-async def _initialize(exchange: Exchange, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
-    params = {"protocolVersion": LATEST_HANDSHAKE, "capabilities": exchange.declared, "clientInfo": delegate.info}
+async def _initialize(peer: JsonRpcPeer, delegate: ClientDelegate, limits: UpstreamLimits) -> ServerHandshake:
+    params = {"protocolVersion": LATEST_HANDSHAKE, "capabilities": peer.declared, "clientInfo": delegate.info}
     try:
-        result = await exchange.request("initialize", params, _FOR_EVER)
+        result = await peer.request("initialize", params, _FOR_EVER)
     except ProtocolError as error:
         if is_loop(error):
             raise _LoopError(error) from None

@@ -15,7 +15,7 @@ import anyio
 from anyio import sleep
 from msgspec import Struct, field
 
-from gaia_bridge.client.exchange import Exchange
+from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import UnreachableError, UpstreamError
 from gaia_bridge.client.types import RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
@@ -43,14 +43,14 @@ class Subscriptions:
     """What one modern connection listens to.
 
     Args:
-        exchange: The link.
+        peer: Sends requests and receives messages on the link.
         limits: How long a confirmation may take, and how long to wait before a stream is opened again.
         capabilities: What the server declared.
         meta: The `_meta` of our requests.
     """
 
-    def __init__(self, exchange: Exchange, limits: UpstreamLimits, capabilities: JSON, meta: JSON) -> None:
-        self._exchange = exchange
+    def __init__(self, peer: JsonRpcPeer, limits: UpstreamLimits, capabilities: JSON, meta: JSON) -> None:
+        self._peer = peer
         self._limits = limits
         self._meta = meta
         self._lists = [name for name in _LISTS if _declares(capabilities, name, "listChanged")]
@@ -69,13 +69,13 @@ class Subscriptions:
         """Listen from now on. Waits for the confirmation, so that a list read afterwards cannot change unnoticed."""
         if self._wanted():
             settled = self._settled
-            self._exchange.tasks.start_soon(self._run)
+            self._peer.tasks.start_soon(self._run)
             with anyio.move_on_after(self._limits.probe_timeout):
                 await settled.wait()
                 return
             self._missed = True
         elif self._resources:
-            self._exchange.tasks.start_soon(self._run)
+            self._peer.tasks.start_soon(self._run)
 
     async def subscribe(self, uri: str) -> None:
         """Listen for updates of a resource too; nothing happens where the server does not do that.
@@ -108,7 +108,7 @@ class Subscriptions:
             self._wake.set()
             self._pause.cancel()  # what the server has refused before says nothing of this one
 
-    def heard(self, method: str, params: JSON, during: int | None) -> None:
+    def receive(self, method: str, params: JSON, during: int | None) -> None:
         """A notification came. Those of a stream that is not ours, or not confirmed, end here."""
         if method == _CANCELLED:
             # Over stdio, a server ends a stream like this.
@@ -127,11 +127,11 @@ class Subscriptions:
                 return
             params = {**params, "_meta": {key: meta[key] for key in meta if key != SUBSCRIPTION_ID_KEY}}
         ours = during is not None and self._stream(during) is not None
-        self._exchange.tell(method, params, None if ours else during)  # which is no call of anybody
+        self._peer.tell(method, params, None if ours else during)  # which is no call of anybody
 
     async def _run(self) -> None:
         pause = self._limits.retry_floor
-        while self._served and not self._exchange.over.is_set():
+        while self._served and not self._peer.over.is_set():
             self._wake = anyio.Event()
             current, wanted = self._current, self._wanted()
             if current is not None and current.over:
@@ -143,7 +143,7 @@ class Subscriptions:
                 continue
             elif await self._replace(wanted):
                 continue
-            if not self._exchange.over.is_set():
+            if not self._peer.over.is_set():
                 with anyio.CancelScope() as self._pause:
                     await sleep(pause)
                 pause = min(self._limits.retry_cap, pause * 2)
@@ -170,9 +170,9 @@ class Subscriptions:
 
     async def _opened(self, wanted: JSON) -> _Stream | None:
         self._refusal = None
-        number = self._exchange.new_id()
+        number = self._peer.new_id()
         stream = self._streams[number] = _Stream(wanted, anyio.current_time())
-        self._exchange.tasks.start_soon(self._hold, number, stream)
+        self._peer.tasks.start_soon(self._hold, number, stream)
         with anyio.move_on_after(self._limits.list_timeout):
             await stream.settled.wait()
         if stream.acknowledged:
@@ -185,14 +185,14 @@ class Subscriptions:
         params = {"notifications": stream.wanted, "_meta": dict(self._meta)}
         with stream.scope:
             try:
-                await self._exchange.request(LISTEN, params, _FOR_EVER, number=number)
+                await self._peer.request(LISTEN, params, _FOR_EVER, number=number)
             except ProtocolError as error:
                 self._refusal = error
                 self._served = error.code != METHOD_NOT_FOUND
             except UpstreamError as error:
                 logger.debug("%s ended: the server %s", LISTEN, error)
                 if isinstance(error, UnreachableError):
-                    self._exchange.doubt("the stream of its changes ended, and it could not be reached")
+                    self._peer.doubt("the stream of its changes ended, and it could not be reached")
         del self._streams[number]
         stream.over = True
         stream.settled.set()
@@ -200,7 +200,7 @@ class Subscriptions:
 
     async def _confirmed(self, uri: str) -> None:
         while self._served:
-            self._exchange.check()
+            self._peer.check()
             self._want(uri)  # also again, if another that wanted it was refused or gave up meanwhile
             if self._current is not None and uri in self._current.wanted.get(_URIS, ()):
                 return
@@ -220,9 +220,9 @@ class Subscriptions:
 
     def _announce_everything(self) -> None:
         for name in self._lists:
-            self._exchange.tell(f"notifications/{name}/list_changed", {})
+            self._peer.tell(f"notifications/{name}/list_changed", {})
         for uri in self._uris:
-            self._exchange.tell(_UPDATED, {"uri": uri})
+            self._peer.tell(_UPDATED, {"uri": uri})
 
     def _wanted(self) -> JSON:
         """The filter for what is to be heard of now; empty if that is nothing."""

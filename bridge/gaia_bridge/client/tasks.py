@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.client.exchange import RELATED_TASK, Exchange
+from gaia_bridge.client.json_rpc_peer import RELATED_TASK, JsonRpcPeer
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UpstreamError
 from gaia_bridge.client.types import OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
@@ -30,13 +30,13 @@ class Tasks:
     """The tools of one connection that are run as tasks.
 
     Args:
-        exchange: The link.
+        peer: Sends requests and receives messages on the link.
         capabilities: What the server declared.
         limits: How often it is asked, and how long it may take to answer.
     """
 
-    def __init__(self, exchange: Exchange, capabilities: JSON, limits: UpstreamLimits) -> None:
-        self._exchange = exchange
+    def __init__(self, peer: JsonRpcPeer, capabilities: JSON, limits: UpstreamLimits) -> None:
+        self._peer = peer
         self._limits = limits
         self._patience = Deadline(limits.list_timeout, limits.list_timeout)
         self._served = _makes_tasks(capabilities)
@@ -63,18 +63,18 @@ class Tasks:
         Returns:
             The result of the tool.
         """
-        number = self._exchange.new_id() if number is None else number
+        number = self._peer.new_id() if number is None else number
         reports = _Reports(on_progress, self._limits.notes)
         began = anyio.current_time()
         asked = {**params, "task": {"ttl": int(deadline.cap * _MILLISECONDS)}}
         hear = None if on_progress is None else reports.hear
-        made = await self._exchange.request(_CALL, asked, deadline, on_progress=hear, number=number)
+        made = await self._peer.request(_CALL, asked, deadline, on_progress=hear, number=number)
         task = made.get("task")
         if not is_object(task) or not isinstance(identifier := task.get("taskId"), str):
             return made
-        exchange = self._exchange
-        exchange.origins[identifier] = number
-        exchange.progress.add(number, reports.add)
+        peer = self._peer
+        peer.origins[identifier] = number
+        peer.progress.add(number, reports.add)
         over = False
         try:
             with anyio.move_on_after(max(0.0, began + deadline.cap - anyio.current_time())):
@@ -89,8 +89,8 @@ class Tasks:
             over = True
             raise
         finally:
-            exchange.origins.pop(identifier, None)  # a server may have given two calls the same
-            exchange.progress.forget(number)
+            peer.origins.pop(identifier, None)  # a server may have given two calls the same
+            peer.progress.forget(number)
             if not over:
                 await self._cancel(identifier)
 
@@ -102,7 +102,7 @@ class Tasks:
             await reports.tell(task.get("statusMessage"))
             await reports.pause(self._pause(task))
             try:
-                task = await self._exchange.request("tasks/get", {"taskId": identifier}, self._patience)
+                task = await self._peer.request("tasks/get", {"taskId": identifier}, self._patience)
                 failures = 0
             except (ConnectionLostError, SessionExpiredError):
                 raise
@@ -112,14 +112,14 @@ class Tasks:
                     raise
         if task.get("status") == "input_required":
             await reports.tell(task.get("statusMessage"))
-        number = self._exchange.new_id()
-        self._exchange.origins[number] = self._exchange.origins[identifier]
+        number = self._peer.new_id()
+        self._peer.origins[number] = self._peer.origins[identifier]
         try:
             until_it_is_done = Deadline(deadline.cap, deadline.cap)
             params = {"taskId": identifier}
-            return _own(await self._exchange.request("tasks/result", params, until_it_is_done, number=number))
+            return _own(await self._peer.request("tasks/result", params, until_it_is_done, number=number))
         finally:
-            del self._exchange.origins[number]
+            del self._peer.origins[number]
 
     def _pause(self, task: JSON) -> float:
         wanted = task.get("pollInterval")
@@ -133,7 +133,7 @@ class Tasks:
         """Tell the server that nobody waits for a task any more, also while we are cancelled ourselves."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(self._limits.farewell):
             try:
-                await self._exchange.request("tasks/cancel", {"taskId": identifier}, self._patience)
+                await self._peer.request("tasks/cancel", {"taskId": identifier}, self._patience)
             except (ProtocolError, UpstreamError):
                 pass  # it is over, or the server is gone
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gaia_bridge.openai_api.errors import ChatError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.server.http.access_policy import shown
+from gaia_bridge.server.http.access_policy import quoted
 
 __all__ = ["array_at", "came", "invalid", "object_at", "string_at", "text_at"]
 
@@ -19,9 +19,9 @@ def came(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return shown(value)
+            return quoted(value)
         case int() | float():
-            return shown(repr(value)).strip("'")
+            return quoted(repr(value)).strip("'")
         case dict():
             return "an object"
         case _:

@@ -115,7 +115,7 @@ class Turn:
                 self._waiting = None
                 if taken.set_running_or_notify_cancel():
                     taken.set_result(None)
-                return self._kept(piece)
+                return self._record(piece)
             if self._outcome is not None:
                 return self._reply(self._outcome)
             await wake.wait()
@@ -174,7 +174,7 @@ class Turn:
         self._outcome = outcome
         self._wake.set()
 
-    def _kept(self, piece: str) -> str:
+    def _record(self, piece: str) -> str:
         piece = valid_text(piece)
         self._size += len(piece)
         self._check_length(self._size)

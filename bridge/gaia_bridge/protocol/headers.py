@@ -197,8 +197,8 @@ def parameter_headers(asked: HeaderMap, arguments: Mapping[str, Any]) -> dict[st
     """
     told: dict[str, str] = {}
     for path, name in asked.items():
-        if (shown := _shown(_at(arguments, path))) is not None:
-            told[f"Mcp-Param-{name}"] = encoded_value(shown)
+        if (text := _header_text(_at(arguments, path))) is not None:
+            told[f"Mcp-Param-{name}"] = encoded_value(text)
     return told
 
 
@@ -233,12 +233,12 @@ class ParameterHeaders:
             values, value = came.get(header.lower(), []), _at(arguments, path)
             if len(values) > 1:
                 return f"{header} header appears more than once"
-            shown = _shown(value)
-            if not values and shown is not None:
+            text = _header_text(value)
+            if not values and text is not None:
                 return f"{header} header is missing but the request body's {argument!r} argument is present"
             if values and value is None:
                 return f"{header} header is present but the request body's {argument!r} argument is absent"
-            if values and not _agree(part.get("type"), value, shown, decoded_value(values[0])):
+            if values and not _agree(part.get("type"), value, text, decoded_value(values[0])):
                 return f"{header} header does not match the request body's {argument!r} argument"
         return None
 
@@ -246,17 +246,17 @@ class ParameterHeaders:
 _PARAM_BYTES: Final = PARAM_PREFIX.encode()
 
 
-def _agree(kind: Any, value: Any, shown: str | None, came: str | None) -> bool:
+def _agree(kind: Any, value: Any, text: str | None, came: str | None) -> bool:
     """Whether a header says what an argument says; `42` and `42.0` are one whole number."""
-    if came is None or shown is None:
+    if came is None or text is None:
         return False
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     if kind == "integer" and whole and not isinstance(value, bool) and len(came) < _MOST_DIGITS:
         return bool(_NUMBER.fullmatch(came)) and int(came.partition(".")[0]) == int(value)
-    return came == shown
+    return came == text
 
 
-def _shown(value: Any) -> str | None:
+def _header_text(value: Any) -> str | None:
     """An argument as a header says it; `None` if it is not there, or none can."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -153,9 +153,9 @@ def parameter_problem(method: str, params: Mapping[str, Any] | None, *, modern: 
     if shape.fits(given):
         return ""
     found = list(shape.problems(given))
-    shown = [_said(problem) for problem in found[:_SHOWN]]
+    shown = [_described(problem) for problem in found[:_SHOWN]]
     return "Invalid request parameters: " + "; ".join([*shown, *(["and more"] if len(found) > _SHOWN else [])])
 
 
-def _said(problem: Problem) -> str:
-    return f"at {json_pointer(('params', *problem.place))}: {problem.said}"
+def _described(problem: Problem) -> str:
+    return f"at {json_pointer(('params', *problem.place))}: {problem.message}"

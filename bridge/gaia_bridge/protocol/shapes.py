@@ -51,7 +51,7 @@ class Problem(NamedTuple):
     is_missing: bool = False
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """The same in words, without the place."""
         if self.is_missing:
             return f"nothing came; expected {self.expected}"
@@ -224,7 +224,7 @@ def first_problem(shape: Shape, value: Any) -> str | None:
         return None
     problem = next(iter(shape.problems(value)))
     place = ".".join(part for part in problem.place if isinstance(part, str))
-    return f"{place}: {problem.said}" if place else problem.said
+    return f"{place}: {problem.message}" if place else problem.message
 
 
 def _is_number(value: object) -> bool:

@@ -79,26 +79,26 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text with every secret replaced by `MASK`."""
-        text = _BY_SHAPE.sub(MASK, self.known(text))
+        text = _BY_SHAPE.sub(MASK, self.without_known(text))
         for pattern in _BY_PLACE:
             text = pattern.sub(rf"\g<1>{MASK}", text)
         return text
 
-    def known(self, text: str) -> str:
+    def without_known(self, text: str) -> str:
         """The text without the secrets that are known by value, as they are or encoded."""
         for secret in self._known:  # one pattern of them all would take seconds to compile where one is large
             text = text.replace(secret, MASK)
         return text
 
-    def known_in(self, value: Any) -> Any:
+    def without_known_in(self, value: Any) -> Any:
         """A JSON value, the texts in it without the secrets that are known by value. Nothing is copied without need."""
         if not self._known:
             return value
         if isinstance(value, str):
-            return self.known(value)
+            return self.without_known(value)
         if is_object(value):
-            return {key: self.known_in(item) for key, item in value.items()}
-        return [self.known_in(item) for item in value] if is_array(value) else value
+            return {key: self.without_known_in(item) for key, item in value.items()}
+        return [self.without_known_in(item) for item in value] if is_array(value) else value
 
 
 class LineRedactor:

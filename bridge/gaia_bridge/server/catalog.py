@@ -102,12 +102,12 @@ class _View:
         """Where the names of tools lead."""
         addresses = self.addresses
 
-        def shown(source: Source, listed: _Listed) -> _Listed:
+        def with_public_uris(source: Source, listed: _Listed) -> _Listed:
             new, old = listed
-            shown = None if new is None else addresses.shown(source, new)
-            return shown, shown if old is new else None if old is None else addresses.shown(source, old)
+            modern = None if new is None else addresses.with_public_uri(source, new)
+            return modern, modern if old is new else None if old is None else addresses.with_public_uri(source, old)
 
-        return self._named("tool", "tools", shown)
+        return self._named("tool", "tools", with_public_uris)
 
     @cached_property
     def prompts(self) -> Mapping[str, _Target]:
@@ -134,11 +134,11 @@ class _View:
         """The definitions to show, with or without what they say of the bridges that they came through."""
         key = (kind, modern, marked)
         if key not in self._lists:
-            shown = self._shown(kind, modern)
+            shown = self._definitions_of(kind, modern)
             self._lists[key] = shown if marked else [unmarked(definition) for definition in shown]
         return self._lists[key]
 
-    def _shown(self, kind: str, modern: bool) -> list[JSON]:
+    def _definitions_of(self, kind: str, modern: bool) -> list[JSON]:
         if kind in ("tool", "prompt"):
             targets = (self.tools if kind == "tool" else self.prompts).values()
             shown = ((target.modern if modern else target.legacy) for target in targets)
@@ -149,12 +149,12 @@ class _View:
             return definitions
         return [item for definition in definitions if (item := for_legacy(kind, definition)) is not None]
 
-    def _named(self, kind: str, field: str, shown: Callable[[Source, _Listed], _Listed]) -> Mapping[str, _Target]:
+    def _named(self, kind: str, field: str, published: Callable[[Source, _Listed], _Listed]) -> Mapping[str, _Target]:
         declared: dict[SourceName, tuple[Source, _Listed]] = {}
         for source in self._sources:
             for listed in source.features.listed(field, "name"):
                 name: str = (listed[0] or listed[1] or {})["name"]
-                declared[SourceName(source.name, source.kind, name)] = (source, shown(source, listed))
+                declared[SourceName(source.name, source.kind, name)] = (source, published(source, listed))
         assigned, collided = assign_names(declared, self._policy)
         warnings = [
             f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"

@@ -89,7 +89,7 @@ class Methods:
         cursor, bridge = call.params.get("cursor"), HOPS_META_KEY in call.meta
         definitions = shown = self._catalog.definitions(kind, modern=call.modern, marked=bridge)
         if kind == "tool":
-            shown = self._search.shown(definitions, str(call.client_info.get("name", "")), bridge=bridge)
+            shown = self._search.visible_tools(definitions, str(call.client_info.get("name", "")), bridge=bridge)
         server = self._catalog.server
         page: JSON
         if server is not None and shown is definitions and server.features.implementation is not None:

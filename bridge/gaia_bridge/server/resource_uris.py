@@ -141,7 +141,7 @@ class ResourceUris:
         result = _each(_each(result, "content", block), "contents", renamed)
         return _each(result, "messages", lambda message: _each(_changed(message, "content", block), "content", block))
 
-    def shown(self, source: Source, definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    def with_public_uri(self, source: Source, definition: Mapping[str, Any]) -> Mapping[str, Any]:
         """The definition of a tool with the `ui://` references that clients know (MCP Apps)."""
         if len(self._sources) < 2 or not is_object(definition) or "_meta" not in definition:
             return definition
@@ -158,7 +158,7 @@ class ResourceUris:
     def _add_resource(self, source: Source, listed: _Definitions) -> None:
         uri = _key(listed, "uri")
         public = self._free(source, uri, self._resources, taken=self._is_of_another(source, uri))
-        self._resources[public] = _Listed(source, uri, _shown(listed, "uri", public))
+        self._resources[public] = _Listed(source, uri, _for_both_eras(listed, "uri", public))
 
     def _add_template(self, source: Source, listed: _Definitions) -> None:
         uri = _key(listed, "uriTemplate")
@@ -167,7 +167,7 @@ class ResourceUris:
         taken = taken or (sample is not None and (self._find(sample) or (source, sample)) != (source, sample))
         public = self._free(source, uri, self._templates, taken=taken)
         self._templates[public] = _Listed(
-            source, uri, _shown(listed, "uriTemplate", public), _parsed(public), public.partition("{")[0]
+            source, uri, _for_both_eras(listed, "uriTemplate", public), _parsed(public), public.partition("{")[0]
         )
 
     def _is_of_another(self, source: Source, uri: str) -> bool:
@@ -234,11 +234,11 @@ def _key(listed: _Definitions, key: str) -> str:
     return uri
 
 
-def _shown(listed: _Definitions, key: str, public: str) -> tuple[JSON | None, JSON | None]:
+def _for_both_eras(listed: _Definitions, key: str, public: str) -> tuple[JSON | None, JSON | None]:
     """The definitions of one thing, under the URI that clients know."""
     new, old = listed
-    shown = None if new is None else {**new, key: public}
-    return shown, shown if old is new else None if old is None else {**old, key: public}
+    modern = None if new is None else {**new, key: public}
+    return modern, modern if old is new else None if old is None else {**old, key: public}
 
 
 def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:

@@ -208,11 +208,11 @@ class _Channel:
         """Nothing to do: the stream is the SDK's."""
 
     def _ask(self, number: int, method: str, params: JSON) -> None:
-        task = asyncio.get_running_loop().create_task(self._asked(number, method, params))
+        task = asyncio.get_running_loop().create_task(self._ask_client(number, method, params))
         self._asking[number] = task
         task.add_done_callback(lambda _: self._asking.pop(number, None))
 
-    async def _asked(self, number: int, method: str, params: JSON) -> None:
+    async def _ask_client(self, number: int, method: str, params: JSON) -> None:
         """Have the SDK ask the client, and hand over the answer."""
         told = params.get("_meta")
         if is_object(told):  # the SDK counts its requests itself

@@ -81,7 +81,7 @@ class PublishedSearch:
         """The clients that are shown the search because they do not take as many tools, and what was looked at."""
         return [{"client": client, "limit": limit, "tools": tools} for client, (limit, tools) in self._switched.items()]
 
-    def shown(self, definitions: list[JSON], client: str, *, bridge: bool) -> list[JSON]:
+    def visible_tools(self, definitions: list[JSON], client: str, *, bridge: bool) -> list[JSON]:
         """What a client is to be shown: all tools, or the search tools and those that no search may tell.
 
         The latter are for the views of MCP Apps, which call them as they are listed; the client's host hides them.
@@ -181,7 +181,7 @@ class PublishedSearch:
             f"Found {what.total:,} {'tool' if what.total == 1 else 'tools'}. Call one with {call}:"
             ' {"name": its name, "arguments": {...}}, where the arguments fit its inputSchema.'
         )
-        return _result(found(what, self._fitting([_told(tools[name]) for name in what.names]), message))
+        return _result(found(what, self._fitting([_found_tool(tools[name]) for name in what.names]), message))
 
     def _fitting(self, tools: Sequence[JSON]) -> list[JSON]:
         """As many as fit in an answer, and one at least."""
@@ -237,7 +237,7 @@ def _plain(arguments: object) -> object:
     return {} if arguments is None else arguments
 
 
-def _told(tool: JSON) -> JSON:
+def _found_tool(tool: JSON) -> JSON:
     """A tool as a model needs it to call it."""
     return {
         "name": tool["name"],

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from gaia_bridge.client import Connection, Deadline, RequestTimeoutError
-from gaia_bridge.client.exchange import RELATED_TASK
+from gaia_bridge.client.json_rpc_peer import RELATED_TASK
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.json_types import JSON

@@ -238,7 +238,7 @@ def test_links_of_a_source_that_nobody_can_read_from_stay_as_they_are() -> None:
         for source in (mute, FixedSource("gone", reads=True), FixedSource("two", reads=True)):
             assert addresses.outward(source, result) == result
             assert addresses.outward(source, prompt) == prompt
-            assert addresses.shown(source, app) == app
+            assert addresses.with_public_uri(source, app) == app
 
 
 @pytest.mark.requirement("S1-15")
@@ -273,11 +273,11 @@ def test_results_and_definitions_name_what_clients_know() -> None:
     assert addresses.outward(two, {"contents": [{"uri": "u:a", "text": ""}]})["contents"][0]["uri"] == "mcp://two/u:a"
 
     app: JSON = {"name": "t", "_meta": {"ui": {"resourceUri": "ui://f", "x": 1}, "ui/resourceUri": "ui://f", "y": 2}}
-    assert addresses.shown(one, app) == app
-    assert addresses.shown(two, app)["_meta"] == {
+    assert addresses.with_public_uri(one, app) == app
+    assert addresses.with_public_uri(two, app)["_meta"] == {
         "ui": {"resourceUri": "ui://two/f", "x": 1},
         "ui/resourceUri": "ui://two/f",
         "y": 2,
     }
     assert ResourceUris([two]).outward(two, result) is result
-    assert ResourceUris([two]).shown(two, app) is app
+    assert ResourceUris([two]).with_public_uri(two, app) is app

@@ -74,9 +74,9 @@ class CallerDelegate(ClientDelegate):
         """Ask the user. Ctrl-C cancels the question, and not yet the command."""
         async with self._turn:
             with self._activity.paused():
-                return await self._asked(params)
+                return await self._ask_user(params)
 
-    async def _asked(self, params: JSON) -> JSON:
+    async def _ask_user(self, params: JSON) -> JSON:
         result: JSON = {"action": "cancel"}
         before = signal.getsignal(signal.SIGINT)
         try:

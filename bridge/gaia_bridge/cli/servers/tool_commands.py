@@ -114,7 +114,7 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
         tool_arguments(arguments, {})  # what no schema allows need not be asked about
         answer = reach(spec, ask)
         if answer.failed:  # why it failed is for people; what it answered is what was asked for, and left alone
-            answer = replace(answer, result=Redactor(secrets_of(spec)).known_in(answer.result))
+            answer = replace(answer, result=Redactor(secrets_of(spec)).without_known_in(answer.result))
     except UnknownToolError as error:
         raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
     except (ArgumentsError, ToolError) as error:

@@ -15,7 +15,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import ValidationError
 
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.client.transports.http_values import named_status, shown
+from gaia_bridge.client.transports.http_values import named_status, url_for_log
 from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.sanitize.escaping import one_line
 
@@ -63,7 +63,7 @@ def check_answer(request: httpx2.Request, response: httpx2.Response) -> None:
     """
     if request.method != "POST" or refused_renewal(request, response) is not None:
         return
-    place = shown(request.url)
+    place = url_for_log(request.url)
     if response.status_code not in (200, 201):
         said = one_line(": ".join(part for part in _error_of(response) if part), 200)
         raise AuthorizationError(

@@ -17,7 +17,7 @@ import httpx2
 
 from gaia_bridge.client.oauth.errors import FetchError
 from gaia_bridge.client.oauth.public_addresses import is_public, url_problem
-from gaia_bridge.client.transports.http_values import origin, reason_of, shown
+from gaia_bridge.client.transports.http_values import origin, reason_of, url_for_log
 from gaia_bridge.client.transports.tls import verifying_context
 from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
 from gaia_bridge.sanitize.escaping import one_line
@@ -96,7 +96,7 @@ class Fetcher:
             with anyio.fail_after(seconds):
                 return await self._follow(request)
         except TimeoutError:
-            raise FetchError(f"{shown(request.url)} did not answer within {seconds:g} s") from None
+            raise FetchError(f"{url_for_log(request.url)} did not answer within {seconds:g} s") from None
 
     async def _follow(self, request: httpx2.Request) -> httpx2.Response:
         place = request.url
@@ -106,7 +106,7 @@ class Fetcher:
             if following is None:
                 return response
             request = following
-        raise FetchError(f"{shown(place)} redirects in circles")
+        raise FetchError(f"{url_for_log(place)} redirects in circles")
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         addresses = await self._addresses(request.url)
@@ -118,9 +118,9 @@ class Fetcher:
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 failure = failure or error
             except httpx2.HTTPError as error:
-                raise FetchError(f"{shown(request.url)} broke off ({reason_of(error)})") from None
+                raise FetchError(f"{url_for_log(request.url)} broke off ({reason_of(error)})") from None
         assert failure is not None, "a host has at least one address"
-        raise FetchError(f"{shown(request.url)} cannot be reached ({reason_of(failure)})") from None
+        raise FetchError(f"{url_for_log(request.url)} cannot be reached ({reason_of(failure)})") from None
 
     async def _addresses(self, url: httpx2.URL) -> Sequence[str]:
         """Where a URL leads, if we may go there.
@@ -129,17 +129,17 @@ class Fetcher:
             FetchError: We may not, or it leads nowhere.
         """
         if problem := url_problem(url, allow_http=self._local):
-            raise FetchError(f"it leads to {shown(url)}, which is {problem}")
+            raise FetchError(f"it leads to {url_for_log(url)}, which is {problem}")
         host = url.raw_host.decode("ascii")
         try:
             addresses = await self._resolver(host, url.port or {"http": 80}.get(url.scheme, 443))
         except (OSError, UnicodeError) as error:
-            raise FetchError(f"{shown(url)} cannot be found ({reason_of(error)})") from None
+            raise FetchError(f"{url_for_log(url)} cannot be found ({reason_of(error)})") from None
         if not addresses:
-            raise FetchError(f"{shown(url)} cannot be found")
+            raise FetchError(f"{url_for_log(url)} cannot be found")
         if not self._may_reach(url, addresses):
             expected = "a public one, or that of the 'issuer' in the entry's 'oauth'"
-            raise FetchError(f"it leads to {shown(url)}, which is an internal address; expected {expected}")
+            raise FetchError(f"it leads to {url_for_log(url)}, which is an internal address; expected {expected}")
         return addresses[:_ADDRESSES]
 
     def _may_reach(self, url: httpx2.URL, addresses: Sequence[str]) -> bool:
@@ -180,13 +180,13 @@ class Fetcher:
         encoding = response.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity"):
             raise FetchError(
-                f"{shown(url)} encodes its answer as {one_line(encoding, 40)!r}, though none was asked for"
+                f"{url_for_log(url)} encodes its answer as {one_line(encoding, 40)!r}, though none was asked for"
             )
         body = bytearray()
         async for piece in response.aiter_raw():
             body += piece
             if len(body) > self._limits.fetch_bytes:
-                raise FetchError(f"{shown(url)} sent more than {self._limits.fetch_bytes} bytes")
+                raise FetchError(f"{url_for_log(url)} sent more than {self._limits.fetch_bytes} bytes")
         return bytes(body)
 
     def _verifying(self, url: httpx2.URL) -> ssl.SSLContext:

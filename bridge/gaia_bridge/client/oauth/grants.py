@@ -28,7 +28,7 @@ from gaia_bridge.client.oauth.fetching import Fetcher
 from gaia_bridge.client.oauth.interaction import Login
 from gaia_bridge.client.oauth.store import TokenStore
 from gaia_bridge.client.transport import AuthorizationError
-from gaia_bridge.client.transports.http_values import named_status, shown
+from gaia_bridge.client.transports.http_values import named_status, url_for_log
 from gaia_bridge.model import OAuthOptions
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
@@ -286,7 +286,7 @@ def identity_exchange(
             assertion = None
         if not isinstance(assertion, str):
             raise AuthorizationError(
-                f"the identity provider at {shown(request.url)} gave no assertion "
+                f"the identity provider at {url_for_log(request.url)} gave no assertion "
                 f"(HTTP {named_status(response.status_code)})"
             )
         return assertion

@@ -53,10 +53,10 @@ class AuthorizationOnDemand:
         self._made: ServerAuthorization | None = None
         self._has_none: bool | None = None  # until somebody has looked
 
-    def known(self) -> Mapping[str, str] | None:
-        """What a request is sent with: nothing where no login is kept. See `Authorization.known`."""
+    def known_headers(self) -> Mapping[str, str] | None:
+        """What a request is sent with: nothing where no login is kept. See `Authorization.known_headers`."""
         if self._made is not None:
-            return self._made.known()
+            return self._made.known_headers()
         if self._has_none is None:
             self._has_none = not any(self._folder.glob(f"{self._prefix}*.json"))
         return {} if self._has_none else None

@@ -160,8 +160,8 @@ class ServerAuthorization(httpx2.Auth):
             await self._store.forget(client=True)
             self._login, self._made = self._store.login, None
 
-    def known(self) -> Mapping[str, str] | None:
-        """What a request is sent with, unless that has to be found out first. See `Authorization.known`."""
+    def known_headers(self) -> Mapping[str, str] | None:
+        """What a request is sent with, unless that has to be found out first. See `Authorization.known_headers`."""
         login, made = self._login, self._made
         if login is None or login.stale or (made is not None and not made.accepted):
             return None

@@ -85,7 +85,7 @@ class Connections:
             NotTakenError: The request was not taken in time.
             Http1Error: What came is no answer.
         """
-        connection = self._kept() or await self._open()
+        connection = self._idle_connection() or await self._open()
         response = connection.send(request, self._write_timeout)
         try:
             await response.begin()
@@ -102,7 +102,7 @@ class Connections:
         for connection in list(self._all):
             connection.abort()
 
-    def _kept(self) -> Connection | None:
+    def _idle_connection(self) -> Connection | None:
         """The one that was used last: those before it can grow old."""
         now = asyncio.get_running_loop().time()
         while self._idle:

@@ -27,7 +27,7 @@ from gaia_bridge.client.transports.http_values import (
     origin,
     reason_of,
     retry_after,
-    shown,
+    url_for_log,
     usable_url,
 )
 from gaia_bridge.client.transports.tls import verifying_context
@@ -61,7 +61,7 @@ class Authorization(Protocol):
 class _Knowing(Authorization, Protocol):
     """One that may know beforehand."""
 
-    def known(self) -> Mapping[str, str] | None:
+    def known_headers(self) -> Mapping[str, str] | None:
         """The header fields that the flow would send a request with, and be content with any answer but 401 and 403.
 
         `None` if the flow has to be asked.
@@ -219,7 +219,7 @@ class HttpClient:
         """Whether a server that wants authorisation was given some."""
         self._headers["accept-encoding"] = "identity"
         self._auth = auth
-        self._known = auth.known if isinstance(auth, _Knowing) else _unknown
+        self._known_headers = auth.known_headers if isinstance(auth, _Knowing) else _unknown
         self._limits = limits
         self._share = partial(Share, limits.loop_share, limits.loop_burst, asyncio.get_running_loop().time)
         self._own = self._connections(self.url)
@@ -260,9 +260,9 @@ class HttpClient:
             return await self._authorised(request, self._auth, insist)
         except ConnectTimeoutError:
             seconds = self._limits.http_connect_timeout
-            raise UnreachableError(f"took no connection at {shown(self.url)} within {seconds:g} s") from None
+            raise UnreachableError(f"took no connection at {url_for_log(self.url)} within {seconds:g} s") from None
         except ConnectError as error:
-            raise UnreachableError(f"cannot be reached at {shown(self.url)}: {reason_of(error)}") from None
+            raise UnreachableError(f"cannot be reached at {url_for_log(self.url)}: {reason_of(error)}") from None
         except NotTakenError:
             raise UpstreamError(f"did not take the request within {self._limits.write_timeout:g} s") from None
         except (ClosedError, Http1Error, httpx2.HTTPError) as error:  # the last is one of an authorisation
@@ -294,7 +294,7 @@ class HttpClient:
 
     async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> Reply:
         """Send a request as `auth` says; it is asked only where the answer may depend on that."""
-        if (known := self._known()) is None:
+        if (known := self._known_headers()) is None:
             return await self._discussed(request, auth, insist, None)
         headers = {name: value for name, value in request.headers.items() if name != "authorization"}
         request = request._replace(headers={**headers, **checked_headers(known)})
@@ -369,7 +369,7 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
         raise UpstreamError(f"answered with HTTP {named_status(status)}, to no URL") from None
     if status not in _FOLLOWED or origin(target) != origin(request.url):
         raise UpstreamError(
-            f"answered with HTTP {named_status(status)}, to {shown(target)}, which is not followed; "
+            f"answered with HTTP {named_status(status)}, to {url_for_log(target)}, which is not followed; "
             "if that is the server, configure its URL"
         )
     return request._replace(url=target)

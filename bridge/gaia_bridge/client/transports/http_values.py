@@ -24,7 +24,7 @@ __all__ = [
     "origin",
     "reason_of",
     "retry_after",
-    "shown",
+    "url_for_log",
     "usable_url",
 ]
 
@@ -55,7 +55,7 @@ def retry_after(value: str | None) -> float | None:
     return min(max((date - datetime.now(UTC)).total_seconds(), 0.0), LONGEST_WAIT)
 
 
-def shown(url: httpx2.URL) -> str:
+def url_for_log(url: httpx2.URL) -> str:
     """A URL for people, without what may be secret in it: user, query, fragment."""
     return one_line(str(url.copy_with(userinfo=b"", query=None, fragment=None)), 200)
 

@@ -66,11 +66,11 @@ class Garbage:
         self.count += 1
         self._times.append(now)
         if len(self.first) < _SHOWN:
-            self.first.append(self.shown(line[:400].decode("utf-8", "replace")))
+            self.first.append(self.for_log(line[:400].decode("utf-8", "replace")))
         full = len(self._times) == self._times.maxlen
         return not (full and now - self._times[0] < self._window)
 
-    def shown(self, text: str) -> str:
+    def for_log(self, text: str) -> str:
         """What the child wrote, for people: short, printable and without secrets."""
         return printable(self._secrets(text), 200)
 

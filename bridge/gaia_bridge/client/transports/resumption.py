@@ -31,14 +31,14 @@ class Place:
         self._put_off = 0.0
 
     @property
-    def known(self) -> bool:
+    def is_resumable(self) -> bool:
         """Whether the server has named the place, so that it can go on from there."""
         return bool(_USABLE_ID.fullmatch(self._last_id))
 
     @property
     def headers(self) -> dict[str, str]:
         """Ask the server to go on from here, if it has named the place."""
-        return {"last-event-id": self._last_id} if self.known else {}
+        return {"last-event-id": self._last_id} if self.is_resumable else {}
 
     def note(self, stream: EventStream) -> None:
         """What a stream has said about itself holds for the next one too."""

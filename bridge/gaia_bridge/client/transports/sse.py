@@ -11,7 +11,7 @@ from gaia_bridge.client.transport import ConnectionLostError, Receiver, Upstream
 from gaia_bridge.client.transports.answers import EVENT_STREAM, is_stream
 from gaia_bridge.client.transports.http_client import HttpClient, Reply
 from gaia_bridge.client.transports.http_link import HttpLink, HttpTransport
-from gaia_bridge.client.transports.http_values import origin, shown
+from gaia_bridge.client.transports.http_values import origin, url_for_log
 from gaia_bridge.client.transports.json_rpc import is_complete, is_response
 from gaia_bridge.client.transports.sse_parser import EventStream, OversizedEventError
 from gaia_bridge.peer.sent import SentRequests
@@ -99,7 +99,7 @@ class _SseLink(HttpLink):
         except (httpx2.InvalidURL, ValueError):
             raise UpstreamError("wants messages at what is no URL") from None
         if origin(endpoint) != origin(self._http.url):
-            raise UpstreamError(f"wants messages at {shown(endpoint)}, which is another server")
+            raise UpstreamError(f"wants messages at {url_for_log(endpoint)}, which is another server")
         return endpoint.copy_with(userinfo=b"", fragment=None)
 
     async def _read(self, reply: Reply, stream: EventStream) -> None:

@@ -269,7 +269,7 @@ class StdioLink(asyncio.Protocol):
         if response.get("id") is None and is_object(error):
             level = logging.DEBUG if self._complained else logging.WARNING
             self._complained = True
-            text = self.garbage.shown(str(error.get("message")))
+            text = self.garbage.for_log(str(error.get("message")))
             logger.log(level, "upstream %r reports an error without saying of which request: %s", self._name, text)
 
     def _refuse(self, line: bytes | OversizedLine, problem: str) -> None:

@@ -177,7 +177,7 @@ class _StreamableHttpLink(HttpLink):
                 try:
                     return await self._hear(reply, place, request_id)
                 except BrokenOffError:
-                    if not (resumable and place.known):
+                    if not (resumable and place.is_resumable):
                         raise
             if resumes == self._limits.resumes:
                 raise BrokenOffError(f"its event stream ended; {resumes} attempts to take it up again were in vain")

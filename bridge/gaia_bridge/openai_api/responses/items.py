@@ -73,7 +73,7 @@ def _message(at: str, item: JSON) -> JSON | None:
     kind = item.get("type", "message" if "role" in item else None)
     match kind:
         case "message":
-            return _said(at, item)
+            return _chat_message(at, item)
         case "function_call":
             return {"role": "assistant", "content": None, "tool_calls": [_call(at, item)]}
         case "function_call_output":
@@ -86,7 +86,7 @@ def _message(at: str, item: JSON) -> JSON | None:
             raise invalid(f"{at}.type", kind, "message, function_call or function_call_output")
 
 
-def _said(at: str, item: JSON) -> JSON:
+def _chat_message(at: str, item: JSON) -> JSON:
     role = item.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         raise invalid(f"{at}.role", role, f"one of {', '.join(_ROLES)}")

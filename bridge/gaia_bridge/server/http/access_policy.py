@@ -13,7 +13,7 @@ from gaia_bridge.model import repr_without
 from gaia_bridge.protocol.loopback_hosts import is_loopback_address, is_loopback_host
 from gaia_bridge.settings import HttpLimits
 
-__all__ = ["AccessPolicy", "check_exposure", "reaches_beyond", "shown", "split_authority"]
+__all__ = ["AccessPolicy", "check_exposure", "quoted", "reaches_beyond", "split_authority"]
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -141,7 +141,7 @@ def reaches_beyond(host: str, allow_hosts: Iterable[str]) -> bool:
     return not _is_loopback(host) or any(not is_loopback_host(name.strip("[]")) for name in names)
 
 
-def shown(value: bytes | str) -> str:
+def quoted(value: bytes | str) -> str:
     """Return what a peer sent, harmless in a message and in a log: ASCII, escaped, quoted, cut."""
     text = value.decode("latin-1") if isinstance(value, bytes) else value
     return ascii(text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "...")
@@ -192,7 +192,7 @@ def _allowed_host(text: str, bound_port: int) -> set[str]:
         host, port = split_authority(_bracketed(text))
     except ValueError as error:
         raise ConfigError(
-            "--allow-host", f"{shown(text)} is not a host: {error}", "write it as clients do: bridge.example:8765"
+            "--allow-host", f"{quoted(text)} is not a host: {error}", "write it as clients do: bridge.example:8765"
         ) from None
     host = host.lower()
     return _spellings(host, port) if port is not None else _spellings(host, bound_port) | {host}
@@ -211,7 +211,7 @@ def _canonical_origin(text: str) -> str:
         host, port = split_authority(match[2])
     except ValueError as error:
         raise ConfigError(
-            "--allow-origin", f"{shown(text)} is not an origin: {error}", "write it as in https://tool.example"
+            "--allow-origin", f"{quoted(text)} is not an origin: {error}", "write it as in https://tool.example"
         ) from None
     scheme = match[1].lower()
     default_port = DEFAULT_PORTS.get(scheme)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gaia_bridge.openai_api.errors import CHAT_PREFIX, refusal_body
-from gaia_bridge.server.http.access_policy import AccessPolicy, shown, split_authority
+from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
 from gaia_bridge.server.http.refusal_log import Refusals
 from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD
 
@@ -150,7 +150,7 @@ class Guard:
             await self._app(scope, replaying(body, receive), send)
 
     async def _refuse(self, scope: Scope, send: Send, refusal: _Refusal) -> None:
-        self._refusals.tell(scope["method"], shown(scope["path"]), refusal.status, refusal.message)
+        self._refusals.tell(scope["method"], quoted(scope["path"]), refusal.status, refusal.message)
         body = body_for(scope["path"], refusal.status, refusal.message)
         headers = [
             (b"content-type", b"application/json"),
@@ -171,7 +171,7 @@ class Guard:
 
     def _check_caller(self, scope: Scope, head: _Head) -> _Refusal | None:
         if not scope["path"].startswith("/"):
-            return _Refusal(400, f"The request target {shown(scope['path'])} is not a path; expected /PATH.")
+            return _Refusal(400, f"The request target {quoted(scope['path'])} is not a path; expected /PATH.")
         host = head.values.get(b"host", b"")
         if host not in self._hosts and host.lower() not in self._hosts:
             return self._refuse_host(host)
@@ -179,7 +179,7 @@ class Guard:
         if origin is not None and origin not in self._origins:
             return _Refusal(
                 403,
-                f"Web pages of the origin {shown(origin)} may not call this server. "
+                f"Web pages of the origin {quoted(origin)} may not call this server. "
                 "If they should, start it with --allow-origin and that origin, spelled exactly so.",
             )
         if head.size > self._limits.header_bytes:
@@ -191,10 +191,10 @@ class Guard:
         try:
             split_authority(host.decode("latin-1"))
         except ValueError:
-            return _Refusal(400, f"Host: {shown(host)} came; expected one of {expected}.")
+            return _Refusal(400, f"Host: {quoted(host)} came; expected one of {expected}.")
         return _Refusal(
             421,
-            f"The host {shown(host)} is not served here; expected {expected}. "
+            f"The host {quoted(host)} is not served here; expected {expected}. "
             "Use one of these in the URL, or start the server with --allow-host for that name.",
         )
 
@@ -217,17 +217,17 @@ class Guard:
             return None
         content_type = head.values.get(b"content-type", b"")
         if content_type != b"application/json" and not _is_utf8_json(content_type):
-            return _Refusal(415, f"Content-Type: {shown(content_type)} came; expected application/json, in UTF-8.")
+            return _Refusal(415, f"Content-Type: {quoted(content_type)} came; expected application/json, in UTF-8.")
         encoding = head.values.get(b"content-encoding", b"identity")
         if encoding.lower() != b"identity":
-            return _Refusal(415, f"Content-Encoding: {shown(encoding)} came; expected none: send the body as it is.")
+            return _Refusal(415, f"Content-Encoding: {quoted(encoding)} came; expected none: send the body as it is.")
         length = head.values.get(b"content-length", b"0")
         if b"transfer-encoding" in head.values and b"content-length" in head.values:
             return _Refusal(
                 400, "Content-Length and Transfer-Encoding came; expected one of them (RFC 9112 section 6.1)."
             )
         if not length.isdigit():
-            return _Refusal(400, f"Content-Length: {shown(length)} came; expected a number of bytes.")
+            return _Refusal(400, f"Content-Length: {quoted(length)} came; expected a number of bytes.")
         # The count of digits first: Python refuses to convert very long numbers.
         if len(length) > 19 or int(length) > self._limits.body_bytes:
             return self._too_large()

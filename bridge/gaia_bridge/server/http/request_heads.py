@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from gaia_bridge.server.http.access_policy import shown
+from gaia_bridge.server.http.access_policy import quoted
 
 __all__ = ["BODY_ARRIVED", "HEAD_END", "SAME_HEAD", "KnownHead", "fields_problem", "head_problem"]
 
@@ -81,5 +81,5 @@ def fields_problem(headers: list[tuple[bytes, bytes]], values: Mapping[bytes, by
             return "A Host or Transfer-Encoding header came more than once; expected one."
     coding = values.get(b"transfer-encoding")
     if coding is not None and coding.lower() != b"chunked":
-        return f"Transfer-Encoding: {shown(coding)} came; expected chunked."
+        return f"Transfer-Encoding: {quoted(coding)} came; expected chunked."
     return None

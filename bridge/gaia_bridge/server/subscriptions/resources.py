@@ -112,7 +112,7 @@ class ResourceInterest:
         late = False
 
         async def ask(uri: str) -> None:
-            if await self._asked(uri) and late:
+            if await self._try_ask(uri) and late:
                 self._announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
             waiting.discard(uri)
             if not waiting:
@@ -125,7 +125,7 @@ class ResourceInterest:
                 await done.wait()
             late = True
 
-    async def _asked(self, uri: str) -> bool:
+    async def _try_ask(self, uri: str) -> bool:
         try:
             await self.ask(uri)
         except RequestError as error:
@@ -147,7 +147,7 @@ class ResourceInterest:
             return
         for uri, wanted in self._wanted.items():
             if self._find(uri) != wanted.asked:
-                self._tasks.start_soon(self._asked, uri)
+                self._tasks.start_soon(self._try_ask, uri)
 
     def _find(self, uri: str) -> tuple[Source, str] | None:
         try:

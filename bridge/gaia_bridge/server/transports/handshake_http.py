@@ -131,10 +131,10 @@ class HandshakeHttp:
         elif is_request(message):
             await self._answer(session, session.stream(), exchange, message)
         else:
-            self._heard(session.connection, message)
+            self._receive(session.connection, message)
             await exchange.nothing(202, _named(session))
 
-    def _heard(self, connection: Connection, message: JSON) -> None:
+    def _receive(self, connection: Connection, message: JSON) -> None:
         """A notification or a response came."""
         if "method" in message:
             self._dispatcher.notified(connection, message)
@@ -191,7 +191,7 @@ class HandshakeHttp:
                 call = Call(session.connection, stream, item)
                 self._dispatcher.begin(call, partial(take, call))
             else:
-                self._heard(session.connection, item)
+                self._receive(session.connection, item)
         if not waiting and not stream.is_open:
             await exchange.nothing(202, _named(session))
             return
@@ -230,7 +230,7 @@ class HandshakeHttp:
             return
         connection = Connection(_NOWHERE, exchange.revision or UNSTATED_REVISION)
         if not is_request(message):
-            self._heard(connection, message)
+            self._receive(connection, message)
             await exchange.nothing(202)
             return
         reply = Reply(EventStream(None, self._limits.stream_messages))

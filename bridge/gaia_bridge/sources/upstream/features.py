@@ -283,13 +283,13 @@ class FeatureTracker:
             features: What the server offers there.
         """
         if change.kind.is_offer:
-            self._heard(features)
+            self._update_other_era(features)
         if change.kind.is_list:
             self.look_again(change.kind)
         else:
             self.announce(change)
 
-    def _heard(self, features: ServerFeatures) -> None:
+    def _update_other_era(self, features: ServerFeatures) -> None:
         self._in_era[features.modern] = features = replace(features, other=None)
         if self._learnt.modern is (not features.modern):
             self._learnt = replace(self._learnt, other=features)

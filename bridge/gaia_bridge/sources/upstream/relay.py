@@ -226,7 +226,7 @@ class Relays:
     Args:
         upstream: Its name, for the log.
         patience: Seconds that a call waits for those of other clients, where the server could not tell them apart.
-        shown: Makes text of the server fit for our log.
+        for_log: Makes text of the server fit for our log.
         waiting: What waits for answers of clients; as much as usual of its own if `None`.
         redactor: Knows the secrets that the server was given, which no error of it repeats to a client.
     """
@@ -235,7 +235,7 @@ class Relays:
         self,
         upstream: str,
         patience: float,
-        shown: Callable[[str], str] = printable,
+        for_log: Callable[[str], str] = printable,
         waiting: Waiting | None = None,
         redactor: Redactor | None = None,
     ) -> None:
@@ -243,7 +243,7 @@ class Relays:
         self._redactor = redactor or Redactor()
         self._waiting = waiting or Waiting(UpstreamLimits().max_parked)
         self._patience = patience
-        self._shown = shown
+        self._for_log = for_log
         self._in_flight: dict[int, Relay] = {}
         self._level: str | None = None
         self._told: tuple[Asks, str] | None = None
@@ -293,14 +293,14 @@ class Relays:
             if relay.request.modern and (links := links_of(error)):
                 return asking_for(links, relay.request.client_capabilities)
             # What is nested too deep could be written to no client.
-            data = None if is_too_deep(error.data) else self._redactor.known_in(error.data)
-            raise _understood(ProtocolError(error.code, self._redactor.known(error.message), data)) from None
+            data = None if is_too_deep(error.data) else self._redactor.without_known_in(error.data)
+            raise _understood(ProtocolError(error.code, self._redactor.without_known(error.message), data)) from None
         finally:
             del self._in_flight[number]
             self._changed()
         await relay.notes.flush()
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
-            result = self._redactor.known_in(result)
+            result = self._redactor.without_known_in(result)
         return _crossing_back(result, relay.request.client_capabilities, modern=modern)
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
@@ -501,7 +501,7 @@ class Relays:
             return False
         if not _are_of_one_client(relays):
             ours = _OUR_LEVELS.get(level, logging.WARNING)
-            logger.log(ours, "upstream %r: %s", self._upstream, self._shown(str(data)))
+            logger.log(ours, "upstream %r: %s", self._upstream, self._for_log(str(data)))
         elif relays:
             relays[-1].log(level, data, name if isinstance(name, str) else None)
         return True

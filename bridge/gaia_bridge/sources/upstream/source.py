@@ -124,7 +124,7 @@ class Upstream:
         called = f"{spec.name} ({spec.options.era})" if one_of_both else spec.name
         self._supervisor: Supervisor[Connection] = Supervisor(called, self, limits, restarts, lazy=spec.options.lazy)
         waiting = Waiting(limits.max_parked)
-        self._relays = Relays(spec.name, limits.call_timeout, self.shown, waiting, self._redacted)
+        self._relays = Relays(spec.name, limits.call_timeout, self.for_log, waiting, self._redacted)
         self._calls = ParkedCalls[ParkedCall](waiting, limits.question_timeout)
         self._turns = Turns(limits.max_concurrency, limits.call_timeout)
         self._tasks: TaskGroup | None = None
@@ -400,7 +400,7 @@ class Upstream:
         """The error for the client of a failed request. The call log notes if the deadline had passed."""
         if error.too_late:
             note_too_late()
-        return self._redacted.known(f"upstream {self.name!r} {error}")
+        return self._redacted.without_known(f"upstream {self.name!r} {error}")
 
     async def _ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         try:
@@ -522,7 +522,7 @@ class Upstream:
         hint = withheld_hint(self._spec, self._errors.last, os.environ)
         return "; ".join(filter(None, (words or next(reversed(self._errors.last), ""), hint)))
 
-    def shown(self, text: str) -> str:
+    def for_log(self, text: str) -> str:
         """Text of the server for a log or a status, without secrets that it was given."""
         return printable(self._redacted(text))
 

@@ -80,7 +80,7 @@ class Life(Protocol[C]):
         """The last line of the server's error output, for the log; empty where there is none."""
         ...
 
-    def shown(self, text: str) -> str:
+    def for_log(self, text: str) -> str:
         """Text from the server, made safe for a log and a status."""
         ...
 
@@ -404,7 +404,7 @@ class Supervisor(Generic[C]):
         self._over.set()
         now = anyio.current_time()
         said = self._life.last_words
-        reason = self._failure = self._life.shown(f"it {error}")
+        reason = self._failure = self._life.for_log(f"it {error}")
         if isinstance(error, NotApprovedError):
             logger.warning("upstream %r: %s", self._name, reason)
             self._settle(_absence(SourceState.STOPPED, reason))

@@ -59,7 +59,7 @@ async def test_a_server_that_wants_nothing_gets_nothing(server: AuthServer, tmp_
     server.http.faults["mcp"] = open_to_all
     async with calling(server, tmp_path) as caller:
         assert [await caller.status() for _ in range(3)] == [200] * 3
-        assert caller.auth.known() == {}
+        assert caller.auth.known_headers() == {}
     assert "authorization" not in server.http.headers_of("mcp")
     assert not os.listdir(tmp_path)
 
@@ -69,9 +69,9 @@ async def test_a_user_logs_in_when_the_server_asks_and_then_the_token_is_known(
 ) -> None:
     user = User()
     async with calling(server, tmp_path, user) as caller:
-        assert caller.auth.known() == {}
+        assert caller.auth.known_headers() == {}
         assert [await caller.status() for _ in range(3)] == [200] * 3
-        assert (caller.auth.known() or {})["authorization"].startswith("Bearer access-")
+        assert (caller.auth.known_headers() or {})["authorization"].startswith("Bearer access-")
     assert user.logins == 1
     assert server.http.hits["mcp"] == 4
 
@@ -79,9 +79,9 @@ async def test_a_user_logs_in_when_the_server_asks_and_then_the_token_is_known(
 async def test_a_login_that_is_kept_is_used_from_the_first_request_on(server: AuthServer, tmp_path: Path) -> None:
     await seeded(server, tmp_path)
     async with calling(server, tmp_path) as caller:
-        assert caller.auth.known() is None
+        assert caller.auth.known_headers() is None
         assert [await caller.status() for _ in range(3)] == [200] * 3
-        assert caller.auth.known()
+        assert caller.auth.known_headers()
     assert dict(server.http.hits) == {"mcp": 3}
 
 

@@ -500,12 +500,12 @@ class Knowing(TwoStepAuth):
         self.token = token
         self.asked = 0
 
-    def known(self) -> dict[str, str]:
+    def known_headers(self) -> dict[str, str]:
         return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
 
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
         self.asked += 1
-        request.headers.update(self.known())
+        request.headers.update(self.known_headers())
         return super().auth_flow(request)
 
 

@@ -64,7 +64,7 @@ async def test_that_wish_is_over_once_there_was_a_stream() -> None:
 
 
 async def test_a_place_stays_what_it_was_until_a_stream_names_another() -> None:
-    assert not (await place_after(b"data: x\n\n")).known
+    assert not (await place_after(b"data: x\n\n")).is_resumable
     assert (await place_after(b"id: 1\n\n", b"data: x\n\n")).headers == {"last-event-id": "1"}
     assert (await place_after(b"id: 1\n\n", b"id: 2\n\n")).headers == {"last-event-id": "2"}
 
@@ -72,5 +72,5 @@ async def test_a_place_stays_what_it_was_until_a_stream_names_another() -> None:
 @pytest.mark.parametrize("event_id", ["caf\u00e9", "x" * 1_025, " edge", "edge ", "a\x01b", ""])
 async def test_an_id_that_no_header_can_carry_is_no_place(event_id: str) -> None:
     place = await place_after(f"id: {event_id}\n\n".encode())
-    assert not place.known
+    assert not place.is_resumable
     assert place.headers == {}

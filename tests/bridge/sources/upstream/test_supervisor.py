@@ -95,7 +95,7 @@ class Server:
         finally:
             self.attending -= 1
 
-    def shown(self, text: str) -> str:
+    def for_log(self, text: str) -> str:
         return text.replace("s3cr3t", "***")
 
     def changed(self, status: SourceStatus) -> None:

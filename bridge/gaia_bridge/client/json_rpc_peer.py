@@ -32,11 +32,11 @@ from gaia_bridge.protocol.revisions import Revision
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["RELATED_TASK", "Exchange", "Heard", "opened"]
+__all__ = ["RELATED_TASK", "JsonRpcPeer", "OnNotification", "open_peer"]
 
 logger = logging.getLogger(__name__)
 
-Heard = Callable[[str, JSON, int | None], None]
+OnNotification = Callable[[str, JSON, int | None], None]
 """Takes a notification: method, parameters, and the request on whose own stream it came, where the wire tells."""
 
 _PROGRESS: Final = "notifications/progress"
@@ -48,30 +48,30 @@ RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 
 
 @asynccontextmanager
-async def opened(
+async def open_peer(
     transport: Transport, delegate: ClientDelegate, limits: UpstreamLimits, numbers: Iterator[int] | None = None
-) -> AsyncGenerator[Exchange]:
-    """Open a link and exchange messages over it until the end of the block; see `Exchange`.
+) -> AsyncGenerator[JsonRpcPeer]:
+    """Open a link and run a `JsonRpcPeer` on it until the end of the block.
 
     Raises:
         UpstreamError: The server cannot be reached.
     """
     failure: BaseException | None = None
-    exchange = Exchange(delegate, limits, numbers)
-    async with transport.connect(exchange) as link, anyio.create_task_group() as tasks:
-        exchange.open(link, tasks)
+    peer = JsonRpcPeer(delegate, limits, numbers)
+    async with transport.connect(peer) as link, anyio.create_task_group() as tasks:
+        peer.open(link, tasks)
         try:
-            yield exchange
+            yield peer
         except (Exception, KeyboardInterrupt, SystemExit) as error:
             failure = error  # raised again below, not in the task group, which would wrap it
         finally:
-            exchange.close()
+            peer.close()
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
 
 
-class Exchange:
+class JsonRpcPeer:
     """The two directions of one link. Implements `transport.Receiver`.
 
     Args:
@@ -84,7 +84,7 @@ class Exchange:
         self.declared: JSON = delegate.capabilities
         self.over = anyio.Event()
         """Set when the link is over, whoever ended it."""
-        self.heard: Heard = self.tell
+        self.on_notification: OnNotification = self.tell
         """Whom notifications are for."""
         self.established = False
         """Whether this is a connection; before that, its end is a failure to connect, and no news for the role."""
@@ -221,7 +221,7 @@ class Exchange:
         else:
             if method == _CANCELLED:
                 self._questions.withdraw(params.get("requestId"))
-            self.heard(method, params, during)
+            self.on_notification(method, params, during)
 
     def ended(self, reason: str) -> None:
         """The link is over, and that was the server's doing."""
