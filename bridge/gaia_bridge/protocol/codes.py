@@ -1,4 +1,4 @@
-"""The codes of JSON-RPC and MCP errors, each once; which of them a revision has, and what they are over HTTP."""
+"""JSON-RPC and MCP error codes, and the HTTP status that each maps to."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = [
 ]
 
 PARSE_ERROR: Final = -32700
-"""JSON-RPC 2.0, section 5.1: what came is no JSON."""
+"""JSON-RPC 2.0, section 5.1: the message is not valid JSON."""
 
 INVALID_REQUEST: Final = -32600
-"""JSON-RPC 2.0, section 5.1: this cannot be asked, or not now."""
+"""JSON-RPC 2.0, section 5.1: the request is not valid, or not allowed in the current state."""
 
 METHOD_NOT_FOUND: Final = -32601
 """JSON-RPC 2.0, section 5.1."""
@@ -40,7 +40,7 @@ LEGACY_RESOURCE_NOT_FOUND: Final = -32002
 """MCP 2025-11-25, server/resources; 2026-07-28 says -32602 (SEP-2164)."""
 
 HEADER_MISMATCH: Final = -32020
-"""MCP 2026-07-28, basic, "Error codes": a header and the body say different things (SEP-2243)."""
+"""MCP 2026-07-28, basic, "Error codes": a header contradicts the body (SEP-2243)."""
 
 MISSING_CLIENT_CAPABILITY: Final = -32021
 """MCP 2026-07-28, basic, "Error codes": the request needs a capability that the client did not declare."""
@@ -49,11 +49,11 @@ UNSUPPORTED_REVISION: Final = -32022
 """MCP 2026-07-28, basic, "Error codes"."""
 
 URL_ELICITATION_REQUIRED: Final = -32042
-"""MCP 2025-11-25, client/elicitation: the user has to visit some pages first. Not sent to later clients."""
+"""MCP 2025-11-25, client/elicitation: the user has to open some URLs first. Later revisions do not have this error."""
 
 REQUEST_CANCELLED: Final = -32800
-"""Ends the event stream of a request that its client cancelled, in the handshake era over HTTP, where a stream ends
-with a response. The Language Server Protocol has it; MCP names none."""
+"""Answers a request that its client cancelled, in the handshake era over HTTP: there, an event stream has to end with
+a response. Taken from the Language Server Protocol; MCP defines no code for this."""
 
 HTTP_STATUS: Final[Mapping[int, int]] = {
     PARSE_ERROR: 400,
@@ -64,12 +64,12 @@ HTTP_STATUS: Final[Mapping[int, int]] = {
     UNSUPPORTED_REVISION: 400,
     METHOD_NOT_FOUND: 404,
 }
-"""The status of an error that is the whole answer to a request of 2026-07-28; 200 for all others."""
+"""The HTTP status of an error response that is sent as plain JSON in 2026-07-28; 200 for codes that are not listed."""
 
 _RESERVED: Final = range(-32099, -32019)
 _DEFINED: Final = (HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_REVISION)
 
 
 def is_reserved(code: int) -> bool:
-    """Whether 2026-07-28 keeps a code for itself and has not defined it (basic, "Error codes")."""
+    """Whether a code is in the range that 2026-07-28 reserves, and not defined there (basic, "Error codes")."""
     return code in _RESERVED and code not in _DEFINED

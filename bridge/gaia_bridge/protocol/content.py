@@ -1,4 +1,4 @@
-"""The shapes of what servers list and answer: definitions, content, results (MCP, schema)."""
+"""The shapes of definitions, content blocks and results that servers send (MCP, schema)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _MOST_COMPLETIONS: Final = 100
-"""Values of one completion (server/utilities/completion)."""
+"""The most values that one completion result may have (server/utilities/completion)."""
 
 ROLE: Final = one_of("assistant", "user")
 
@@ -56,7 +56,7 @@ IMPLEMENTATION: Final = Record(
     *optional("title", "description", "websiteUrl", shape=TEXT),
     _ICONS,
 )
-"""How a program introduces itself."""
+"""`Implementation`: the name and version of a client or server."""
 
 
 def _schema_of(properties: Shape | None, *, is_object: bool) -> Record:
@@ -121,16 +121,16 @@ HANDSHAKE_DEFINITIONS: Final[Mapping[str, Record]] = {
     "resource": _RESOURCE,
     "resource template": _TEMPLATE,
 }
-"""What may be listed to clients up to 2025-11-25, by its kind."""
+"""The definitions that clients up to 2025-11-25 accept in lists, by kind."""
 
 MODERN_DEFINITIONS: Final[Mapping[str, Record]] = {**HANDSHAKE_DEFINITIONS, "tool": TOOL}
-"""What may be listed to clients of 2026-07-28, by its kind."""
+"""The definitions that clients of 2026-07-28 accept in lists, by kind."""
 
 _MIME_TYPE: Final = Field("mimeType", TEXT)
 
 
 class _Contents(Shape):
-    """What was read: text, or bytes in Base64."""
+    """The contents of a resource: text, or bytes in Base64."""
 
     def __init__(self) -> None:
         text, blob = (
@@ -150,7 +150,7 @@ BLOCKS: Final[Mapping[str, Record]] = {
     "resource": Record(required("resource", _CONTENTS), *_OF_A_BLOCK),
 }
 BLOCK: Final = Tagged("type", BLOCKS, others=OBJECT)
-"""A block of content. One of a kind that is not known here may be known to whoever gets it."""
+"""A content block. A type that is not known here is let through: the receiver may know it."""
 
 RESULTS: Final[Mapping[str, Record]] = {
     "tools/call": Record(
@@ -174,4 +174,4 @@ RESULTS: Final[Mapping[str, Record]] = {
         _META,
     ),
 }
-"""The complete results of what asks a source for something, by method."""
+"""The complete results of the methods that are forwarded to a source, by method."""

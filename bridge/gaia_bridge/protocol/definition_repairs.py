@@ -1,4 +1,4 @@
-"""Definitions as MCP's own schema allows them: a strict client refuses a whole list for one that it does not. Pure."""
+"""Repairs of common mistakes in definitions: a strict client refuses a whole list for one invalid definition. Pure."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _OPTIONAL: Final = frozenset(
         "size",
     }
 )
-"""The optional fields of all kinds of definitions. None of them may be null; languages without "absent" write that."""
+"""The optional fields of all kinds of definitions. MCP does not allow null in them, but servers often send it."""
 
 
 def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
-    """The definition with what MCP's schema forbids put right, as far as it is clear what is meant.
+    """The definition without violations of MCP's schema, as far as its meaning is clear.
 
     Args:
-        kind: A key of `wire.LIST_FIELDS`.
-        definition: The definition, unchecked. What is allowed, or unknown, stays as it is.
+        kind: A key of `vocabulary.LIST_FIELDS`.
+        definition: The definition, unchecked. Valid and unknown fields are left unchanged.
     """
     definition = _without_nulls(definition, _OPTIONAL)
     if is_object(annotations := definition.get("annotations")):
@@ -44,19 +44,19 @@ def repaired(kind: str, definition: Mapping[str, Any]) -> JSON:
 
 
 def with_named_properties(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The tool with `properties` in its input schema, which MCP does not ask for: frameworks (mcpadapt, and with it
-    smolagents) look into it unasked, and lose the whole list with one tool that has none."""
+    """The tool with `properties` in its input schema. They are optional in MCP, but some frameworks (mcpadapt, and
+    with it smolagents) read them without checking, and lose the whole list because of one tool without them."""
     schema: JSON = tool["inputSchema"]
     return tool if "properties" in schema else {**tool, "inputSchema": {**schema, "properties": {}}}
 
 
 def with_object_properties(schema: object) -> Any:
-    """The schema with objects for its properties' schemas: revisions before 2026-07-28 allow no `true` and `false`."""
+    """The schema with objects in place of boolean property schemas, which revisions before 2026-07-28 do not allow."""
     properties = schema.get("properties") if is_object(schema) else None
     if not is_object(schema) or not is_object(properties) or not any(isinstance(s, bool) for s in properties.values()):
         return schema
-    shown = {name: _as_object(inner) for name, inner in properties.items()}
-    return {**schema, "properties": shown}
+    converted = {name: _as_object(inner) for name, inner in properties.items()}
+    return {**schema, "properties": converted}
 
 
 def _as_object(schema: object) -> object:
@@ -72,7 +72,7 @@ def _without_nulls(given: Mapping[str, Any], fields: frozenset[str] | None = Non
 
 
 def _object_schema(schema: object) -> object:
-    """A tool's input is described by the schema of an object. What describes something else is left as it is."""
+    """The input schema, repaired so that it describes an object; returned unchanged if it describes something else."""
     if schema is None:
         schema = {}
     if not is_object(schema):
@@ -91,7 +91,7 @@ def _object_schema(schema: object) -> object:
 
 
 def _properties(properties: object) -> object:
-    if properties is None or properties == []:  # what PHP makes of an empty map
+    if properties is None or properties == []:  # PHP encodes an empty map as an empty list
         return {}
     if not is_object(properties):
         return properties
@@ -100,7 +100,7 @@ def _properties(properties: object) -> object:
 
 
 def _required(required: object) -> object:
-    """A list of names; nothing where it is the `true` of an old draft, or null."""
+    """A list of names; `None` for null and for a boolean, which draft 3 of JSON Schema used."""
     if required is None or isinstance(required, bool):
         return None
     return [required] if isinstance(required, str) else required

@@ -1,4 +1,4 @@
-"""JSON-RPC messages as bytes."""
+"""Encodes JSON-RPC messages as bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["encoded", "encoded_error", "encoded_notification", "encoded_request"
 
 
 def encoded(value: Any) -> bytes:
-    """JSON in UTF-8, whoever wrote a value: lone surrogates are replaced, what is no number is null."""
+    """A value as JSON in UTF-8, repaired if need be: lone surrogates are replaced, NaN and infinities are null."""
     try:
         return to_json(value)
     except ValueError:
@@ -21,16 +21,16 @@ def encoded(value: Any) -> bytes:
 
 
 def encoded_result(request_id: int | str, result: JSON) -> bytes:
-    """The answer to a request."""
+    """A response with a result."""
     return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"result":' + encoded(result) + b"}"
 
 
 def encoded_error(request_id: int | str | None, error: ProtocolError) -> bytes:
-    """The error that answers a request."""
-    told: JSON = {"code": error.code, "message": error.message}
+    """A response with an error."""
+    fields: JSON = {"code": error.code, "message": error.message}
     if error.data is not None:
-        told["data"] = error.data
-    return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"error":' + encoded(told) + b"}"
+        fields["data"] = error.data
+    return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"error":' + encoded(fields) + b"}"
 
 
 def encoded_request(request_id: int, method: str, params: JSON | None) -> bytes:
@@ -46,5 +46,5 @@ def encoded_notification(method: str, params: JSON | None) -> bytes:
 
 
 def _identifier(request_id: int | str | None) -> bytes:
-    # In ASCII: an id can be text that UTF-8 cannot carry, and has to come back as it was.
+    # In ASCII: an id may contain lone surrogates, which UTF-8 cannot encode, and must come back unchanged.
     return b"%d" % request_id if isinstance(request_id, int) else json.dumps(request_id).encode()

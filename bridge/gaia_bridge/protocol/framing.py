@@ -1,4 +1,4 @@
-"""Newline-delimited JSON: bytes in any cut become lines, at linear cost and within a bound. Pure."""
+"""Newline-delimited JSON: splits a byte stream into lines, in linear time and bounded memory. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["LineFramer", "OversizedLine", "identifier_of"]
 
 _ENDS = 512
-"""Bytes that are kept of either end of a line that is too long: enough to tell what it was about."""
+"""Bytes that are kept of the beginning and of the end of an oversized line, to find its JSON-RPC id."""
 
 _VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _ID: Final = rb'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")\s*'
@@ -19,15 +19,17 @@ _METHOD: Final = re.compile(rb'"method"\s*:\s*"')
 
 
 def identifier_of(head: bytes, tail: bytes | None = None) -> int | str | None:
-    """The id of a JSON-RPC request that could not be read, if its two ends tell.
+    """The id of a JSON-RPC request that could not be parsed, if it is found near its beginning or end.
 
     Args:
-        head: How it began, or all of it.
-        tail: How it ended, if that is not all of it.
+        head: The first bytes of the request, or all of it.
+        tail: The last bytes; `None` if `head` is the whole request.
     """
     head, tail = head[:_ENDS], (head if tail is None else tail)[-_ENDS:]
     found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
-    if found is None or not (_METHOD.search(head) or _METHOD.search(tail)):  # of a response, it would be our own
+    if found is None or not (
+        _METHOD.search(head) or _METHOD.search(tail)
+    ):  # a response has an id of ours
         return None
     try:
         identifier: int | str = json.loads(found[1])
@@ -37,12 +39,12 @@ def identifier_of(head: bytes, tail: bytes | None = None) -> int | str | None:
 
 
 class OversizedLine:
-    """Stands for a line that was longer than allowed and was thrown away.
+    """Stands for a line that was longer than the limit and was discarded.
 
     Args:
-        size: Bytes seen of it.
-        head: How it began.
-        tail: How it ended.
+        size: Its length in bytes.
+        head: Its first bytes.
+        tail: Its last bytes.
     """
 
     def __init__(self, size: int, head: bytes = b"", tail: bytes = b"") -> None:
@@ -52,10 +54,10 @@ class OversizedLine:
 
 
 class LineFramer:
-    r"""Cuts a byte stream at `\n`. A line over the limit is dropped as it comes in, and the stream goes on after it.
+    r"""Splits a byte stream at `\n`. A line over the limit is discarded while it arrives; later lines are unaffected.
 
     Args:
-        limit: Bytes of one line, without its end.
+        limit: The most bytes of one line, without its line end.
     """
 
     def __init__(self, limit: int) -> None:
@@ -67,13 +69,13 @@ class LineFramer:
 
     @property
     def size(self) -> int:
-        """Bytes seen of the line that is not complete yet."""
+        """Bytes received of the incomplete line."""
         return self._size
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
-        """Take the next bytes; returns the lines that they complete, without line ends, blank lines left out."""
+        """Take the next bytes; returns the lines that they complete, without line ends and blank lines."""
         if data.endswith(b"\n") and not self._size and len(data) <= self._limit and data.find(b"\n") == len(data) - 1:
-            line = data[:-1].removesuffix(b"\r")  # one line and nothing else, as nearly always
+            line = data[:-1].removesuffix(b"\r")  # fast path: nearly always exactly one line
             return [line] if line.strip() else []
         lines: list[bytes | OversizedLine] = []
         start = 0
@@ -85,7 +87,7 @@ class LineFramer:
         return lines
 
     def end(self) -> list[bytes | OversizedLine]:
-        """The stream is over; returns its last line if that has no end."""
+        """The stream has ended; returns its last line if that has no line end."""
         return self._complete()
 
     def _keep(self, part: bytes) -> None:
@@ -99,7 +101,7 @@ class LineFramer:
             self._tail = (self._tail + part[-_ENDS:])[-_ENDS:]
 
     def _drop(self, part: bytes) -> None:
-        """The line is too long: keep no more of it than its two ends."""
+        """The line is too long: keep only its first and last bytes."""
         seen = b"".join((*self._parts, part))
         self._head, self._tail = seen[:_ENDS], seen[-_ENDS:]
         self._parts.clear()

@@ -1,6 +1,6 @@
-"""The headers that a request of 2026-07-28 repeats from its body, and whether they agree (SEP-2243).
+"""The headers in which a request of 2026-07-28 repeats parts of its body, and the check that both agree (SEP-2243).
 
-What lies between client and server may route by headers, so a request whose headers say something else is refused.
+Proxies between client and server may route by these headers, so a request whose headers contradict it is refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REVISION_HEADER: Final = "mcp-protocol-version"
 METHOD_HEADER: Final = "mcp-method"
 NAME_HEADER: Final = "mcp-name"
 PARAM_PREFIX: Final = "mcp-param-"
-"""What the headers of single arguments begin with."""
+"""The prefix of headers that repeat single arguments of a tool call."""
 
 _ANNOTATION: Final = "x-mcp-header"
 """The keyword of a schema that asks for such a header."""
@@ -55,7 +55,7 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 """The name of a header (RFC 9110, section 5.6.2)."""
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.0+)?")
 _MOST_DIGITS: Final = 4_000
-"""Digits that Python turns into a number and back."""
+"""Digits that Python converts to an integer and back; its own limit is 4,300."""
 
 _ONE_SCHEMA: Final = frozenset(
     "additionalProperties contains contentSchema else if items not propertyNames then unevaluatedItems "
@@ -63,22 +63,22 @@ _ONE_SCHEMA: Final = frozenset(
 )
 _SCHEMAS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _NAMED_SCHEMAS: Final = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties"))
-"""The keywords of JSON Schema 2020-12 that hold schemas, beside `properties`: one, a list, or by name."""
+"""The keywords of JSON Schema 2020-12 besides `properties` that hold one schema, a list of schemas, or schemas by name."""
 
 _Path = tuple[str, ...]
 HeaderMap = Mapping[_Path, str]
-"""Names of headers, each without what all begin with, by the properties that lead to an argument."""
+"""Header names without their common prefix, by the path of properties that leads to the argument."""
 
 
 def encoded_value(value: str) -> str:
-    """Text as a header can carry it: as it is, or in Base64 between `=?base64?` and `?=`."""
+    """Text as a header value: unchanged where possible, otherwise in Base64 between `=?base64?` and `?=`."""
     if _PLAIN.fullmatch(value) and value == value.strip() and not _ENCODED.fullmatch(value):
         return value
     return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
 
 
 def decoded_value(value: str | None) -> str | None:
-    """The text that a header carries; `None` if there is none, or it cannot be read."""
+    """The text that a header value stands for; `None` if the header is absent or its Base64 is invalid."""
     if value is None or (found := _ENCODED.fullmatch(value)) is None:
         return value
     try:
@@ -89,7 +89,7 @@ def decoded_value(value: str | None) -> str | None:
 
 
 def repeated_header(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """A header for routing that came more than once: readers would not agree which of them counts."""
+    """The name of a routing header that was sent more than once, if any: recipients may disagree which value counts."""
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in ROUTING:
@@ -100,11 +100,11 @@ def repeated_header(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 
 ROUTING: Final = {name.encode(): name for name in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER)}
-"""The headers that repeat what a request says, by their names as they come."""
+"""The headers that repeat parts of a request, by their names as bytes."""
 
 
 def name_header(message: Mapping[str, Any]) -> dict[str, str]:
-    """`Mcp-Name`, where a request in the terms of 2026-07-28 has it."""
+    """The `Mcp-Name` header of a request in the form of 2026-07-28; empty if its method has none."""
     params = message.get("params")
     name = params.get(NAMED.get(message["method"], "")) if is_object(params) else None
     return {NAME_HEADER: encoded_value(name)} if isinstance(name, str) else {}
@@ -113,21 +113,21 @@ def name_header(message: Mapping[str, Any]) -> dict[str, str]:
 def envelope_problem(
     message: JSON, headers: Mapping[str, str] | None = None, revisions: Revisions = PUBLISHED
 ) -> Refusal | None:
-    """Why a request is none of 2026-07-28 or later, or `None` if it is one (basic, "Per-request protocol fields").
+    """Why a request is not valid in 2026-07-28 or later, or `None` if it is (basic, "Per-request protocol fields").
 
     Args:
         message: A JSON-RPC request.
-        headers: Those of the HTTP request that it came with, by lowercase names; `None` where there are none.
-        revisions: What is served.
+        headers: Headers of the HTTP request, by lowercase names; `None` on other transports.
+        revisions: The revisions that are served.
     """
     params = message.get("params")
-    told = params.get("_meta") if is_object(params) else None
-    if not is_object(told) or not is_object(params):
+    request_meta = params.get("_meta") if is_object(params) else None
+    if not is_object(request_meta) or not is_object(params):
         problem = f"params._meta must be an object with {meta.PROTOCOL_VERSION_KEY} and {meta.CLIENT_CAPABILITIES_KEY}"
         return Refusal(INVALID_PARAMS, problem, identifier(message))
-    if missing := [key for key in (meta.PROTOCOL_VERSION_KEY, meta.CLIENT_CAPABILITIES_KEY) if key not in told]:
+    if missing := [key for key in (meta.PROTOCOL_VERSION_KEY, meta.CLIENT_CAPABILITIES_KEY) if key not in request_meta]:
         return Refusal(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}", identifier(message))
-    revision = told[meta.PROTOCOL_VERSION_KEY]
+    revision = request_meta[meta.PROTOCOL_VERSION_KEY]
     if headers is not None and (mismatch := _mismatch(message, revision, headers, revisions)):
         return Refusal(HEADER_MISMATCH, mismatch, identifier(message))
     if not isinstance(revision, str):
@@ -138,7 +138,7 @@ def envelope_problem(
 def revision_problem(
     revision: str, request_id: int | str | None = None, revisions: Revisions = PUBLISHED
 ) -> Refusal | None:
-    """Why a revision is not served to requests that stand alone, or `None` if it is."""
+    """Why requests of a revision without handshake are not served, or `None` if they are."""
     if revision in revisions:
         return None
     data = {"supported": list(revisions.names), "requested": revision}
@@ -160,7 +160,7 @@ def _mismatch(message: JSON, revision: Any, headers: Mapping[str, str], revision
 
 
 def annotation_problem(schema: Any) -> str | None:
-    """Why a schema asks for headers in a way that no client can follow, or `None` if it does not."""
+    """Why the `x-mcp-header` annotations of a schema are invalid, or `None` if they are valid."""
     seen: dict[str, str] = {}
     for path, part in _positions(schema):
         if _ANNOTATION not in part:
@@ -169,8 +169,8 @@ def annotation_problem(schema: Any) -> str | None:
             return f"{_ANNOTATION} stands where no chain of properties leads to"
         place, name, kind = ".".join(path), part[_ANNOTATION], part.get("type")
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            shown = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
-            return f"property {place!r}: {_ANNOTATION} must be a name of a header, not {shown}"
+            described = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
+            return f"property {place!r}: {_ANNOTATION} must be a name of a header, not {described}"
         if kind not in ("string", "integer", "boolean"):
             return f"property {place!r}: {_ANNOTATION} needs the type string, integer or boolean"
         if name.lower() in seen:
@@ -180,32 +180,32 @@ def annotation_problem(schema: Any) -> str | None:
 
 
 def header_map(schema: Any) -> HeaderMap:
-    """The headers that a schema asks for, by the properties that lead to an argument.
+    """The headers that a schema asks for, by the path of properties that leads to each argument.
 
     Args:
-        schema: An input schema that `annotation_problem` has nothing against.
+        schema: An input schema without `annotation_problem`.
     """
     return {path: name for path, name, _ in _annotated(schema)}
 
 
 def parameter_headers(asked: HeaderMap, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The headers that a call repeats its arguments in.
+    """The `Mcp-Param-*` headers of a tool call.
 
     Args:
-        asked: What the tool's schema asks for.
-        arguments: The arguments.
+        asked: The headers that the tool's schema asks for.
+        arguments: The arguments of the call.
     """
-    told: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for path, name in asked.items():
         if (text := _header_text(_at(arguments, path))) is not None:
-            told[f"Mcp-Param-{name}"] = encoded_value(text)
-    return told
+            headers[f"Mcp-Param-{name}"] = encoded_value(text)
+    return headers
 
 
 class ParameterHeaders:
-    """The headers that the arguments of one tool have to be repeated in (SEP-2243).
+    """The `Mcp-Param-*` headers that calls of one tool must have (SEP-2243).
 
-    A schema that asks for headers in a way that no client can follow asks for none.
+    A schema with invalid annotations asks for no headers.
 
     Args:
         schema: The input schema of the tool.
@@ -216,11 +216,11 @@ class ParameterHeaders:
         self._asked = [] if annotation_problem(schema) is not None else list(_annotated(schema))
 
     def problem(self, arguments: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """Why the headers of a call do not say what its arguments say, or `None` if they do.
+        """Why the headers of a call do not match its arguments, or `None` if they do.
 
         Args:
-            arguments: What the tool is called with.
-            headers: Those of the HTTP request.
+            arguments: The arguments of the call.
+            headers: The headers of the HTTP request.
         """
         if not self._asked:
             return None
@@ -247,7 +247,7 @@ _PARAM_BYTES: Final = PARAM_PREFIX.encode()
 
 
 def _agree(kind: Any, value: Any, text: str | None, came: str | None) -> bool:
-    """Whether a header says what an argument says; `42` and `42.0` are one whole number."""
+    """Whether a header has the value of an argument; `42` and `42.0` are the same integer."""
     if came is None or text is None:
         return False
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
@@ -257,7 +257,7 @@ def _agree(kind: Any, value: Any, text: str | None, came: str | None) -> bool:
 
 
 def _header_text(value: Any) -> str | None:
-    """An argument as a header says it; `None` if it is not there, or none can."""
+    """An argument as the text of a header; `None` if it is absent or cannot be written as one."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -286,7 +286,7 @@ def _annotated(schema: Any) -> Iterator[tuple[_Path, str, JSON]]:
 
 
 def _positions(schema: Any) -> Iterator[tuple[_Path | None, JSON]]:
-    """Every schema within a schema, with the properties that lead to it; `None` where something else does."""
+    """Every schema within a schema, with its path of properties; `None` if it is not reached by properties alone."""
     waiting: list[tuple[_Path | None, Any]] = [((), schema)]
     while waiting:
         path, part = waiting.pop()
