@@ -27,9 +27,7 @@ def identifier_of(head: bytes, tail: bytes | None = None) -> int | str | None:
     """
     head, tail = head[:_ENDS], (head if tail is None else tail)[-_ENDS:]
     found = _ID_FIRST.match(head) or _ID_LAST.search(tail)
-    if found is None or not (
-        _METHOD.search(head) or _METHOD.search(tail)
-    ):  # a response has an id of ours
+    if found is None or not (_METHOD.search(head) or _METHOD.search(tail)):  # a response has an id of ours
         return None
     try:
         identifier: int | str = json.loads(found[1])

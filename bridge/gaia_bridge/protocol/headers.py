@@ -63,7 +63,7 @@ _ONE_SCHEMA: Final = frozenset(
 )
 _SCHEMAS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _NAMED_SCHEMAS: Final = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties"))
-"""The keywords of JSON Schema 2020-12 besides `properties` that hold one schema, a list of schemas, or schemas by name."""
+"""The keywords of JSON Schema 2020-12, besides `properties`, that hold a schema, a list of them, or a map of them."""
 
 _Path = tuple[str, ...]
 HeaderMap = Mapping[_Path, str]
