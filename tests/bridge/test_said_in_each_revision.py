@@ -42,6 +42,9 @@ from tests.support.upstreams import until_ready
 
 pytestmark = pytest.mark.anyio
 
+LATEST: Final = REVISIONS[-1]
+SPOKEN: Final = {"new": LATEST, "old": "2025-11-25"}
+"""What each server speaks."""
 AGENT: Final = "an agent"
 OLD: Final = "a server of the handshake"
 NEW: Final = "a server of 2026-07-28"
@@ -77,9 +80,31 @@ SINCE: Final = {
     "spoken": "2025-03-26",
 }
 """The first revision that has a question, if not every one has it."""
+REQUESTED: Final = {
+    "completion/complete": "CompleteRequest",
+    "initialize": "InitializeRequest",
+    "logging/setLevel": "SetLevelRequest",
+    "prompts/get": "GetPromptRequest",
+    "prompts/list": "ListPromptsRequest",
+    "resources/list": "ListResourcesRequest",
+    "resources/read": "ReadResourceRequest",
+    "resources/subscribe": "SubscribeRequest",
+    "resources/templates/list": "ListResourceTemplatesRequest",
+    "server/discover": "DiscoverRequest",
+    "subscriptions/listen": "SubscriptionsListenRequest",
+    "tools/call": "CallToolRequest",
+    "tools/list": "ListToolsRequest",
+}
+ANSWERED: Final = {
+    "elicitation/create": "ElicitResult",
+    "roots/list": "ListRootsResult",
+    "sampling/createMessage": "CreateMessageResult",
+}
+"""What a server asks is judged as far as its revision has it."""
 OF_MODERN_RESULTS: Final = frozenset({"resultType", "ttlMs", "cacheScope", "inputRequests", "requestState"})
 LISTS_CHANGED: Final = {f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")}
 
+thorough = pytest.mark.thorough
 every_revision = pytest.mark.parametrize("revision", REVISIONS)
 every_speaker = pytest.mark.parametrize("speaker", SPEAKERS)
 every_server = pytest.mark.parametrize("speaker", [OLD, NEW, "three sources"])
@@ -94,7 +119,7 @@ async def speaking(speaker: str, revision: str) -> AsyncGenerator[tuple[Revision
             if name == "agent":
                 await running.bridge.add_agent(TalkativeAgent(), name)
             else:
-                script = talkative(modern=name == "new")
+                script = talkative(SPOKEN[name])
                 spec = StdioServerSpec(name, "none", options=ServerOptions(lazy=False))
                 await running.bridge.add_upstream(spec, ScriptedTransport(*[script] * 9))
         await until_ready(*running.bridge.sources)
@@ -322,6 +347,59 @@ async def test_tasks_have_the_fields_of_their_revision(speaker: str) -> None:
             judged(client, "ListTasksResult", await client.result("tasks/list"))
 
 
+def judged_by_server(revision: str, message: JSON) -> None:
+    """What a server was sent is valid in its revision."""
+    method = message.get("method")
+    if "result" in message:
+        name, value = ANSWERED[message["id"].partition(" ")[0]], message["result"]
+    elif "error" in message:
+        return
+    elif "id" in message:
+        assert method is not None
+        name, value = REQUESTED[method], message
+    else:
+        name, value = "ClientNotification", message
+    if name in definitions(revision):  # a server is tried in the other era too, and may ask for more than it has
+        assert problems(revision, name, value) == []
+        assert taken_out(revision, name, value) == []
+    else:
+        assert method in ("server/discover", "initialize") or name == "ElicitResult"
+
+
+@every_revision
+@pytest.mark.parametrize(
+    "of_client", ["2024-11-05", LATEST, *(pytest.param(r, marks=thorough) for r in REVISIONS[1:-1])]
+)
+async def test_what_servers_are_sent_is_of_their_revision(revision: str, of_client: str) -> None:
+    transport = ScriptedTransport(*[talkative(revision)] * 9)
+    several_blocks = {"role": "assistant", "content": [{"type": "text", "text": "Hm"}] * 2, "model": "m"}
+    async with running_bridge() as running:
+        spec = StdioServerSpec("up", "none", options=ServerOptions(lazy=False))
+        await running.bridge.add_upstream(spec, transport)
+        await until_ready(*running.bridge.sources)
+        async with client_of_revision(running.endpoint("servers/up"), of_client) as client:
+            await client.introduce()
+            if not client.modern:
+                await client.result("logging/setLevel", {"level": "debug"})
+                await client.result("resources/subscribe", {"uri": "note://1"})
+            if of_client >= "2025-11-25":
+                client.answers = {**ANSWERS, "sampling/createMessage": several_blocks}
+            asked = {"ref": {"type": "ref/prompt", "name": "letter"}, "argument": {"name": "to", "value": "A"}}
+            told = {"progressToken": "t", "example.org/trace": 1}
+            await client.result("tools/call", {"name": "tell", "arguments": {}, "_meta": told})
+            await client.result("prompts/get", {"name": "letter", "arguments": {"to": "Ada"}})
+            await client.result("resources/read", {"uri": "note://1"})
+            await client.result("completion/complete", {**asked, "context": {"arguments": {"x": "y"}}})
+            for name in QUESTIONS:
+                await client.finished("tools/call", {"name": f"ask-{name}", "arguments": {}})
+            if not client.modern:
+                await client.notify("notifications/roots/list_changed")
+        received = [message for wire in transport.wires for message in wire.received]
+        assert {"tools/call", "prompts/get", "completion/complete"} <= {message.get("method") for message in received}
+        for message in received:
+            judged_by_server(revision, message)
+
+
 AGENT_FILE: Final = Path(talkative_agent.__file__ or "")
 
 
@@ -336,7 +414,7 @@ async def reached(way: str) -> AsyncGenerator[tuple[RawClient, str]]:
     async with serving({"agent": TalkativeAgent()}) as (url, bridge):
         for name in ("new", "old"):
             spec = StdioServerSpec(name, "none", options=ServerOptions(lazy=False))
-            await bridge.add_upstream(spec, ScriptedTransport(*[talkative(modern=name == "new")] * 9))
+            await bridge.add_upstream(spec, ScriptedTransport(*[talkative(SPOKEN[name])] * 9))
         await until_ready(*bridge.sources)
         connect = connect_sse if way == "sse" else connect_http
         async with connect(f"{url}/{'sse' if way == 'sse' else 'mcp'}") as client:
@@ -365,7 +443,7 @@ async def test_what_goes_over_a_wire_is_of_the_revision(way: str, revision: str)
 
 @pytest.mark.parametrize("way", ["http", "stdio"])
 async def test_what_goes_over_a_wire_is_of_the_latest_revision(way: str) -> None:
-    revision = "2026-07-28"
+    revision = LATEST
     async with reached(way) as (client, prefix):
         client.version = revision
         said: dict[str, JSON] = {"tools/call": {"name": f"{prefix}tell", "arguments": {}}}

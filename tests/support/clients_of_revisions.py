@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -66,6 +66,8 @@ class RevisionClient:
         """All that came, in order."""
         self.asked: list[JSON] = []
         """The requests of the server, in whatever way they came."""
+        self.answers: Mapping[str, JSON] = ANSWERS
+        """What it answers, by method."""
         self._numbers = itertools.count(1)
         self._client = DuplexClient(endpoint, self)
         self._more = anyio.Event()
@@ -117,7 +119,7 @@ class RevisionClient:
                 seen += 1
                 if "method" in message and "id" in message:
                     self.asked.append(message)
-                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": ANSWERS[message["method"]]}
+                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": self.answers[message["method"]]}
                     await self._client.take(answer)
         return found[0]
 
@@ -144,11 +146,15 @@ class RevisionClient:
             more: JSON = {"inputResponses": {}}
             for key, question in result.get("inputRequests", {}).items():
                 self.asked.append(question)
-                more["inputResponses"][key] = ANSWERS[question["method"]]
+                more["inputResponses"][key] = self.answers[question["method"]]
             if "requestState" in result:
                 more["requestState"] = result["requestState"]
             result = await self.result(method, {**params, **more})
         return first, result
+
+    async def notify(self, method: str) -> None:
+        """Tell the server something."""
+        await self._client.take({"jsonrpc": "2.0", "method": method})
 
     async def introduce(self) -> JSON:
         """Play the handshake, or discover; what the server says of itself."""
@@ -156,7 +162,7 @@ class RevisionClient:
             return await self.result("server/discover")
         told: JSON = {"protocolVersion": self.revision, "capabilities": DECLARED[self.revision], "clientInfo": _INFO}
         result = await self.result("initialize", told)
-        await self._client.take({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await self.notify("notifications/initialized")
         return result
 
 

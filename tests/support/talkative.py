@@ -6,6 +6,7 @@ import json
 from typing import Final
 
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.revisions import is_modern
 from tests.bridge.client.scripted import Script, Wire
 from tests.servers.talkative_agent import (
     CAPABILITIES,
@@ -40,19 +41,20 @@ _ANSWERS: Final[dict[str, JSON]] = {
 """What the server says to all else."""
 
 
-def _introduction(params: JSON) -> JSON:
-    """What it says of itself, in one era or the other."""
+def _introduction(revision: str) -> JSON:
+    """What it says of itself."""
     said: JSON = {"capabilities": CAPABILITIES, "instructions": "Ask.", "_meta": META, "x-introduction": 1}
-    if "protocolVersion" in params:
-        return {**said, "protocolVersion": params["protocolVersion"], "serverInfo": INTRODUCTION}
+    if not is_modern(revision):
+        return {**said, "protocolVersion": revision, "serverInfo": INTRODUCTION}
     stamp = {"io.modelcontextprotocol/serverInfo": INTRODUCTION}
-    return {**said, "supportedVersions": ["2026-07-28"], "_meta": {**META, **stamp}}
+    return {**said, "supportedVersions": [revision], "_meta": {**META, **stamp}}
 
 
 class _Server:
-    def __init__(self, wire: Wire, *, modern: bool) -> None:
+    def __init__(self, wire: Wire, revision: str) -> None:
         self._wire = wire
-        self._modern = modern
+        self._revision = revision
+        self._modern = is_modern(revision)
         self._asked: dict[str, JSON] = {}
 
     async def run(self) -> None:
@@ -74,7 +76,7 @@ class _Server:
         method: str = request["method"]
         params: JSON = request.get("params") or {}
         if method == ("server/discover" if self._modern else "initialize"):
-            self._answer(request, _introduction(params))
+            self._answer(request, _introduction(self._revision))
         elif method == "tools/call":
             self._call(request, params)
         elif (result := _ANSWERS.get(method)) is not None:
@@ -105,19 +107,19 @@ class _Server:
         if self._modern:
             self._answer(request, {"resultType": "input_required", "inputRequests": {"it": question}})
         else:
-            number = f"q{len(self._wire.received)}"
+            number = f"{question['method']} {len(self._wire.received)}"
             self._asked[number] = request
             self._wire.ask(number, question["method"], question["params"], during=request["id"])
 
 
-def talkative(*, modern: bool) -> Script:
+def talkative(revision: str) -> Script:
     """A server.
 
     Args:
-        modern: Whether it speaks 2026-07-28, and not the revisions of the handshake.
+        revision: What it speaks.
     """
 
     async def run(wire: Wire) -> None:
-        await _Server(wire, modern=modern).run()
+        await _Server(wire, revision).run()
 
     return run

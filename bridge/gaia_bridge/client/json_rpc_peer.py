@@ -126,6 +126,7 @@ class JsonRpcPeer:
     def agree(self, revision: str) -> None:
         """Speak a revision from now on."""
         self._translating = self._limits.revisions.translating(revision)
+        self._questions.revision = revision
         self.link.agree(revision)
 
     def new_id(self) -> int:

@@ -15,9 +15,10 @@ from anyio.abc import TaskGroup
 from gaia_bridge.calls.question_progress import reporting
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.types import ClientDelegate
-from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, ProtocolError
+from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, AnswerError, ProtocolError
 from gaia_bridge.peer.received import ReceivedRequests, RequestId
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
+from gaia_bridge.protocol.earlier_revisions import answer_for
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability
 from gaia_bridge.sanitize.escaping import printable
@@ -95,6 +96,8 @@ class Questions:
         self._limits = limits
         self._send = send
         self._waits = waits
+        self.revision = ""
+        """What the server speaks, once that is agreed on."""
         self._received = ReceivedRequests()
         self._replies: deque[JSON] = deque(maxlen=limits.notes)
         self._replying = False
@@ -160,10 +163,12 @@ class Questions:
     async def _worked_out(self, method: str, params: JSON, during: int | None) -> JSON:
         try:
             result: object = await answer_of(self._delegate, self._declared, method, params, during)
+            if is_object(result):
+                return {"result": answer_for(self.revision, method, result)}
         except ProtocolError as error:
             return _error(error.code, error.message, error.data)
-        if is_object(result):
-            return {"result": result}
+        except AnswerError as error:
+            return _error(INTERNAL_ERROR, str(error))
         logger.error("the answer to %s is no JSON object but %s", method, type(result).__name__)
         return _error(INTERNAL_ERROR, "Internal error")
 

@@ -1,4 +1,4 @@
-"""What clients of earlier handshake revisions cannot be told or asked, and how it is said to them where it can be.
+"""What peers of earlier handshake revisions cannot be told or asked, and how it is said to them where it can be.
 
 No revision closes its objects, so that what a later one adds to them goes on as it is. What its schema counts up is
 closed: the notifications, the kinds of content, the fields of a form.
@@ -13,7 +13,7 @@ from gaia_bridge.errors import AnswerError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 
-__all__ = ["declares_context", "has_notification", "question_for"]
+__all__ = ["answer_for", "declares_context", "has_notification", "question_for"]
 
 _OF_THE_LAST: Final = frozenset({"notifications/elicitation/complete", "notifications/tasks/status"})
 """The notifications that 2025-11-25 added, and 2026-07-28 took out."""
@@ -53,6 +53,34 @@ def question_for(revision: str, method: str, params: JSON) -> JSON:
     if method == "elicitation/create" and is_object(schema := params.get("requestedSchema")):
         return {**params, "requestedSchema": _form(schema, revision)}
     return params
+
+
+def answer_for(revision: str, method: str, answer: JSON) -> JSON:
+    """An answer to a question as servers of a revision can be given it: of a model, one block.
+
+    Args:
+        revision: What the server speaks.
+        method: What it asked.
+        answer: The answer, as the client gave it; not changed.
+
+    Raises:
+        AnswerError: It is more than one block can say, or of a kind that the revision does not have.
+    """
+    kinds, content = _SAMPLED.get(revision), answer.get("content")
+    if kinds is None or method != "sampling/createMessage":
+        return answer
+    blocks = content if is_array(content) else [content]
+    known = [block for block in blocks if is_object(block)]
+    told = {str(block.get("type")) for block in known}
+    if unknown := sorted(told - kinds):
+        raise AnswerError(f"the answer to {method} cannot be given: MCP {revision} has no {unknown[0]} in messages")
+    if content is not blocks:
+        return answer
+    if len(blocks) == 1:
+        return {**answer, "content": blocks[0]}
+    if told <= {"text"}:
+        return {**answer, "content": {"type": "text", "text": "\n".join(str(block.get("text")) for block in known)}}
+    raise AnswerError(f"the answer to {method} cannot be given: MCP {revision} has one block of content in it")
 
 
 def _messages(messages: list[Any], kinds: frozenset[str], revision: str) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from gaia_bridge.errors import AnswerError
-from gaia_bridge.protocol.earlier_revisions import declares_context, has_notification, question_for
+from gaia_bridge.protocol.earlier_revisions import answer_for, declares_context, has_notification, question_for
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 
@@ -57,6 +57,24 @@ def test_what_a_message_says_at_once_is_said_one_after_the_other(revision: str) 
 def test_a_model_is_given_no_content_that_its_client_does_not_know(revision: str, kind: str) -> None:
     with pytest.raises(AnswerError, match=f"MCP {revision} has no {kind} in messages"):
         question_for(revision, "sampling/createMessage", sampled({"type": kind}))
+
+
+def answer(content: Any) -> JSON:
+    return {"role": "assistant", "model": "m", "content": content}
+
+
+@pytest.mark.parametrize("revision", EARLIER)
+def test_a_server_is_answered_by_a_model_with_one_block(revision: str) -> None:
+    one, two = {"type": "text", "text": "1"}, {"type": "text", "text": "2"}
+    both = {"type": "text", "text": "1\n2"}
+    for given, said in ((one, one), ([one], one), ([one, two], both), ([], {"type": "text", "text": ""})):
+        assert answer_for(revision, "sampling/createMessage", answer(given)) == answer(said)
+        assert answer_for(LATEST_HANDSHAKE, "sampling/createMessage", answer(given)) == answer(given)
+    with pytest.raises(AnswerError, match="one block of content"):
+        answer_for(revision, "sampling/createMessage", answer([one, {"type": "image"}]))
+    with pytest.raises(AnswerError, match=f"MCP {revision} has no tool_use in messages"):
+        answer_for(revision, "sampling/createMessage", answer([{"type": "tool_use"}]))
+    assert answer_for(revision, "elicitation/create", {"content": [one]}) == {"content": [one]}
 
 
 @pytest.mark.parametrize("params", [{}, {"requestedSchema": 1}, {"requestedSchema": {"properties": None}}])
