@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from gaia_bridge.contract import ClientRequest, Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
+from gaia_bridge.protocol.definition_repairs import repaired
 from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS, definition_problem, for_legacy, for_modern
 from gaia_bridge.settings import PageLimits
 
 __all__ = ["Pager", "page_of_server"]
@@ -83,9 +84,22 @@ async def page_of_server(
     pages = server.features.for_era(modern=request.modern).pages
     page = next((page for page in pages.get(kind, ()) if page.cursor == cursor), None)
     if page is None:
-        return await server.forward(method, {} if cursor is None else {"cursor": cursor}, request)
+        unread = await server.forward(method, {} if cursor is None else {"cursor": cursor}, request)
+        return _fitting(kind, field, unread, modern=request.modern)
     shown = {definition[_KEYS[kind]]: definition for definition in definitions}
     return {field: [shown[key] for key in page.keys if key in shown], **page.more}
+
+
+def _fitting(kind: str, field: str, page: JSON, *, modern: bool) -> JSON:
+    """A page as it came from a server, with what clients of the era can be given of it."""
+    if not is_array(items := page.get(field)):
+        return page
+    told = [repaired(kind, item) for item in items if is_object(item)]
+    if modern:
+        shown = [for_modern(kind, item) for item in told if definition_problem(kind, item) is None]
+    else:
+        shown = [fitted for item in told if (fitted := for_legacy(kind, item)) is not None]
+    return {**page, field: shown}
 
 
 def _number(cursor: str) -> int:
