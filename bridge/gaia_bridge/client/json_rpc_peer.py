@@ -1,7 +1,6 @@
-"""JSON-RPC over one link: requests with deadlines and progress, and what the server sends of its own accord.
+"""JSON-RPC over one link: requests with deadlines and progress, and messages that the server sends on its own.
 
-It knows the envelope and the four messages that belong to it (`ping`, progress, cancellation, responses); what the
-others mean is for those above.
+This layer handles responses, `ping`, progress and cancellation; all other messages are passed on to the layers above.
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ __all__ = ["RELATED_TASK", "JsonRpcPeer", "OnNotification", "open_peer"]
 logger = logging.getLogger(__name__)
 
 OnNotification = Callable[[str, JSON, int | None], None]
-"""Takes a notification: method, parameters, and the request on whose own stream it came, where the wire tells."""
+"""Called with a notification: its method, its parameters, and the id of the request whose stream it arrived on, if
+known."""
 
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
@@ -72,10 +72,10 @@ async def open_peer(
 
 
 class JsonRpcPeer:
-    """The two directions of one link. Implements `transport.Receiver`.
+    """The client's side of JSON-RPC on one link. Implements `transport.Receiver`.
 
     Args:
-        delegate: Answers what the server asks.
+        delegate: Answers requests of the server, and is told of notifications.
         limits: Bounds.
         numbers: The ids of requests; from 1 on if `None`.
     """
@@ -83,15 +83,16 @@ class JsonRpcPeer:
     def __init__(self, delegate: ClientDelegate, limits: UpstreamLimits, numbers: Iterator[int] | None = None) -> None:
         self.declared: JSON = delegate.capabilities
         self.over = anyio.Event()
-        """Set when the link is over, whoever ended it."""
+        """Set when the link has ended, from either side."""
         self.on_notification: OnNotification = self.tell
-        """Whom notifications are for."""
+        """Called with every notification except progress."""
         self.established = False
-        """Whether this is a connection; before that, its end is a failure to connect, and no news for the role."""
+        """Whether the handshake succeeded. Before that, the end of the link is a failure to connect, and the delegate
+        is not told."""
         self.origins: dict[int | str, int] = {}
-        """Which request another one goes on with, or a task was made of: what the server asks then belongs to that."""
+        """For each follow-up request and each task, the id of the original request: questions belong to that one."""
         self.progress = ProgressReceivers()
-        """Who hears of the progress of each request, also after it was answered with a task."""
+        """The receivers of progress for each request, also after it was answered with a task."""
         self._delegate = delegate
         self._limits = limits
         self._translating: Revision | None = None
@@ -130,7 +131,7 @@ class JsonRpcPeer:
         self.link.agree(revision)
 
     def new_id(self) -> int:
-        """An id for a request: never 0, which some peers take for none, and never twice."""
+        """A unique id for a request; never 0, which some servers treat as absent."""
         return next(self._numbers)
 
     async def request(
@@ -147,10 +148,10 @@ class JsonRpcPeer:
 
         Args:
             method: The JSON-RPC method.
-            params: Its parameters; a progress token among them is replaced by one of our own, or left out.
+            params: Its parameters; a progress token in them is replaced by our own, or removed.
             deadline: How long it may take.
             on_progress: Asks for progress, and receives it.
-            headers: HTTP headers that belong to it.
+            headers: Additional HTTP headers of the request.
             number: Its id, from `new_id`; a new one if `None`.
 
         Returns:
@@ -158,7 +159,7 @@ class JsonRpcPeer:
 
         Raises:
             ProtocolError: The server answered with a JSON-RPC error.
-            UpstreamError: It did not answer, not in time, or with something that is no answer.
+            UpstreamError: The response is missing, late or invalid.
         """
         link = self._connected()
         if number is None:
@@ -225,7 +226,7 @@ class JsonRpcPeer:
             self.on_notification(method, params, during)
 
     def ended(self, reason: str) -> None:
-        """The link is over, and that was the server's doing."""
+        """The link has ended, and not because we closed it."""
         if not self.over.is_set():
             self._end(reason)
             if self.established:
@@ -233,22 +234,22 @@ class JsonRpcPeer:
                     self._delegate.ended(reason)
 
     def tell(self, method: str, params: JSON, during: int | None = None) -> None:
-        """Tell the role of a notification."""
+        """Pass a notification to the delegate."""
         with self._guarded(method):
             self._delegate.notified(method, params, during)
 
     def doubt(self, why: str) -> None:
-        """Tell the role that the server may be gone."""
+        """Tell the delegate that the server may be gone."""
         with self._guarded("a doubt"):
             self._delegate.doubted(why)
 
     def check(self) -> None:
-        """Raise `ConnectionLostError` if the link is over."""
+        """Raise `ConnectionLostError` if the link has ended."""
         self._connected()
 
     @contextmanager
     def _guarded(self, news: str) -> Generator[None]:
-        """A role that fails must not end the reading of the link."""
+        """Log an error of the delegate, which must not stop the reading of the link."""
         try:
             yield
         except Exception:
@@ -256,9 +257,9 @@ class JsonRpcPeer:
 
     @contextmanager
     def _answering(self, during: int | None) -> Generator[None]:
-        """The server waits for us, so that the request it asks for need not give a sign of life; it is still capped.
+        """Stop the idle timeout of a request while the server waits for the answer to a question about it.
 
-        Where the wire does not tell which that is, it may be any, and the server may do one thing at a time.
+        The total limit stays. If it is unknown which request the question belongs to, all idle timeouts stop.
         """
         known = during in self._clocks or during in self.origins.values()
         held = [clock for number, clock in self._clocks.items() if number == during or not known]
@@ -271,7 +272,7 @@ class JsonRpcPeer:
                 clock.release()
 
     def _origin(self, params: JSON, during: int | None) -> tuple[JSON, int | None]:
-        """The parameters of a question, and the request it belongs to, where it was asked because of a task of ours."""
+        """The parameters of a question without the related task, and the request that the question belongs to."""
         meta = params.get("_meta")
         related = meta.get(RELATED_TASK) if is_object(meta) else None
         task = related.get("taskId") if is_object(related) else None
@@ -298,12 +299,12 @@ class JsonRpcPeer:
 
 
 class _Watch:
-    """A request in flight that progress is reported for. There is no task for that before there is some.
+    """Reports the progress of one request. An asyncio task for that is started with the first report.
 
     Args:
-        on_progress: Receives it.
-        clock: Ends the request when there was no progress for too long.
-        waiting: How many reports may wait for a slow receiver; beyond it the oldest is dropped.
+        on_progress: Receives the reports.
+        clock: The deadline of the request, which every report restarts.
+        waiting: The most reports that wait for a slow receiver; beyond that, the oldest is dropped.
     """
 
     def __init__(self, on_progress: OnProgress, clock: Clock, waiting: int) -> None:
@@ -325,7 +326,7 @@ class _Watch:
             self._passing = asyncio.get_running_loop().create_task(self._pass_on(), context=self._context)
 
     async def request(self, link: Link, message: JSON, headers: Mapping[str, str] | None) -> JSON:
-        """Make the request, and pass progress on, all of it before the response."""
+        """Make the request; all progress is passed on before this returns."""
         outcome: JSON | Exception | None = None
         try:
             with self._unwanted:
@@ -335,7 +336,7 @@ class _Watch:
                     outcome = error
             self._answered = True
             if self._passing is not None:
-                self._clock.hold()  # the server did its part; the receiver may take longer, but not for ever
+                self._clock.hold()  # the server has answered; a slow receiver is bound by the total limit only
                 await self._passing
         finally:
             self._answered = True
@@ -360,7 +361,7 @@ class _Watch:
 
 
 def _with_token(params: JSON | None, token: int | None) -> JSON | None:
-    """The parameters with our progress token, or without any: a token speaks about one hop only."""
+    """The parameters with our own progress token, or none: tokens are valid on one connection only."""
     meta = None if params is None else params.get("_meta")
     if not is_object(meta):
         meta = {}

@@ -1,1 +1,1 @@
-"""MCP and JSON-RPC as values: revisions, codes, messages, parameters, headers. No input or output."""
+"""The rules of MCP and JSON-RPC: revisions, error codes, messages, parameters, headers. Does no I/O."""

@@ -1,7 +1,7 @@
-"""JSON values as text: read strictly, and written as fast as their shape allows.
+"""Parses and writes JSON text.
 
-What is read and written, and what is refused, is what `pydantic_core` reads, writes and refuses, for every JSON value.
-It takes as long to load as an agent, so that it is asked only where something is unusual. Its reader is `jiter`.
+The results and errors are those of `pydantic_core`, for every JSON value. Importing that takes long, so it is used only
+for values that msgspec cannot write. The parser is `jiter`, which `pydantic_core` uses too.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def from_json(text: bytes | str, *, allow_inf_nan: bool = True) -> Any:
-    """Read JSON. Whole numbers are read in full length, and of two equal keys the last one counts.
+    """Parse JSON. Integers keep all their digits; of a repeated key, the last value counts.
 
     Args:
-        text: In UTF-8, if it is bytes.
-        allow_inf_nan: Whether NaN and the infinities are taken for numbers.
+        text: JSON; bytes must be UTF-8.
+        allow_inf_nan: Whether NaN and infinities are accepted as numbers.
 
     Raises:
-        ValueError: It is no JSON, has half of a surrogate pair, or is nested deeper than 200 levels.
+        ValueError: The text is not JSON, contains a lone surrogate, or is nested deeper than 200 levels.
     """
     return jiter.from_json(text.encode() if isinstance(text, str) else text, allow_inf_nan=allow_inf_nan)
 
 
 def to_json(value: Any) -> bytes:
-    """Write a JSON value in UTF-8. NaN and the infinities, which JSON does not have, become null.
+    """Write a value as JSON in UTF-8. NaN and infinities, which JSON does not have, become null.
 
     Args:
-        value: Of objects, arrays and scalars; others are written as `pydantic_core` does.
+        value: A JSON value; other types are written as `pydantic_core` writes them.
 
     Raises:
-        ValueError: It has half of a surrogate pair, is nested too deep, or has no JSON form.
+        ValueError: The value contains a lone surrogate, is nested too deep, or cannot be written as JSON.
     """
     try:
         written = _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError):
         return _unusual(value)
-    opened = written.count(b"[") + written.count(b"{")  # as many as there are levels, at least
+    opened = written.count(b"[") + written.count(b"{")  # at least the number of levels
     return _unusual(value) if opened > MAX_NESTING and is_too_deep(value) else written
 
 
@@ -56,18 +56,18 @@ def _unusual(value: Any) -> bytes:
 
 
 def valid_json(value: Any) -> Any:
-    """A JSON value whose texts and keys are as `valid_text` has them: itself where all are, else a copy.
+    """A JSON value with `valid_text` applied to all strings and keys; the same object if none of them changes.
 
-    Looking costs a fraction of what reading it has cost. Nothing here depends on how deep it is nested.
+    The check costs a fraction of parsing the value. Any nesting depth is supported.
 
     Args:
-        value: Of objects, arrays and scalars only, as a reader of JSON makes it.
+        value: A value as a JSON parser returns it.
     """
     return valid_json_of_size(value)[0]
 
 
 def valid_json_of_size(value: Any) -> tuple[Any, int]:
-    """The same, and how many bytes it has when it is written; 0 if it is nested too deep for that.
+    """The result of `valid_json`, and its size in bytes when written; 0 if it is nested too deep to be written.
 
     Args:
         value: As for `valid_json`.
@@ -75,7 +75,7 @@ def valid_json_of_size(value: Any) -> tuple[Any, int]:
     for _ in range(2):
         try:
             return value, len(to_json(value))
-        except ValueError:  # or it is nested too deep to be written, which says nothing of its texts
+        except ValueError:  # it has lone surrogates, or is nested too deep and may have some
             value = _with_valid_text(value)
     return value, 0
 

@@ -1,4 +1,4 @@
-"""JSON values as Python types, and the questions that type checkers cannot answer by themselves."""
+"""JSON values as Python types, and helpers to inspect them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 JSON = dict[str, Any]
-"""A JSON object as plain Python: what crosses the core between the guard and the far side."""
+"""A decoded JSON object."""
 
 MAX_NESTING: Final = 200
-"""Levels of objects and arrays in what is handed on: readers of JSON stop a little beyond, and writers at 255."""
+"""The deepest nesting of objects and arrays that is passed on: JSON parsers stop a little beyond it, writers at 255."""
 
 
 def is_object(value: object) -> TypeGuard[JSON]:
@@ -41,14 +41,14 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 class RepeatedKeyError(ValueError):
-    """An object with one key twice: readers do not agree which of the values counts."""
+    """An object has the same key twice: JSON parsers disagree about which value counts."""
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> JSON:
-    """An object of its members, for `json.loads(object_pairs_hook=...)`.
+    """Build an object whose keys must be unique, for `json.loads(object_pairs_hook=...)`.
 
     Raises:
-        RepeatedKeyError: A key is there twice; says which.
+        RepeatedKeyError: A key appears twice; the message names it.
     """
     found: JSON = {}
     for key, value in pairs:
@@ -59,7 +59,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> JSON:
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether a JSON value is nested deeper than `MAX_NESTING` levels. Costs no recursion."""
+    """Whether a JSON value is nested deeper than `MAX_NESTING` levels. Does not recurse."""
     level: list[Any] = [value]
     for _ in range(MAX_NESTING):
         below: list[Any] = []
@@ -121,16 +121,17 @@ def copied(value: Any) -> Any:
 
 
 def is_larger(value: Any, size: int) -> bool:
-    """Whether a value has more than `size` bytes as JSON, as far as its texts, arrays and objects tell.
+    """Whether a value certainly takes more than `size` bytes as JSON.
 
-    It may have more than this finds out, and never less. Nothing is looked at beyond its first `size` bytes; no copy.
+    The estimate is a lower bound, so some values that are larger are not found. It stops after `size` bytes and copies
+    nothing.
 
     Args:
-        value: JSON, or what becomes JSON.
+        value: A JSON value, or one that can be converted to JSON.
         size: Bytes.
     """
     waiting = [iter((value,))]
-    size += 1  # each value counts for what separates it from the next, which the outermost has not
+    size += 1  # each value counts one byte for its separator, which the outermost one does not have
     while waiting:
         item = next(waiting[-1], _END)
         if item is _END:
@@ -152,7 +153,7 @@ _END: Final = object()
 
 
 def at_pointer(value: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901, as a URI fragment, with `#` or without) leads to; `None` if it leads nowhere."""
+    """The value that a JSON pointer (RFC 6901, as a URI fragment, with or without `#`) refers to, or `None`."""
     found = value
     for step in pointer.split("/")[1:]:
         key = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -166,7 +167,7 @@ def at_pointer(value: Any, pointer: str) -> Any:
 
 
 def json_pointer(path: Sequence[str | int]) -> str:
-    """The RFC 6901 pointer to `path`, with the whole document shown as `(root)`."""
+    """The JSON pointer (RFC 6901) for a path of keys and indices; `(root)` for the whole document."""
     if not path:
         return "(root)"
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

@@ -1,4 +1,4 @@
-"""Which addresses and names are this machine and nothing else."""
+"""Recognises loopback addresses and host names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["is_loopback_address", "is_loopback_host"]
 
 
 def is_loopback_address(text: str) -> bool:
-    """Whether a text is an IPv4 or IPv6 address of this machine alone.
+    """Whether a text is an IPv4 or IPv6 loopback address.
 
     Args:
-        text: Such as `127.0.0.1`, `::1` or `::ffff:127.0.0.1`, without brackets; anything else is none.
+        text: Such as `127.0.0.1`, `::1` or `::ffff:127.0.0.1`, without brackets.
     """
     try:
         parsed = ip_address(text)
@@ -22,6 +22,6 @@ def is_loopback_address(text: str) -> bool:
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether the host of a URL is by its very name this machine (RFC 6761, section 6.3)."""
+    """Whether the host of a URL is a loopback address or a `localhost` name (RFC 6761, section 6.3)."""
     name = host.lower()
     return is_loopback_address(name) or name == "localhost" or name.endswith(".localhost")

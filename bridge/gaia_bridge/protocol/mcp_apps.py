@@ -1,8 +1,8 @@
-"""Whom a tool is for: models, the views of MCP Apps, or both. Pure.
+"""Whether a tool is meant for models, for the views of MCP Apps, or for both. Pure.
 
-MCP Apps (SEP-1865) lets a server have tools for its views only, and leaves it to the host to keep them from its model.
-Where a model is told of tools, or calls them by name, and no host in between knows which, the bridge has to. A direct
-`tools/call` does not say who calls: it is the host that answers for it.
+In MCP Apps (SEP-1865) a server may have tools that only its views call; the host hides them from its model. Where the
+bridge itself lists tools for a model, or calls them for one, as tool search does, it has to hide them. A direct
+`tools/call` does not say who calls, so that check stays with the host.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["is_model_visible"]
 
 
 def is_model_visible(definition: Mapping[str, Any]) -> bool:
-    """Whether a model may know and call a tool: unless `_meta.ui.visibility` is a list without `model`.
+    """Whether a model may see and call a tool: not if `_meta.ui.visibility` is a list without `model`.
 
     Args:
-        definition: The tool's definition, of any revision of the protocol.
+        definition: The tool's definition, in any revision of MCP.
     """
     meta = definition.get("_meta")
     ui = meta.get("ui") if is_object(meta) else None

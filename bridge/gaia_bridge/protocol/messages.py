@@ -1,4 +1,4 @@
-"""What a client sent: whether it is a JSON-RPC message, why it is none, and which request that is said to. Pure."""
+"""Parses and checks the JSON-RPC messages that clients send, and builds the errors that answer invalid ones. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class Refusal(NamedTuple):
-    """Why something is not taken: a JSON-RPC error, and the request that it answers, where that could be read."""
+    """Why a message is refused: a JSON-RPC error, and the id of the request that it answers, if that could be read."""
 
     code: int
     message: str
@@ -43,7 +43,7 @@ class Refusal(NamedTuple):
 
 
 def decoded(content: bytes) -> Any:
-    """What a client sent, as JSON; a `Refusal` if it is none (JSON-RPC 2.0, section 5.1)."""
+    """The JSON value that a client sent, or a `Refusal` if it is not JSON (JSON-RPC 2.0, section 5.1)."""
     try:
         return from_json(content)
     except ValueError as error:
@@ -51,15 +51,15 @@ def decoded(content: bytes) -> Any:
 
 
 def oversized(line: OversizedLine) -> Refusal:
-    """What is said to a line that was too long to be read."""
+    """The refusal of a line that is longer than the limit."""
     message = f"A line of {line.size:,} bytes is longer than this server reads"
     return Refusal(INVALID_REQUEST, message, identifier_of(line.head, line.tail))
 
 
 def message_problem(message: object) -> Refusal | None:
-    """Why something is no JSON-RPC message of MCP, or `None` if it is one.
+    """Why a value is not a JSON-RPC message of MCP, or `None` if it is one.
 
-    MCP takes no `null` for an id, and no number that is not whole (basic, "Requests").
+    In MCP an id must be a string or an integer, and must not be `null` (basic, "Requests").
     """
     if not is_object(message) or message.get("jsonrpc") != "2.0" or not message.keys() & {"method", "result", "error"}:
         problem = "Not a JSON-RPC 2.0 request, notification or response"
@@ -85,12 +85,12 @@ def _response_problem(message: JSON) -> str:
 
 
 def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refusal | None:
-    """Why several messages at once are not taken, or `None` if they are.
+    """Why a batch is refused, or `None` if it is accepted.
 
     Args:
-        messages: What came.
-        revision: What the connection speaks; `None` if that is not known.
-        limit: How many may come at once.
+        messages: The messages of the batch.
+        revision: The revision that was negotiated; `None` before that.
+        limit: The most messages of one batch.
     """
     if revision not in BATCHING_REVISIONS:
         return unexpected_batch(revision)
@@ -102,30 +102,31 @@ def batch_problem(messages: list[Any], revision: str | None, limit: int) -> Refu
 
 
 def batched_problem(message: object) -> Refusal | None:
-    """Why something cannot be one message of a batch, or `None` if it can."""
+    """Why a value cannot be part of a batch, or `None` if it can."""
     if is_object(message) and message.get("method") == "initialize":
         return Refusal(INVALID_REQUEST, "initialize must not be part of a batch", identifier(message))
     return message_problem(message)
 
 
 def unexpected_batch(revision: str | None = None) -> Refusal:
-    """What is said to a batch where none may come."""
+    """The refusal of a batch where the revision has none."""
     spoken = "no revision was agreed on yet" if revision is None else f"this connection speaks {revision}"
     asked = f"Batches are not supported where {spoken}; only 2025-03-26 has them. Send one message at a time."
     return Refusal(INVALID_REQUEST, asked)
 
 
 def too_many_sessions(request_id: int | str | None = None) -> Refusal:
-    """What is said to a client for which there is no room."""
+    """The refusal of a new session when the limit is reached."""
     return Refusal(INTERNAL_ERROR, "Too many open sessions, all of them in use; try again later", request_id)
 
 
 def era_problem(message: JSON, header: str | None) -> Refusal | None:
-    """Why a message that speaks of one era came under the header of the other, or `None` if it did not (SEP-2243).
+    """Why a message of 2026-07-28 or later contradicts the `MCP-Protocol-Version` header, or `None` (SEP-2243).
 
     Args:
         message: A JSON-RPC message.
-        header: `MCP-Protocol-Version`, if it came. The other way round is for whoever serves that era to say.
+        header: The header, if it was sent. A body of the handshake era under a header of 2026-07-28 is found by
+            `headers.envelope_problem`.
     """
     if not says_revision(message) or (header is not None and header not in HANDSHAKE_REVISIONS):
         return None
@@ -142,24 +143,24 @@ def meta_of(message: Mapping[str, Any]) -> JSON:
 
 
 def says_revision(message: Mapping[str, Any]) -> bool:
-    """Whether a message names its revision itself, as those of 2026-07-28 and later do."""
+    """Whether a message states its revision in `_meta`, as all requests since 2026-07-28 do."""
     return meta_of(message).get(meta.PROTOCOL_VERSION_KEY) is not None
 
 
 def is_request(message: JSON) -> bool:
-    """Whether a message is to be answered."""
+    """Whether a message is a request."""
     return "method" in message and "id" in message
 
 
 def identifier(message: object) -> int | str | None:
-    """The id of a request, if it has one that can be answered. That of a response is another's, and none of ours."""
+    """The id of a request, if it is valid. `None` for responses: their ids are those of our own requests."""
     if not is_object(message) or "method" not in message:
         return None
     return message["id"] if is_identifier(message.get("id")) else None
 
 
 def error_message(refusal: Refusal) -> JSON:
-    """The error response that says a refusal."""
+    """The error response for a refusal."""
     error: JSON = {"code": refusal.code, "message": refusal.message}
     if refusal.data is not None:
         error["data"] = refusal.data
@@ -167,12 +168,12 @@ def error_message(refusal: Refusal) -> JSON:
 
 
 def error_bytes(refusal: Refusal) -> bytes:
-    """The same as it is written; in ASCII, since the id can be text that UTF-8 cannot carry."""
+    """The error response as JSON; in ASCII, since the id may contain lone surrogates, which UTF-8 cannot encode."""
     return json.dumps(error_message(refusal), separators=(",", ":")).encode()
 
 
 def _identifier_in(content: bytes) -> int | str | None:
-    """The id in what is no JSON to us: the whole of it for a lenient reader, its two ends for any other."""
+    """The id in content that is not valid JSON: parsed leniently if possible, else searched for at both ends."""
     try:
         lenient = json.loads(content.decode("utf-8", "replace"), parse_int=_number)
     except (ValueError, RecursionError):
@@ -181,9 +182,9 @@ def _identifier_in(content: bytes) -> int | str | None:
 
 
 def _number(digits: str) -> int | float:
-    """A number of any length; Python refuses to read very long ones."""
+    """An integer of any length; `int` refuses very long ones, which become infinite here."""
     return int(digits) if len(digits) < _DIGITS else float("inf")
 
 
 _DIGITS: Final = 20
-"""Digits beyond which a number is no id that anybody counts."""
+"""Digits from which a number cannot be a real request id."""

@@ -1,6 +1,6 @@
-"""What the parameters of each request of MCP look like, and what is said of those that do not.
+"""Checks the parameters of client requests against the types in the specification.
 
-Only what the specification gives a type is looked at; whatever else came goes on as it is.
+Fields that the specification does not define are not checked, and are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from gaia_bridge.protocol.shapes import (
 __all__ = ["HANDSHAKE_METHODS", "METHODS", "MODERN_METHODS", "check_parameters", "parameter_problem"]
 
 _SHOWN: Final = 3
-"""Parameters that one error names."""
+"""The most invalid parameters that one error message describes."""
 
 
 class _Reference(Shape):
-    """What a completion is for."""
+    """The `ref` of a completion request: a prompt or a resource template."""
 
     _NAMES: Final = {"ref/prompt": required("name", TEXT), "ref/resource": required("uri", TEXT)}
 
@@ -49,7 +49,7 @@ class _Reference(Shape):
         return field is not None and field.fits(value)
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """Why a value is not that."""
+        """The problems of a value that does not fit."""
         field = self._field(value)
         yield from super().problems(value) if field is None else field.problems(value)
 
@@ -120,34 +120,34 @@ _OF_HANDSHAKE: Final = {method: Record(*fields, _META) for method, fields in {**
 _OF_MODERN: Final = {method: Record(*fields, _MODERN_META) for method, fields in {**_BOTH, **_ONLY_MODERN}.items()}
 
 HANDSHAKE_METHODS: Final = frozenset(_OF_HANDSHAKE)
-"""The requests of the core that clients of the handshake era can make."""
+"""The request methods of the core protocol in the handshake era, without extensions."""
 
 MODERN_METHODS: Final = frozenset(_OF_MODERN)
-"""The requests of the core that clients of 2026-07-28 can make."""
+"""The request methods of the core protocol since 2026-07-28, without extensions."""
 
 METHODS: Final = HANDSHAKE_METHODS | MODERN_METHODS
-"""The requests of the core."""
+"""The request methods of the core protocol in either era."""
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> None:
-    """Look at the parameters of a request of the core.
+    """Check the parameters of a request.
 
     Args:
-        method: One of `HANDSHAKE_METHODS` or `MODERN_METHODS`; others are not looked at.
-        params: What came.
+        method: One of `HANDSHAKE_METHODS` or `MODERN_METHODS`; other methods are not checked.
+        params: The parameters.
         modern: Whether the client speaks 2026-07-28 or later.
 
     Raises:
-        ProtocolError: They are not those of the method; says which, what came and what was expected.
+        ProtocolError: A parameter is invalid; says which one, what came and what was expected.
     """
     if problem := parameter_problem(method, params, modern=modern):
         raise ProtocolError(INVALID_PARAMS, problem)
 
 
 def parameter_problem(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> str:
-    """Why the parameters of a request are not those of its method; empty if they are. See `check_parameters`."""
+    """Why the parameters of a request are invalid; empty if they are valid. See `check_parameters`."""
     given = _NOTHING if params is None else params
     shape = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, OBJECT)
     if shape.fits(given):

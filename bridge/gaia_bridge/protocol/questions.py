@@ -1,4 +1,4 @@
-"""The shapes of what servers ask clients, of the answers, and of what servers declare and announce (MCP, schema)."""
+"""The shapes of requests to clients, of their results, and of server capabilities and notifications (MCP, schema)."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _META: Final = Field("_meta", OBJECT)
 
 
 class _OneOrMore(Shape):
-    """One thing, or a list of such."""
+    """One value, or a list of such values."""
 
     def __init__(self, one: Shape) -> None:
         self._one, self._more = one, Items(one)
         super().__init__(one.expected, lambda value: one.fits(value) or self._more.fits(value))
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """Why a value is not that."""
+        """The problems of a value that does not fit."""
         yield from self._one.problems(value) if is_object(value) else self._more.problems(value)
 
 
@@ -67,7 +67,7 @@ _REQUESTED: Final = Record(
 
 
 class _Elicitation(Shape):
-    """A form, or a link for the user."""
+    """The parameters of an elicitation, in form mode or URL mode."""
 
     _FORM: Final = Record(
         required("message", TEXT), required("requestedSchema", _REQUESTED), Field("mode", one_of("form"))
@@ -80,7 +80,7 @@ class _Elicitation(Shape):
         super().__init__("a form or a link", lambda value: self._of(value).fits(value))
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """Why a value is not that."""
+        """The problems of a value that does not fit."""
         return self._of(value).problems(value)
 
     def _of(self, value: Any) -> Record:
@@ -103,7 +103,7 @@ QUESTIONS: Final[Mapping[str, Shape]] = {
         Field("toolChoice", Record(Field("mode", one_of("auto", "required", "none")))),
     ),
 }
-"""The parameters of what a client can be asked."""
+"""The parameters of each request that a server may send to a client, by method."""
 
 _ENTERED: Final = Shape(
     "a string, a number, true or false, or a list of strings",
@@ -116,7 +116,7 @@ ANSWERS: Final[Mapping[str, Shape]] = {
     "roots/list": Record(required("roots", Items(Record(required("uri", TEXT), Field("name", TEXT), _META)))),
     "sampling/createMessage": Record(*_MESSAGE.fields, required("model", TEXT), Field("stopReason", TEXT)),
 }
-"""The results of that."""
+"""The results of these requests, by method."""
 
 _ABILITIES: Final = Record(*optional("listChanged", "subscribe", shape=FLAG))
 CAPABILITIES: Final[Mapping[str, Shape]] = {
@@ -132,7 +132,7 @@ CAPABILITIES: Final[Mapping[str, Shape]] = {
     ),
     "tools": _ABILITIES,
 }
-"""What a server may declare."""
+"""The capabilities that a server may declare, by name."""
 
 NOTIFICATIONS: Final[Mapping[str, Record]] = {
     "notifications/message": Record(
@@ -147,4 +147,4 @@ NOTIFICATIONS: Final[Mapping[str, Record]] = {
     "notifications/tasks/status": Record(required("taskId", TEXT), required("status", TEXT)),
     **{f"notifications/{kind}/list_changed": OBJECT for kind in ("prompts", "resources", "tools")},
 }
-"""The parameters of what a server may tell clients of the handshake era."""
+"""The parameters of each notification that a server may send in the handshake era, by method."""

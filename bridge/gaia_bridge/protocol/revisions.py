@@ -1,7 +1,7 @@
-"""The revisions of MCP, and the two eras that they fall into: with a handshake, and without.
+"""The revisions of MCP, in two eras: the handshake era begins with `initialize`, the modern era has no handshake.
 
-A further revision is one entry of `DRAFTS`, and of `PUBLISHED` once it is that. Everything else is written in the terms
-of 2026-07-28: where a revision says something in another way, a module of its own derives from `Revision`.
+To add a revision, add an entry to `DRAFTS`, and later to `PUBLISHED`. All other code uses the messages of 2026-07-28;
+for a revision whose messages differ, write a module with a subclass of `Revision` that translates them.
 """
 
 from __future__ import annotations
@@ -27,83 +27,83 @@ __all__ = [
 ]
 
 HANDSHAKE_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Those that begin with `initialize`, oldest first. There will be no other: 2026-07-28 took the handshake out."""
+"""The revisions of the handshake era, oldest first. The list is complete: 2026-07-28 removed the handshake."""
 
 LATEST_HANDSHAKE: Final = HANDSHAKE_REVISIONS[-1]
 
 UNSTATED_REVISION: Final = "2025-03-26"
-"""What an HTTP request speaks that says nothing (2025-06-18, basic/transports, "Protocol Version Header")."""
+"""The revision of HTTP requests without the header (2025-06-18, basic/transports, "Protocol Version Header")."""
 
 BATCHING_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
-"""The revisions whose clients may batch: 2025-03-26 demands it of servers (basic, "Batching"), the one before it is
-JSON-RPC 2.0 with all that belongs to it; 2025-06-18 took it out again."""
+"""The revisions with JSON-RPC batches: 2025-03-26 requires servers to accept them (basic, "Batching"), 2024-11-05 has
+them as part of JSON-RPC 2.0, and 2025-06-18 removed them."""
 
 
 class Revision:
-    """A revision in which each request stands alone. This one says everything as 2026-07-28 does.
+    """A revision of the modern era, whose messages are those of 2026-07-28.
 
-    One that differs overrides both methods and says so with `differs`. They are given whole JSON-RPC messages, must not
-    change them in place, and get the method of the request with a response.
+    A revision whose messages differ is a subclass that sets `differs` and overrides `read` and `written`. Both take
+    whole JSON-RPC messages and must not change them in place.
 
     Args:
-        name: What `MCP-Protocol-Version` says.
+        name: The value of `MCP-Protocol-Version`.
     """
 
     differs = False
-    """Whether any of its messages is not as in 2026-07-28."""
+    """Whether any of its messages differs from 2026-07-28."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def read(self, message: JSON, method: str) -> JSON:
-        """A message of this revision that came, in the terms of 2026-07-28.
+        """Translate a received message of this revision to 2026-07-28.
 
         Args:
             message: A request, a notification or a response.
-            method: Its method; of a response, that of its request as 2026-07-28 names it.
+            method: Its method; for a response, the method of its request in 2026-07-28.
         """
         del method
         return message
 
     def written(self, message: JSON, method: str) -> JSON:
-        """A message in the terms of 2026-07-28, as this revision says it.
+        """Translate a message of 2026-07-28 to this revision, to be sent.
 
         Args:
             message: A request, a notification or a response.
-            method: Its method; of a response, that of its request; both as 2026-07-28 names them.
+            method: Its method in 2026-07-28; for a response, the method of its request.
         """
         del method
         return message
 
 
 class Revisions:
-    """The revisions without a handshake that are spoken, oldest first.
+    """The supported revisions of the modern era.
 
     Args:
-        entries: Them.
+        entries: The revisions, oldest first.
     """
 
     def __init__(self, entries: Iterable[Revision]) -> None:
         self._entries = {entry.name: entry for entry in entries}
         self._differing = {name: entry for name, entry in self._entries.items() if entry.differs}
         self.names = tuple(self._entries)
-        """What each is called."""
+        """The names of the revisions, oldest first."""
         self.latest = self.names[-1]
-        """The newest."""
+        """The name of the newest revision."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 
     def and_also(self, entries: Iterable[Revision]) -> Revisions:
-        """These, and newer ones."""
+        """These revisions, followed by newer ones."""
         return Revisions((*self._entries.values(), *entries))
 
     def translating(self, name: object) -> Revision | None:
-        """The revision of a name, if its messages are others than those of 2026-07-28."""
+        """The revision with a name, if its messages differ from 2026-07-28 and have to be translated."""
         return self._differing.get(name) if isinstance(name, str) else None
 
     def translating_of(self, message: Mapping[str, Any]) -> Revision | None:
-        """The same for the revision that a request names."""
+        """The revision that a request states, if its messages have to be translated."""
         if not self._differing:
             return None
         params = message.get("params")
@@ -112,10 +112,10 @@ class Revisions:
 
 
 PUBLISHED: Final = Revisions((Revision("2026-07-28"),))
-"""Those that are final."""
+"""The final revisions of the modern era."""
 
 DRAFTS: Final[tuple[Revision, ...]] = ()
-"""Those that are not, oldest first: spoken on demand. There is none at present."""
+"""Draft revisions, oldest first; supported only with `--draft`. There is none at present."""
 
 
 def is_modern(revision: str) -> bool:
@@ -124,14 +124,14 @@ def is_modern(revision: str) -> bool:
 
 
 def is_resumable(revision: str) -> bool:
-    """Whether clients of a revision expect the event, without data, that begins a stream they can resume.
+    """Whether an event stream may begin with a priming event, which has no data and lets the client resume.
 
-    Earlier ones cannot read it (2025-11-25, basic/transports, "Sending Messages to the Server").
+    Clients of earlier revisions cannot parse it (2025-11-25, basic/transports, "Sending Messages to the Server").
     """
     return revision in HANDSHAKE_REVISIONS[HANDSHAKE_REVISIONS.index("2025-11-25") :]
 
 
 def negotiated(params: object) -> str:
-    """The revision that an `initialize` request leads to."""
+    """The revision that the server chooses for an `initialize` request."""
     requested = params.get("protocolVersion") if is_object(params) else None
     return requested if requested in HANDSHAKE_REVISIONS else LATEST_HANDSHAKE

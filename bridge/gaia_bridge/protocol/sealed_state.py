@@ -1,7 +1,7 @@
-"""Seals what a client keeps for us between two rounds of a request (`requestState`, MCP 2026-07-28, SEP-2322).
+"""Encrypts the `requestState` that a client returns in the next round of a request (MCP 2026-07-28, SEP-2322).
 
-A client can neither read nor change it, and can use it only for the request that it was made for: of the same method,
-target and arguments, at the same endpoint, within some minutes, and with the process that made it.
+The client can neither read nor change it, and can use it only for the same method, target and arguments, at the same
+endpoint, within its lifetime, and with the process that created it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ __all__ = ["STATEFUL_METHODS", "StateSeal"]
 logger = logging.getLogger(__name__)
 
 STATEFUL_METHODS: Final = frozenset({"prompts/get", "resources/read", "tools/call"})
-"""The requests that can be answered with a question."""
+"""The methods whose result may ask the client for input."""
 
 _FORMAT: Final = "s1."
 _NONCE: Final = 12
 
 
 class StateSeal:
-    """Seals states with AES-GCM, under a key that nobody else has.
+    """Encrypts states with AES-GCM, under a random key that never leaves the process.
 
     Args:
-        audience: The endpoint; what is sealed for one is refused by another.
-        lifetime: Seconds that a state can be used.
+        audience: The endpoint; states of another endpoint are refused.
+        lifetime: Seconds for which a state is valid.
     """
 
     def __init__(self, audience: str, lifetime: float) -> None:
@@ -53,12 +53,12 @@ class StateSeal:
         return AESGCM(AESGCM.generate_key(256))
 
     def seal(self, state: str, method: str, params: Mapping[str, Any]) -> str:
-        """What a client is given for a state.
+        """The `requestState` that a client is given.
 
         Args:
-            state: The state.
-            method: Of the request that asks for input.
-            params: Its parameters.
+            state: The state to encrypt.
+            method: The method of the request whose result asks for input.
+            params: The parameters of that request.
         """
         nonce = os.urandom(_NONCE)
         content = json.dumps({"until": time.time() + self._lifetime, "state": state}).encode()
@@ -66,15 +66,15 @@ class StateSeal:
         return _FORMAT + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
     def opened(self, sealed: str, method: str, params: Mapping[str, Any]) -> str:
-        """The state that a client brought back.
+        """Decrypt the `requestState` that a client sent.
 
         Args:
-            sealed: What it brought.
-            method: Of its request.
-            params: Its parameters.
+            sealed: The `requestState`.
+            method: The method of the client's request.
+            params: The parameters of that request.
 
         Raises:
-            ProtocolError: It was not sealed here, not for this request, or too long ago. The client is not told which.
+            ProtocolError: Created elsewhere, or for another request, or has expired; the error does not say which.
         """
         try:
             return self._state(sealed, self._binding(method, params))
@@ -100,8 +100,8 @@ class StateSeal:
         return state
 
     def _binding(self, method: str, params: Mapping[str, Any]) -> bytes:
-        """What a state is for. In ASCII and sorted: whatever a client wrote, and however, can be told apart."""
+        """The hash of what a state is bound to; equal arguments give equal hashes, whatever the order of their keys."""
         target = params.get("uri" if method == "resources/read" else "name")
         arguments: Any = None if method == "resources/read" else params.get("arguments") or {}
-        told = json.dumps([self._audience, method, target, arguments], sort_keys=True)
-        return hashlib.sha256(told.encode()).digest()
+        content = json.dumps([self._audience, method, target, arguments], sort_keys=True)
+        return hashlib.sha256(content.encode()).digest()

@@ -1,6 +1,6 @@
-"""The shapes of JSON values: whether a value has one, and what is said of one that has not. Pure.
+"""Shapes that JSON values are checked against, with errors that say what came and what was expected. Pure.
 
-Only what the specification gives a type is looked at; whatever else came goes on as it is.
+Fields that a shape does not name are not checked.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = [
 
 
 def is_identifier(value: object) -> TypeGuard[int | str]:
-    """Whether something can be the id of a request: a string, or a whole number that is written as one."""
+    """Whether a value can be the id of a request: a string, or an integer written without a fraction."""
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
 class Problem(NamedTuple):
-    """What was expected at a place, and what came."""
+    """One violation of a shape: its place in the value, what was expected there, and what came."""
 
     place: tuple[str | int, ...]
     expected: str
@@ -52,18 +52,18 @@ class Problem(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The same in words, without the place."""
+        """The problem in words, without the place."""
         if self.is_missing:
             return f"nothing came; expected {self.expected}"
         return f"got {printable(preview(self.came))}; expected {self.expected}"
 
 
 class Shape:
-    """What a value may be.
+    """A condition on JSON values.
 
     Args:
-        expected: How that is said.
-        fits: Whether a value is that.
+        expected: What is expected, in words, for error messages.
+        fits: Whether a value meets the condition.
     """
 
     def __init__(self, expected: str, fits: Callable[[Any], bool]) -> None:
@@ -71,26 +71,26 @@ class Shape:
         self.fits = fits
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """Why a value is not that; only asked of one that does not fit."""
+        """The problems of a value that does not fit."""
         yield Problem((), self.expected, value)
 
 
 class Field(NamedTuple):
-    """A member of an object. One that is not required may be `null`, as clients of several languages write it."""
+    """A field of an object. An optional field may also be `null`, which some languages write for absent values."""
 
     name: str
     shape: Shape
     is_required: bool = False
 
     def fits(self, holder: Mapping[str, Any]) -> bool:
-        """Whether an object has it as it should."""
+        """Whether the field of an object is valid."""
         value = holder.get(self.name)
         if value is None:
             return not self.is_required or (self.shape is ANYTHING and self.name in holder)
         return self.shape.fits(value)
 
     def problems(self, holder: Mapping[str, Any]) -> Iterator[Problem]:
-        """Why an object has not."""
+        """The problems of this field in an object."""
         if self.fits(holder):
             return
         value = holder.get(self.name)
@@ -105,15 +105,15 @@ class Record(Shape):
     """An object.
 
     Args:
-        fields: The members that are looked at.
-        values: What every member may be, whatever its name.
+        fields: The fields that are checked.
+        values: The shape of the values of all fields, if it is checked.
     """
 
     def __init__(self, *fields: Field, values: Shape | None = None) -> None:
         super().__init__("an object", self._fits)
         self.fields = fields
         self._values = values
-        # Taken apart here, since it is asked for every message.
+        # Prepared once, since every message is checked.
         self._present = [(field.name, field.shape.fits) for field in fields]
         self._required = [field for field in fields if field.is_required]
 
@@ -129,7 +129,7 @@ class Record(Shape):
         return self._values is None or all(map(self._values.fits, value.values()))
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """Why a value is not that."""
+        """The problems of a value that does not fit."""
         if not is_object(value):
             yield Problem((), self.expected, value)
             return
@@ -161,7 +161,7 @@ class Items(Shape):
         return all(map(self._item.fits, value))
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """Why a value is not that."""
+        """The problems of a value that does not fit."""
         if not is_array(value):
             yield Problem((), self.expected, value)
             return
@@ -173,12 +173,12 @@ class Items(Shape):
 
 
 class Tagged(Shape):
-    """An object of one of several kinds, which it says by itself.
+    """An object whose shape depends on one of its fields: a tagged union.
 
     Args:
-        key: The member that says it.
-        kinds: The kinds by what it says.
-        others: What objects of other kinds may be; none, if not given.
+        key: The name of that field.
+        kinds: The shapes by the value of that field.
+        others: The shape of objects with any other value; they are refused if `None`.
     """
 
     def __init__(self, key: str, kinds: Mapping[str, Record], others: Record | None = None) -> None:
@@ -196,30 +196,30 @@ class Tagged(Shape):
         return shape is not None and shape.fits(value)
 
     def problems(self, value: Any) -> Iterator[Problem]:
-        """Why a value is not that."""
+        """The problems of a value that does not fit."""
         shape = self._of(value)
         yield from super().problems(value) if shape is None else shape.problems(value)
 
 
 def required(name: str, shape: Shape) -> Field:
-    """A member that has to be there."""
+    """A required field."""
     return Field(name, shape, is_required=True)
 
 
 def optional(*names: str, shape: Shape) -> tuple[Field, ...]:
-    """Members that may be there, and are all alike."""
+    """Optional fields of the same shape."""
     return tuple(Field(name, shape) for name in names)
 
 
 def one_of(*values: str) -> Shape:
-    """One of several texts."""
+    """One of several strings."""
     return Shape(
         " or ".join(map(repr, values)) if len(values) < 3 else f"one of {', '.join(values)}", values.__contains__
     )
 
 
 def first_problem(shape: Shape, value: Any) -> str | None:
-    """Why a value has not a shape, as `place: words`; `None` if it has."""
+    """The first problem of a value, as `place: message`; `None` if the value fits."""
     if shape.fits(value):
         return None
     problem = next(iter(shape.problems(value)))

@@ -1,4 +1,4 @@
-"""URI templates (RFC 6570): whether a URI is one that a template describes, in time that grows with its length."""
+"""URI templates (RFC 6570): matches URIs against a template, in time linear in the length of the URI."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ _VARIABLE: Final = re.compile(
     r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:[A-Za-z0-9_.]|%[0-9A-Fa-f]{2})*(?:\*|:[1-9]\d{0,3})?"
 )
 _MOST: Final = 20
-"""Expressions of one template; each is looked at for each character of a URI."""
+"""The most expressions of one template: matching costs time for each of them, for each character of a URI."""
 
 _SAMPLE: Final = "x"
 
 _ENDS: Final = {"": "/?#", "+": "", "#": "", ".": "/?#", "/": "?#", ";": "/?#", "?": "#", "&": "#"}
-"""The characters that end what an expression stands for, by its operator."""
+"""The characters that end the expansion of an expression, by its operator."""
 _FIRST: Final = {"": "", "+": "", "#": "#", ".": ".", "/": "/", ";": ";", "?": "?", "&": "&"}
-"""What it begins with, unless none of its variables has a value."""
+"""The first character of the expansion, if any variable has a value, by operator."""
 _BETWEEN: Final = {"": ",", "+": ",", "#": ",", ".": ".", "/": "/", ";": ";", "?": "&", "&": "&"}
 _IS_NAMED: Final = frozenset(";?&")
 
 
 class UriTemplateError(ValueError):
-    """A text that is no URI template."""
+    """A text is not a valid URI template."""
 
 
 class _Step(NamedTuple):
     """A part of a template: one character, or an expression."""
 
     first: str
-    """The character; of an expression, what it begins with, if anything."""
+    """The character; for an expression, the first character of its expansion, if the operator has one."""
     ends: str | None = None
-    """The characters that end it; `None` for a character."""
+    """The characters that end the expansion; `None` for a literal character."""
 
 
 class UriTemplate:
-    """One template.
+    """A parsed URI template.
 
     Args:
         text: The template.
 
     Raises:
-        UriTemplateError: It is none, or has more expressions than anybody needs.
+        UriTemplateError: The text is not a URI template, or has too many expressions.
     """
 
     def __init__(self, text: str) -> None:
@@ -62,7 +62,7 @@ class UriTemplate:
             place = found.end()
         self._add_literal(text[place:])
         self.sample = "".join((*sample, text[place:]))
-        """One URI that it describes."""
+        """A URI that matches the template."""
         if sum(step.ends is not None for step in self._steps) > _MOST:
             raise UriTemplateError(f"more than {_MOST} expressions in one URI template")
 
@@ -72,8 +72,8 @@ class UriTemplate:
         self._steps += map(_Step, text)
 
     def matches(self, uri: str) -> bool:
-        """Whether a URI is one that it describes."""
-        # All places of the template that may have been reached: `2 * n` is before step n, one more is within it.
+        """Whether a URI matches the template."""
+        # The set of states of a nondeterministic automaton: `2 * n` is before step n, `2 * n + 1` is within it.
         reached = self._skipping({0})
         for character in uri:
             reached = self._skipping(self._after(reached, character))
@@ -99,7 +99,7 @@ class UriTemplate:
         return following
 
     def _skipping(self, reached: set[int]) -> set[int]:
-        """The same, and where it leads to if expressions end there or stand for nothing."""
+        """Add the states that are reached without a character: expressions may end, or have an empty expansion."""
         waiting = list(reached)
         while waiting:
             number = waiting.pop() // 2

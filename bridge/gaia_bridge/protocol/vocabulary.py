@@ -1,4 +1,4 @@
-"""The wire vocabulary: what servers list, answer, ask and announce, and what of it clients of each era can be given.
+"""Checks what servers send against MCP's schema, and translates definitions and questions between the eras.
 
 A definition is checked before it is published, alone and once per era: clients refuse a whole list for one bad item.
 """
@@ -53,13 +53,13 @@ CAPABILITY_OF: Final[Mapping[str, str]] = {
     "roots/list": "roots",
     "sampling/createMessage": "sampling",
 }
-"""For each request that a server may put to a client, the capability that the client must have declared."""
+"""For each request that a server may send to a client, the capability that the client must have declared."""
 
 CONTENT_TYPES: Final = frozenset({"audio", "image", "resource", "resource_link", "text"})
 """The content blocks of MCP 2025-06-18 and later."""
 
 LOG_LEVEL_KEY: Final = meta.LOG_LEVEL_KEY
-"""Where the `_meta` of a request says how severe log messages have to be that belong to it (2026-07-28)."""
+"""The key in the `_meta` of a request for the lowest level of its log messages (2026-07-28)."""
 
 LOG_MESSAGE: Final = "notifications/message"
 """The notification that carries a log message."""
@@ -79,22 +79,22 @@ def server_info(info: ServerInfo) -> JSON:
 
 
 def info_problem(info: ServerInfo, more: Mapping[str, Any] | None = None) -> str | None:
-    """Why a server cannot introduce itself like this, or `None` if it can.
+    """Why the `Implementation` object of a server is invalid, or `None` if it is valid.
 
     Args:
-        info: What is known to be said of it.
-        more: What else it says of itself.
+        info: The fields that are known here.
+        more: Other fields that the server sent.
     """
     return first_problem(IMPLEMENTATION, {**(more or {}), **server_info(info)})
 
 
 def definition_problem(kind: str, definition: Mapping[str, Any], *, modern: bool = True) -> str | None:
-    """Why a definition cannot be carried by the revisions of an era, or `None` if it can.
+    """Why a definition is not valid in an era, or `None` if it is.
 
     Args:
         kind: A key of `LIST_FIELDS`.
         definition: The definition, wire-shaped.
-        modern: Whether for 2026-07-28 and later.
+        modern: Whether to check it for 2026-07-28 and later, or for the handshake era.
     """
     problem = first_problem((MODERN_DEFINITIONS if modern else HANDSHAKE_DEFINITIONS)[kind], definition)
     if problem is None and kind == "tool" and modern:
@@ -112,7 +112,7 @@ _INPUT_REQUIRED: Final = Record(
 
 
 def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
-    """Why a result cannot be sent, or `None` if it can."""
+    """Why a result is invalid, or `None` if it is valid."""
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         if problem := first_problem(_INPUT_REQUIRED, result):
@@ -122,14 +122,14 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
             return "inputRequests: nothing is asked; expected a question, or a requestState to come back with"
         problems = (question_problem(item["method"], item.get("params") or {}) for item in asked.values())
         return next(filter(None, problems), None)
-    # What is of an extension, or a task of 2025-11-25, is not for us to judge.
+    # Results of extensions, and tasks of 2025-11-25, are not checked.
     if kind != "complete" or method not in RESULTS or is_object(result.get("task")):
         return None
     return first_problem(RESULTS[method], result)
 
 
 def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
-    """Why a client cannot be asked this, or `None` if it can.
+    """Why the parameters of a request to a client are invalid, or `None` if they are valid.
 
     Args:
         method: A key of `CAPABILITY_OF`.
@@ -141,29 +141,29 @@ def question_problem(method: str, params: Mapping[str, Any]) -> str | None:
 
 
 def capability_problem(name: str, declared: object) -> str | None:
-    """Why a capability of a server cannot be told to clients, or `None` if it can."""
+    """Why the value of a server capability is invalid, or `None` if it is valid."""
     shape = CAPABILITIES.get(name)
     return None if shape is None or declared is None else first_problem(shape, declared)
 
 
 def notification_problem(method: str, params: Mapping[str, Any]) -> str | None:
-    """Why a client of the handshake era cannot be sent this notification, or `None` if it can."""
+    """Why a notification is not valid in the handshake era, or `None` if it is."""
     shape = NOTIFICATIONS.get(method)
     return "it is not known" if shape is None else first_problem(shape, params)
 
 
 def is_loud_enough(level: object, least: str | None) -> bool:
-    """Whether a client that wants log messages of `least` and above wants one of `level`; `None` wants none."""
+    """Whether a log message of `level` is wanted by a client whose lowest level is `least`; `None` wants none."""
     return level in LOG_LEVELS and least is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(least)
 
 
 def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: str) -> Mapping[str, Any]:
-    """A question as the handshake revisions spell it: there, one that sends the user to a link has an id.
+    """The parameters of a question in the handshake era, where an elicitation in URL mode has an id.
 
     Args:
         method: A key of `CAPABILITY_OF`.
         params: The parameters, wire-shaped, of either era.
-        elicitation_id: The id, if it has none.
+        elicitation_id: The id that is added if there is none.
     """
     if method == "elicitation/create" and params.get("mode") == "url":
         return {"elicitationId": elicitation_id, **params}
@@ -171,10 +171,10 @@ def for_legacy_question(method: str, params: Mapping[str, Any], elicitation_id: 
 
 
 def for_modern_questions(result: JSON, declared: Mapping[str, Any]) -> JSON:
-    """A result that asks for input, with its questions as 2026-07-28 spells them.
+    """An input-required result, with its questions in the form of 2026-07-28.
 
-    The id of a link is of 2025-11-25, where a notification says with it that the user is done: since then, the request
-    that brings the answers does. Nor is a question a task any more.
+    2026-07-28 has no `elicitationId`, which 2025-11-25 needs for `notifications/elicitation/complete`, and no tasks for
+    questions.
 
     Args:
         result: The result, with questions of either era.
@@ -196,16 +196,16 @@ def _for_modern_question(question: JSON, declared: Mapping[str, Any]) -> JSON:
 
 
 _OF_HANDSHAKE_QUESTIONS: Final = frozenset(("elicitationId", "task"))
-"""What the parameters of questions no longer have since 2026-07-28."""
+"""Fields of the parameters of questions that 2026-07-28 removed."""
 
 
 def answer_problem(method: str, answer: Mapping[str, Any]) -> str | None:
-    """Why something is no answer to a question, or `None` if it is one."""
+    """Why a client's result for a question is invalid, or `None` if it is valid."""
     return first_problem(ANSWERS[method], answer)
 
 
 def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping[str, Any]) -> JSON | None:
-    """The capability that a client would have to declare to be asked this, or `None` if it did.
+    """The capability that a question requires and the client did not declare, or `None`.
 
     Args:
         method: A key of `CAPABILITY_OF`.
@@ -221,17 +221,17 @@ def missing_capability(method: str, params: Mapping[str, Any], declared: Mapping
     if method == "elicitation/create":
         part = "url" if params.get("mode") == "url" else "form"
         if not parts & {"form", "url"}:
-            parts.add("form")  # what clients had before there was a choice
+            parts.add("form")  # clients before 2025-11-25 have form mode only, and do not name it
     elif params.get("tools") is not None or params.get("toolChoice") is not None:
         part = "tools"
     return {capability: {part: {}}} if part and part not in parts else None
 
 
 def as_declared(method: str, params: JSON, declared: Mapping[str, Any]) -> JSON:
-    """A question as the client can be asked it: without context of servers, if it did not declare that.
+    """The parameters of a question, without `includeContext` if the client did not declare `sampling.context`.
 
-    A client may ignore that wish in every revision, so the question need not fail because of it. It is declared since
-    2025-11-25; see `earlier_revisions.declares_context`.
+    Clients may ignore `includeContext` in every revision, so the question need not fail because of it. The capability
+    exists since 2025-11-25; see `earlier_revisions.declares_context`.
 
     Args:
         method: A key of `CAPABILITY_OF`.
@@ -247,10 +247,10 @@ def as_declared(method: str, params: JSON, declared: Mapping[str, Any]) -> JSON:
 
 
 def for_legacy(kind: str, definition: JSON) -> JSON | None:
-    """The definition as clients before 2026-07-28 can be given it, or `None` if they cannot.
+    """The definition in the form of the handshake era, or `None` if it has none.
 
-    Their output schemas describe objects only; a tool with another output goes without. The schema of a property is an
-    object there.
+    There, an output schema describes an object; any other output schema is left out. Property schemas are objects, not
+    booleans.
     """
     if kind == "tool":
         output = definition.get("outputSchema")
@@ -262,7 +262,7 @@ def for_legacy(kind: str, definition: JSON) -> JSON | None:
 
 
 def for_modern(kind: str, definition: JSON) -> JSON:
-    """The definition as clients of 2026-07-28 are given it: whether a tool makes a task is no longer said of it."""
+    """The definition in the form of 2026-07-28, which has no `execution` field (task support) of tools."""
     if kind != "tool" or "execution" not in definition:
         return definition
     return {key: value for key, value in definition.items() if key != "execution"}

@@ -1,4 +1,4 @@
-"""How many requests one server works on at once. A call that waits for a person's answer is none of them."""
+"""Limits the concurrent requests of one server. Calls that wait for a client's answer do not count."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """A semaphore whose holders may rest. Only on the event loop.
+    """A semaphore that a holder may release for a while. Use only on the event loop.
 
     Args:
-        limit: Requests at once; more wait their turn, first come, first served.
-        patience: Seconds that a request waits for its turn.
+        limit: The most concurrent requests; others wait in order of arrival.
+        patience: Seconds for which a request waits.
     """
 
     def __init__(self, limit: int, patience: float) -> None:
         self._limit = limit
         self._patience = patience
         self._free = limit
-        """Below zero while more work than may, because they rested when others began."""
+        """Negative while more than `limit` hold the semaphore: those who rested return without waiting."""
         self._queue: deque[anyio.Event] = deque()
 
     async def __aenter__(self) -> None:
-        """Have a turn.
+        """Acquire the semaphore.
 
         Raises:
-            UpstreamError: There was none in time.
+            UpstreamError: It was not free in time.
         """
-        if self._free > 0:  # nobody waits then, as whoever gives a turn back hands it on
+        if self._free > 0:  # then nobody is waiting: a released turn goes to the next in the queue
             self._free -= 1
         else:
             await self._wait()
 
     async def __aexit__(self, *raised: object) -> None:
-        """Give it back."""
+        """Release the semaphore."""
         self._give()
 
     @contextmanager
     def resting(self) -> Generator[None]:
-        """Let another have the turn while the server waits for us."""
+        """Release the semaphore during the block, while the server waits for an answer."""
         self._give()
         try:
             yield

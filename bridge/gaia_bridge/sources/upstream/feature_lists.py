@@ -1,6 +1,6 @@
-"""What an upstream lists, as an offer. Pure.
+"""Builds `ServerFeatures` from what an upstream declares and lists. Pure.
 
-A definition that MCP cannot carry is left out alone, with its reason; the rest is offered.
+An invalid definition is left out, with a reason; the others are published.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class ListedKind(Struct, frozen=True):
     """One kind of definition."""
 
     kind: str
-    """As in `wire.LIST_FIELDS` and `LeftOut`."""
+    """A key of `vocabulary.LIST_FIELDS`."""
     capability: str
-    """What the server declares if it has this list."""
+    """The capability that a server with this list declares."""
     field: str
-    """Where `ServerFeatures` holds it."""
+    """The field of `ServerFeatures` that holds the list."""
     key: str
-    """What tells two definitions apart."""
+    """The field that identifies a definition."""
     change: ChangeKind
 
 
@@ -63,20 +63,20 @@ LISTS: Final = (
 """Every list that a server may have."""
 
 _TEXTS: Final = ("title", "description")
-"""What of a definition, and of the schemas in it, is written for models and people."""
+"""Fields of definitions and schemas that models and people read."""
 
 _DEFINITION_BYTES: Final = 256 * 1024
-"""One definition."""
+"""The largest definition that is published."""
 
 CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging")
-"""What an offer says of a server's capabilities."""
+"""The capabilities that `ServerFeatures.capabilities` may contain."""
 
 EXTRAS: Final = ("tasks", "extensions", "experimental")
-"""What it says of what goes beyond the core."""
+"""The capabilities that `ServerFeatures.extras` may contain."""
 
 
 def no_features(name: str) -> ServerFeatures:
-    """The offer of a server that nothing is known of.
+    """The features of a server that nothing is known of.
 
     Args:
         name: What the server is called here.
@@ -85,11 +85,11 @@ def no_features(name: str) -> ServerFeatures:
 
 
 def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
-    """The offer of a server whose lists were not read.
+    """The features of a server whose lists were not read yet.
 
     Args:
-        name: What the server is called here; it counts where the server does not say who it is.
-        handshake: What it said, unchecked.
+        name: The configured name, used if the server does not send its own.
+        handshake: What the server sent, unchecked.
     """
     told, declared = handshake.info, _declared(handshake)
 
@@ -120,24 +120,24 @@ def introduced(name: str, handshake: ServerHandshake) -> ServerFeatures:
 
 
 def _declared(handshake: ServerHandshake) -> JSON:
-    """What a server declares that clients can be told."""
+    """The valid capabilities that a server declares."""
     declared: JSON = {}
     for name, told in handshake.capabilities.items():
         if told is not None and capability_problem(name, told) is None:
             declared[name] = told
-        elif told is not None and name in CAPABILITIES:  # it has that, whatever it says of it
+        elif told is not None and name in CAPABILITIES:  # the server has the capability, although its value is invalid
             declared[name] = {}
     if handshake.modern:
-        declared.pop("tasks", None)  # which are an extension since
+        declared.pop("tasks", None)  # an extension since 2026-07-28
     return declared
 
 
 def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatures:
-    """The offer with another's lists, where it may have such lists at all.
+    """The features with the lists of older features, as far as the server still declares them.
 
     Args:
-        features: Says what there is.
-        old: Has the lists.
+        features: The new features.
+        old: The features that the lists are taken from.
     """
     kept: dict[str, Any] = {
         listed.field: getattr(old, listed.field) for listed in LISTS if listed.capability in features.capabilities
@@ -151,7 +151,7 @@ def with_lists_of(features: ServerFeatures, old: ServerFeatures) -> ServerFeatur
 
 
 def permitted(features: ServerFeatures, options: ServerOptions) -> ServerFeatures:
-    """The offer with those tools only that the configuration allows (`allowed_tools`, `disabled_tools`).
+    """The features with those tools only that the configuration allows (`allowed_tools`, `disabled_tools`).
 
     Args:
         features: Everything that the server offers.
@@ -169,10 +169,10 @@ def is_permitted(tool: str, options: ServerOptions) -> bool:
 
 
 def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[object], own: str = "") -> ServerFeatures:
-    """The offer with one list replaced.
+    """The features with one list replaced.
 
     Args:
-        features: The offer so far.
+        features: The features so far.
         listed: Which list.
         items: What the server listed, unchecked.
         own: Our id: what came through ourselves is left out.
@@ -200,10 +200,10 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
 def with_pages(
     features: ServerFeatures, listed: ListedKind, pages: Sequence[ReadPage], own: str = ""
 ) -> ServerFeatures:
-    """The offer with one list replaced, and how it is cut into pages.
+    """The features with one list replaced, and its division into pages.
 
     Args:
-        features: The offer so far.
+        features: The features so far.
         listed: Which list.
         pages: What the server listed, unchecked.
         own: Our id: what came through ourselves is left out.
@@ -220,7 +220,7 @@ def with_pages(
 
 
 def _sound(more: JSON) -> JSON:
-    """What a page says beside its items, without what no client could read."""
+    """The valid fields of a page other than its items."""
     sound = {
         name: value
         for name, value in more.items()
@@ -231,7 +231,7 @@ def _sound(more: JSON) -> JSON:
 
 
 _MAX_INTEGER: Final = 2**53 - 1
-"""The largest number that every reader of JSON takes for an integer (RFC 8259, section 6)."""
+"""The largest integer that every JSON parser reads exactly (RFC 8259, section 6)."""
 
 _SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
     "nextCursor": lambda value: isinstance(value, str),
@@ -239,11 +239,11 @@ _SOUND: Final[Mapping[str, Callable[[Any], bool]]] = {
     "cacheScope": lambda value: value in ("public", "private"),
     "_meta": is_object,
 }
-"""Whether a client could read a field of a list."""
+"""Checks of the fields of a list result."""
 
 
 def _described_openly(value: Any) -> Any:
-    """A definition whose texts for models and people hide nothing. Names and URIs stay what they are."""
+    """The definition without hidden characters in titles and descriptions. Names and URIs are not changed."""
     if is_array(value):
         return [_described_openly(item) for item in value]
     if not is_object(value):
@@ -255,7 +255,7 @@ def _described_openly(value: Any) -> Any:
 
 
 def _problem(kind: str, definition: JSON) -> str | None:
-    """Why one definition is left out, or `None`. The shape comes first: it keeps the other checks cheap."""
+    """Why a definition is left out, or `None`. The shape is checked first: it keeps the other checks cheap."""
     problem = shape_problem(definition) or definition_problem(kind, definition)
     if problem is None and (size := len(to_json(definition))) > _DEFINITION_BYTES:
         problem = f"it has {size:,} bytes; at most {_DEFINITION_BYTES:,} are published"
@@ -267,7 +267,7 @@ def _problem(kind: str, definition: JSON) -> str | None:
 
 
 def summary(features: ServerFeatures) -> str:
-    """How much is offered, for people."""
+    """The number of definitions of each kind, in words."""
     counts = {listed.kind: len(getattr(features, listed.field)) for listed in LISTS}
     return (
         ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count) or "no tools"
@@ -275,7 +275,7 @@ def summary(features: ServerFeatures) -> str:
 
 
 def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
-    """What listeners are told when one offer replaces another."""
+    """The changes between two features, which listeners are told."""
     kinds: dict[ChangeKind, None] = {}
     for modern in (True, False):
         kinds |= _changes(old.for_era(modern=modern), new.for_era(modern=modern))
@@ -283,7 +283,7 @@ def changes(old: ServerFeatures, new: ServerFeatures) -> tuple[Change, ...]:
 
 
 def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]:
-    """What is new for clients of one era."""
+    """The changes for clients of one era."""
     kinds = {
         listed.change: None
         for listed in LISTS
@@ -294,7 +294,7 @@ def _changes(old: ServerFeatures, new: ServerFeatures) -> dict[ChangeKind, None]
 
 
 def _introduction(features: ServerFeatures) -> object:
-    """Who it says it is, and what it says it can do."""
+    """Everything about a server except its lists, to be compared."""
     return (
         features.info,
         features.implementation,
