@@ -1,4 +1,4 @@
-"""What one server may cost all others: lines that say nothing, and time of the event loop. Pure."""
+"""Limits on what one server may cost all others: useless messages, and time of the event loop. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["Budget", "FloodError", "Share"]
 
 
 class FloodError(UpstreamError):
-    """The server sends so much of no use that it is not read any further.
+    """The server sent too many useless messages; its connection is not read any further.
 
     Args:
         what: What it sent.
-        most: How many of it are taken.
-        window: Within so many seconds.
+        most: How many of these are tolerated within the window.
+        window: Seconds.
     """
 
     def __init__(self, what: str, most: int, window: float) -> None:
@@ -23,13 +23,13 @@ class FloodError(UpstreamError):
 
 
 class Budget:
-    """Counts what is of no use.
+    """Counts useless messages, and fails when there are too many.
 
     Args:
-        most: How much of it is taken within the window.
+        most: How many are tolerated within the window.
         window: Seconds.
         now: The clock.
-        what: What is counted, for an error.
+        what: What is counted, for the error message.
     """
 
     def __init__(self, most: int, window: float, now: Callable[[], float], what: str) -> None:
@@ -41,10 +41,10 @@ class Budget:
         self._count = 0
 
     def add(self, number: int) -> None:
-        """Count some.
+        """Count a number of them.
 
         Raises:
-            FloodError: It is too much.
+            FloodError: There are too many.
         """
         if not number:
             return
@@ -56,11 +56,11 @@ class Budget:
 
 
 class Share:
-    """How much of the loop's time may be spent on what one stream brings. One that brings more is read more slowly.
+    """The share of the event loop's time that one stream may use (a token bucket). Beyond it, it is read more slowly.
 
     Args:
-        part: Of all time, where it goes on.
-        burst: Seconds at once, before that counts.
+        part: The fraction of all time that may be used continuously.
+        burst: Seconds of processor time that may be used at once.
         now: The clock.
     """
 
@@ -75,7 +75,7 @@ class Share:
         """Seconds to wait before more is read.
 
         Args:
-            seconds: Processor time that was spent: on a busy machine, that in which others had it is no server's cost.
+            seconds: Processor time that was spent on the stream; not wall-clock time, which grows on a busy machine.
         """
         now = self._now()
         self._credit = min(self._burst, self._credit + (now - self._at) * self._part) - seconds

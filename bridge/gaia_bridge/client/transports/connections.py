@@ -1,7 +1,7 @@
-"""The connections to one origin: opened as they are needed, and kept for a while.
+"""A pool of HTTP/1.1 connections to one origin.
 
-What httpx2 does for a call costs six times what the call does; here is no more than a client of MCP needs. There are no
-cookies, no proxies, no redirects, and every bound is the caller's.
+httpx2 costs six times as much per call as everything else; this pool has only what an MCP client needs. There are no
+cookies, proxies or redirects, and the caller sets every limit.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from gaia_bridge.client.transports.http1 import Connection, Response
 __all__ = ["ConnectError", "ConnectTimeoutError", "Connections"]
 
 _HEAD_START: Final = 0.25
-"""Seconds that one address of a host gets before the next is tried beside it (RFC 8305, section 5)."""
+"""Seconds after which the next address of a host is tried concurrently (RFC 8305, section 5)."""
 _IDLE: Final = 32
-"""Connections that are kept for what comes next; more were the work of a moment."""
+"""The most idle connections that are kept; more are only needed for short peaks."""
 
 
 class ConnectError(Exception):
-    """There is no connection; the cause says why."""
+    """No connection could be opened; the cause says why."""
 
 
 class ConnectTimeoutError(ConnectError):
-    """There was no connection in time."""
+    """No connection could be opened in time."""
 
 
 class Connections:
-    """The connections to one origin.
+    """A pool of connections to one origin.
 
     Args:
-        host: Where to, as it is looked up.
+        host: The host name or address.
         port: The port.
-        tls: What verifies the server; `None` for plain HTTP.
-        connect_timeout: Seconds for a connection, TLS included.
-        write_timeout: Seconds for a request to be taken.
-        keep_alive: Seconds that an idle connection is kept.
-        alive_after: Seconds of silence after which TCP asks whether the server is still there.
-        share: Gives each connection its share of the loop's time.
+        tls: The TLS context; `None` for plain HTTP.
+        connect_timeout: Seconds for opening a connection, TLS included.
+        write_timeout: Seconds within which the server must receive a request.
+        keep_alive: Seconds for which an idle connection is kept.
+        alive_after: Seconds of silence after which TCP keep-alive probes are sent.
+        share: Makes the share of the loop's time for a connection.
     """
 
     def __init__(
@@ -68,34 +68,34 @@ class Connections:
         self._keep_alive = keep_alive
         self._alive_after = alive_after
         self._share = share
-        self._idle: deque[Connection] = deque()  # the one that was freed last is the last
+        self._idle: deque[Connection] = deque()  # the most recently used one is the last
         self._all: set[Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     async def send(self, request: bytes) -> Response:
-        """Send one request once, and wait for the head of its answer. Cancelling closes the connection.
+        """Send one request, without retries, and wait for the head of its response. Cancelling closes the connection.
 
         Args:
-            request: All of it.
+            request: The whole request, encoded.
 
         Raises:
-            ConnectError: There is no connection.
-            ClosedError: The connection ended before an answer came.
-            NotTakenError: The request was not taken in time.
-            Http1Error: What came is no answer.
+            ConnectError: No connection could be opened.
+            ClosedError: The connection ended before the response.
+            NotTakenError: The server did not receive the request in time.
+            Http1Error: The response violates HTTP/1.1.
         """
         connection = self._idle_connection() or await self._open()
         response = connection.send(request, self._write_timeout)
         try:
             await response.begin()
         except BaseException:
-            response.close()  # not the connection: if all of the answer came just now, it may be another's by this time
+            response.close()  # not the connection: if the response is complete, it may be in use again
             raise
         return response
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         self._is_closed = True
         if self._sweep is not None:
             self._sweep.cancel()
@@ -103,7 +103,7 @@ class Connections:
             connection.abort()
 
     def _idle_connection(self) -> Connection | None:
-        """The one that was used last: those before it can grow old."""
+        """The most recently used idle connection, so that the others can expire."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -132,7 +132,7 @@ class Connections:
         return connection
 
     async def _reach(self) -> Connection:
-        """Try the addresses of the host, one beside the other if need be; the first connection wins."""
+        """Try the addresses of the host, concurrently if need be; the first connection wins (RFC 8305)."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -167,14 +167,14 @@ class Connections:
         )
         return connection
 
-    # What connections tell
+    # Called by connections
 
     def opened(self, connection: Connection) -> None:
         """A connection is open."""
         self._all.add(connection)
 
     def freed(self, connection: Connection) -> None:
-        """An answer is complete: its connection can be used again."""
+        """A response is complete: its connection can be used again."""
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
         self._idle.append(connection)
@@ -184,7 +184,7 @@ class Connections:
             self._sweep = loop.call_later(self._keep_alive, self._close_idle)
 
     def lost(self, connection: Connection) -> None:
-        """It is closed."""
+        """A connection is closed."""
         self._all.discard(connection)
 
     def _close_idle(self) -> None:
@@ -197,22 +197,22 @@ class Connections:
 
 
 def _abandon(winner: Connection | None, attempt: asyncio.Task[Connection]) -> None:
-    """Close what an attempt has led to, unless it is what was looked for."""
+    """Close the connection of an attempt, unless it is the one that is used."""
     if not attempt.cancelled() and attempt.exception() is None and (connection := attempt.result()) is not winner:
         connection.abort()
 
 
 def _is_silent(connection: Connection) -> bool:
-    """Whether nothing has come that the loop has not told yet: the end, most likely."""
+    """Whether the socket has no unread data or end of file, which the event loop may not have reported yet."""
     poll = select.poll()
     poll.register(connection.socket.fileno(), select.POLLIN)
     return not poll.poll(0)
 
 
 def _ask_whether_there(sock: socket.socket, idle: int) -> None:
-    """Have TCP ask a silent peer whether it is there: after `idle` seconds, four times."""
+    """Enable TCP keep-alive: four probes, the first after `idle` seconds of silence."""
     wanted = {"TCP_KEEPIDLE": idle, "TCP_KEEPALIVE": idle, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in wanted.items():  # systems differ in this
+    for name, value in wanted.items():  # not all systems have all of these options
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, int(getattr(socket, name)), value)

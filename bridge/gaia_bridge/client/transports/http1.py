@@ -1,8 +1,8 @@
-"""One HTTP/1.1 connection: one request on it at a time, and an answer whose body is read as it is wanted.
+"""One HTTP/1.1 client connection: one request at a time, and a response whose body is read on demand.
 
-What httptools takes apart is checked for what it leaves open: how long a head may be, what comes unasked, where a body
-without a length ends. A server can keep its reader busy with next to nothing, such as interim answers and chunks of one
-byte; so a connection is read no faster than its share of the loop's time allows.
+httptools parses; this module checks what httptools leaves open: the size of the head, unsolicited responses, and where
+a body without a length ends. A server can keep the parser busy at little cost, with interim responses or chunks of one
+byte, so a connection is read no faster than its share of the loop's time allows.
 """
 
 from __future__ import annotations
@@ -19,53 +19,53 @@ from gaia_bridge.constants import KIB
 __all__ = ["PIECE", "ClosedError", "Connection", "Http1Error", "NotTakenError", "Owner", "Response"]
 
 PIECE: Final = 64 * KIB
-"""Bytes that are handed out at once. What they say must not keep every other server waiting."""
+"""The most bytes of a body that are returned at once: processing them must not keep other servers waiting."""
 _HEAD: Final = 100 * KIB
-"""Bytes of all header lines of one answer, and of anything else that is no body."""
+"""The most bytes of all header lines of one response, and of anything else that is not body."""
 _AHEAD: Final = 256 * KIB
-"""Bytes of a body that are taken in before anybody wants them."""
+"""Bytes of a body that are buffered before reading from the socket is paused."""
 
 
 class Http1Error(Exception):
-    """The server does not keep to HTTP/1.1."""
+    """The server violates HTTP/1.1."""
 
 
 class ClosedError(Exception):
-    """The connection ended before the answer was complete."""
+    """The connection ended before the response was complete."""
 
 
 class NotTakenError(Exception):
-    """The server did not take the request in time."""
+    """The server did not receive the request in time."""
 
 
 class Owner(Protocol):
-    """Who keeps connections."""
+    """A pool that is told what becomes of its connections."""
 
     def opened(self, connection: Connection) -> None:
         """A connection is open."""
         ...
 
     def freed(self, connection: Connection) -> None:
-        """It can be used again."""
+        """The connection can be used for the next request."""
         ...
 
     def lost(self, connection: Connection) -> None:
-        """It is closed."""
+        """The connection is closed."""
         ...
 
 
 class Response:
-    """The answer to one request. Has to be read to its end, finished or closed.
+    """The response to one request. Must be read to its end, finished or closed.
 
     Args:
-        connection: What it comes on.
+        connection: The connection that it arrives on.
     """
 
     def __init__(self, connection: Connection) -> None:
         self.status = 0
-        """Of the answer; 0 before it has begun."""
+        """The status code; 0 until the head has arrived."""
         self.headers: dict[str, str] = {}
-        """By names in lower case; what came several times is joined by commas (RFC 9110, section 5.3)."""
+        """By lowercase names; repeated headers are joined by commas (RFC 9110, section 5.3)."""
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._body = bytearray()
@@ -73,31 +73,31 @@ class Response:
         self._failure: Exception | None = None
         self._news: asyncio.Future[None] | None = None
         self._over: asyncio.Future[None] | None = None
-        self._handed_out: float | None = None  # when, unless something else has run since
+        self._handed_out: float | None = None  # when the last piece was returned, until the loop has run something else
 
     async def begin(self) -> None:
         """Wait until status and headers are there.
 
         Raises:
             ClosedError: The connection ended first.
-            Http1Error: What came is no answer.
-            NotTakenError: The request was not taken.
+            Http1Error: The response violates HTTP/1.1.
+            NotTakenError: The server did not receive the request.
         """
         while not self.status:
             await self._wait()
 
     async def read(self) -> bytes:
-        """Wait for the next bytes of the body; empty at its end. One after the other.
+        """Wait for the next bytes of the body; empty at its end. Not for concurrent use.
 
         Raises:
             ClosedError: The connection ended first.
-            Http1Error: What came is no body.
+            Http1Error: The body violates HTTP/1.1.
         """
         if self._handed_out is not None:
             pause = self._connection.share.spend(time.thread_time() - self._handed_out)
             if pause:
                 await asyncio.sleep(pause)
-            elif self._body:  # nobody has to wait until all that is there was worked on
+            elif self._body:  # let other tasks run between the pieces that have arrived
                 await asyncio.sleep(0)
         while not self._body:
             if self._complete:
@@ -112,12 +112,12 @@ class Response:
         return piece
 
     def close(self) -> None:
-        """Let go of it. A connection that still carries the rest of the body is closed."""
+        """Discard the response. If its body is incomplete, the connection is closed."""
         if not self._complete:
             self._connection.abort()
 
     def finish(self, seconds: float) -> asyncio.Future[None]:
-        """Let the rest go by; if it ends within some seconds, its connection can be used again.
+        """Discard the rest of the body; if it ends within some seconds, the connection can be used again.
 
         Returns:
             Done when the connection is free, or closed. Nobody needs to wait for it.
@@ -132,15 +132,15 @@ class Response:
         self._body.clear()
         return over
 
-    # What the connection tells
+    # Called by the connection
 
     def began(self, status: int, headers: dict[str, str]) -> None:
-        """The head is there."""
+        """The head has arrived."""
         self.status, self.headers = status, headers
         self._wake()
 
     def came(self, piece: bytes) -> bool:
-        """A piece of the body is there; returns whether more may come before it is read."""
+        """A piece of the body has arrived; returns whether there is room for more."""
         if self._over is not None:
             return True
         self._body += piece
@@ -148,7 +148,7 @@ class Response:
         return len(self._body) < _AHEAD
 
     def ended(self, failure: Exception | None = None) -> None:
-        """All of it is there, or no more of it comes."""
+        """The response is complete, or has failed."""
         self._complete, self._failure = failure is None, failure
         self._wake()
         if self._over is not None and not self._over.done():
@@ -169,11 +169,11 @@ class Response:
 
 
 class Connection(asyncio.Protocol):
-    """One connection. What its server sends unasked ends it: it would be taken for the next answer.
+    """One connection. It is closed if the server sends unsolicited data, which would be read as the next response.
 
     Args:
-        owner: Is told what becomes of it.
-        share: Of the loop's time.
+        owner: The pool that it belongs to.
+        share: Its share of the loop's time.
     """
 
     def __init__(self, owner: Owner, share: Share) -> None:
@@ -185,10 +185,10 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None
         self._response: Response | None = None
         self._fields: dict[str, str] = {}
-        self._head = 0  # bytes of the header lines of this answer
-        self._fruitless = 0  # bytes since something came of them
+        self._head = 0  # bytes of the header lines of this response
+        self._fruitless = 0  # bytes since the last complete head or piece of body
         self._fruit = False
-        self._to_the_end = False  # whether the body has the length of the connection
+        self._to_the_end = False  # whether the body ends with the connection
         self._unasked = False
         self._is_full = False
         self._is_ahead = False
@@ -196,25 +196,25 @@ class Connection(asyncio.Protocol):
         self._is_paused = False
         self._patience: asyncio.TimerHandle | None = None
         self._parser: Any = httptools.HttpResponseParser(self)
-        # As many servers of few lines have it; between one client and one server nobody is deceived by that.
+        # Many small servers need this; without a proxy in between, it allows no request smuggling.
         self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
 
     @property
     def is_open(self) -> bool:
-        """Whether a request can be sent on it, as far as is known."""
+        """Whether a request can be sent, as far as is known."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def socket(self) -> Any:
-        """The socket below."""
+        """The underlying socket."""
         return self._transport.get_extra_info("socket")
 
     def send(self, request: bytes, patience: float) -> Response:
         """Send a request.
 
         Args:
-            request: All of it.
-            patience: Seconds for the server to take it.
+            request: The whole request, encoded.
+            patience: Seconds within which the server must receive it.
         """
         response = self._response = Response(self)
         self._transport.write(request)
@@ -223,37 +223,37 @@ class Connection(asyncio.Protocol):
         return response
 
     def abort(self) -> None:
-        """Close it at once."""
-        self._to_the_end = False  # what has come of the body is not all of it
+        """Close the connection at once."""
+        self._to_the_end = False  # the body is incomplete
         if self._transport is not None:
             self._transport.abort()
 
     def read_on(self) -> None:
-        """There is room for more of the body."""
+        """Read on: there is room for more of the body."""
         self._is_ahead = False
         self._pause_or_resume()
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
+        """The connection is open."""
         self._transport = transport
-        self._transport.set_write_buffer_limits(0)  # what is not sent at once has not been taken
+        self._transport.set_write_buffer_limits(0)  # any unsent data calls `pause_writing`
         self._owner.opened(self)
 
     def pause_writing(self) -> None:
-        """The server does not take what is sent."""
+        """The socket takes no more data."""
         self._is_full = True
 
     def resume_writing(self) -> None:
-        """It has."""
+        """The socket has taken all data."""
         self._is_full = False
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
 
     def data_received(self, data: bytes) -> None:
-        """Something came."""
+        """Data arrived."""
         began = time.thread_time()
         self._fruit = False
         if self._response is None:
@@ -276,7 +276,7 @@ class Connection(asyncio.Protocol):
             self._loop.call_later(pause, self._rested)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is closed."""
+        """The connection is closed."""
         self._transport = None
         self.resume_writing()
         self._owner.lost(self)
@@ -293,13 +293,13 @@ class Connection(asyncio.Protocol):
     # httptools
 
     def on_message_begin(self) -> None:
-        """An answer begins."""
+        """A response begins."""
         self._unasked = self._response is None
         self._fields = {}
         self._head = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header line, or one of those behind the chunks of a body."""
+        """A header field, or a trailer field after a chunked body."""
         self._head += len(name) + len(value)
         if self._head > _HEAD:
             self._fail_head()
@@ -308,7 +308,7 @@ class Connection(asyncio.Protocol):
         self._fields[key] = f"{self._fields[key]}, {text}" if key in self._fields else text
 
     def on_headers_complete(self) -> None:
-        """All of them, but for interim answers: of those, nobody has use."""
+        """The head is complete. Interim responses are ignored."""
         self._fruit = True
         status = self._parser.get_status_code()
         if self._response is None or status < 200:
@@ -319,7 +319,7 @@ class Connection(asyncio.Protocol):
             return
         self._to_the_end = coding is None and "content-length" not in self._fields and status not in (204, 304)
         self._response.began(status, self._fields)
-        self._fields = {}  # of what comes behind the chunks, nobody has use
+        self._fields = {}  # trailer fields are ignored
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -329,7 +329,7 @@ class Connection(asyncio.Protocol):
             self._pause_or_resume()
 
     def on_message_complete(self) -> None:
-        """An answer is complete."""
+        """A response is complete."""
         if self._response is None or self._parser.get_status_code() < 200:
             return
         response, self._response = self._response, None

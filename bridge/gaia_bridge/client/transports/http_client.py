@@ -1,7 +1,7 @@
-"""HTTP as a client that trusts no server: bounded, without cookies, proxies, or redirects to elsewhere.
+"""An HTTP client that trusts no server: everything is bounded; no cookies, no proxies, no redirects to other origins.
 
-One `HttpClient` belongs to one upstream server and keeps its connections. Authorisations are those of httpx2, but what
-they want to be sent is sent from here.
+One `HttpClient` belongs to one upstream server and keeps its connections. Authorisation works as in httpx2
+(`httpx2.Auth`), but its requests are sent by this client as well.
 """
 
 from __future__ import annotations
@@ -40,40 +40,40 @@ __all__ = ["Authorization", "BrokenOffError", "HttpClient", "Reply"]
 Method = Literal["GET", "POST", "DELETE"]
 
 _HOPS: Final = 3
-"""Redirects of one request; a server that needs more is going in circles."""
+"""The most redirects of one request."""
 _FOLLOWED: Final = (307, 308)
 """The redirects that keep method and body (RFC 9110, section 15.4)."""
 _REDIRECTS: Final = (301, 302, 303, *_FOLLOWED)
 _OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
-"""Headers that requests of httpx2 have by themselves, as do ours."""
+"""Headers that httpx2 adds to its requests; this client sets its own."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
 
 
 class Authorization(Protocol):
-    """Says who we are; every `httpx2.Auth` does."""
+    """Authorises requests; every `httpx2.Auth` implements this."""
 
     def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Say what is sent for a request, given what came of the last one, until there is nothing to add."""
+        """Yield the requests to be sent; each yield returns the response. See `httpx2.Auth.async_auth_flow`."""
         ...
 
 
 @runtime_checkable
 class _Knowing(Authorization, Protocol):
-    """One that may know beforehand."""
+    """An authorisation that may know the headers of a request in advance."""
 
     def known_headers(self) -> Mapping[str, str] | None:
-        """The header fields that the flow would send a request with, and be content with any answer but 401 and 403.
+        """The headers with which the flow would send a request, and accept any response but 401 and 403.
 
-        `None` if the flow has to be asked.
+        `None` if the flow has to be run.
         """
         ...
 
 
 class BrokenOffError(UpstreamError):
-    """The connection ended in the middle of an answer.
+    """The connection ended before the response was complete.
 
     Args:
-        reason: Why, as far as is known.
+        reason: Why it ended, as far as is known.
     """
 
     def __init__(self, reason: str) -> None:
@@ -81,23 +81,23 @@ class BrokenOffError(UpstreamError):
 
 
 class Reply:
-    """The answer to one HTTP request; its body comes in pieces. Has to be finished or closed.
+    """The response to one HTTP request, with a decoded body. Must be finished or closed.
 
     Args:
-        response: With a body that nobody has read.
-        limit: Bytes that `body` may take.
+        response: The response, whose body was not read yet.
+        limit: The most bytes that `body` returns.
 
     Raises:
-        UpstreamError: The body is encoded in a way that nobody asked for.
+        UpstreamError: The body has an unsupported content encoding.
     """
 
     def __init__(self, response: Response, limit: int) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
-        """By names in lower case."""
+        """By lowercase names."""
         self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         self.ended = False
-        """Whether all of the body was read."""
+        """Whether the whole body was read."""
         self._response = response
         self._limit = limit
         self._read = response.read
@@ -133,7 +133,7 @@ class Reply:
         """Wait for the whole body.
 
         Raises:
-            UpstreamError: It is too large, or did not come.
+            UpstreamError: The body is too large or incomplete.
         """
         parts: list[bytes] = []
         size = 0
@@ -145,7 +145,7 @@ class Reply:
         return b"".join(parts)
 
     def finish(self, seconds: float) -> asyncio.Future[None]:
-        """Let the rest go by; if it ends within some seconds, its connection can be used again.
+        """Discard the rest of the body; if it ends within some seconds, the connection can be used again.
 
         Returns:
             Done when the connection is free, or closed. Nobody needs to wait for it.
@@ -153,14 +153,14 @@ class Reply:
         return self._response.finish(seconds)
 
     async def close(self) -> None:
-        """Let go of it. A connection that still carries the rest of the body is closed."""
+        """Discard the response. If its body is incomplete, the connection is closed."""
         self._response.close()
 
     def again(self, body: bytes) -> None:
-        """Have the body read anew.
+        """Let the body be read once more.
 
         Args:
-            body: All of it.
+            body: The whole body.
         """
         pieces = [b"", body]
 
@@ -171,7 +171,7 @@ class Reply:
         self.ended = False
 
     def refusal(self) -> UpstreamError:
-        """What to tell whoever wanted something else than this status."""
+        """The error for a response whose status is not the expected one."""
         wait = retry_after(self.headers.get("retry-after"))
         hint = ""
         if wait is not None:
@@ -180,16 +180,16 @@ class Reply:
 
 
 class _Request(NamedTuple):
-    """One request."""
+    """One HTTP request."""
 
     method: str
     url: httpx2.URL
     headers: Mapping[str, str]
-    """By names in lower case, checked, without those that frame the message."""
+    """By lowercase names; validated, and without `Host` and `Content-Length`."""
     body: bytes | None
 
     def encoded(self) -> bytes:
-        """As it is sent."""
+        """The request as bytes."""
         url, body = self.url, self.body or b""
         head = f"{self.method} {url.raw_path.decode('ascii')} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n"
         fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
@@ -203,10 +203,10 @@ class HttpClient:
     Args:
         spec: The server.
         limits: Bounds.
-        auth: Says who we are, if the server wants to know.
+        auth: Authorises the requests, if the server needs that.
 
     Raises:
-        UpstreamError: The URL, a header, or what certificates are verified with cannot be used.
+        UpstreamError: The URL, a header or the TLS configuration is invalid.
     """
 
     def __init__(self, spec: HttpServerSpec, limits: UpstreamLimits, auth: Authorization | None = None) -> None:
@@ -216,7 +216,7 @@ class HttpClient:
         if auth is None and url.userinfo:
             self._headers["authorization"] = _basic(url)
         self.authorises = auth is not None or "authorization" in self._headers
-        """Whether a server that wants authorisation was given some."""
+        """Whether requests are authorised, by `auth` or by a configured header."""
         self._headers["accept-encoding"] = "identity"
         self._auth = auth
         self._known_headers = auth.known_headers if isinstance(auth, _Knowing) else _unknown
@@ -239,19 +239,19 @@ class HttpClient:
         *,
         insist: bool = True,
     ) -> Reply:
-        """Send one request and wait for the head of the answer. Cancelling closes the connection.
+        """Send one request and wait for the head of the response. Cancelling closes the connection.
 
         Args:
             method: The HTTP method.
-            headers: Header fields of this request; they win over those of the configuration.
+            headers: Headers of this request; they override configured headers.
             body: The content.
-            url: Where to on the server, if not to its own URL.
-            insist: Whether `auth` may react to a refusal, by asking a user perhaps. Not for what nobody waits for.
+            url: The URL, if it is not the configured one; of the same origin.
+            insist: Whether `auth` may react to a 401 or 403, which may involve a user. Not for background requests.
 
         Raises:
-            BrokenOffError: The connection ended before an answer came.
-            UnreachableError: There is no connection.
-            UpstreamError: There is no answer that we could follow.
+            BrokenOffError: The connection ended before the response.
+            UnreachableError: No connection could be opened.
+            UpstreamError: The request was not received in time, redirected elsewhere, or not authorised.
         """
         request = _Request(method, url or self.url, {**self._headers, **checked_headers(headers)}, body)
         try:
@@ -282,7 +282,7 @@ class HttpClient:
         )
 
     async def _deliver(self, request: _Request, connections: Connections) -> Reply:
-        """Send a request, after redirects that stay at its origin."""
+        """Send a request, and follow redirects within its origin."""
         for _ in range(_HOPS + 1):
             response = await connections.send(request.encoded())
             location = response.headers.get("location")
@@ -293,7 +293,7 @@ class HttpClient:
         raise UpstreamError("redirects in circles")
 
     async def _authorised(self, request: _Request, auth: Authorization, insist: bool) -> Reply:
-        """Send a request as `auth` says; it is asked only where the answer may depend on that."""
+        """Send a request with known headers if possible, and run the flow of `auth` only if that is not enough."""
         if (known := self._known_headers()) is None:
             return await self._discussed(request, auth, insist, None)
         headers = {name: value for name, value in request.headers.items() if name != "authorization"}
@@ -308,13 +308,13 @@ class HttpClient:
             raise
 
     async def _discussed(self, request: _Request, auth: Authorization, insist: bool, reply: Reply | None) -> Reply:
-        """Let `auth` say what is sent, as often as it wants; what it gets to read is bounded.
+        """Run the flow of `auth` and send its requests; the bodies that it may read are bounded.
 
         Args:
-            request: The first one.
-            auth: Which says it.
-            insist: Whether it may react to a refusal.
-            reply: To the first one, if that was sent already.
+            request: The original request.
+            auth: The authorisation.
+            insist: Whether it may react to a 401 or 403.
+            reply: The response to the original request, if that was sent already.
         """
         first = httpx2.Request(request.method, request.url, headers=request.headers, content=request.body)
         flow = auth.async_auth_flow(first)
@@ -342,7 +342,7 @@ class HttpClient:
         return answer
 
     async def _deliver_for(self, request: httpx2.Request) -> Reply:
-        """Send what an authorisation wants to be sent."""
+        """Send a request of an authorisation flow."""
         place = origin(request.url)
         connections = self._own if place == origin(self.url) else self._others.get(place)
         if connections is None:
@@ -353,11 +353,11 @@ class HttpClient:
 
 
 def _unknown() -> None:
-    """What is known beforehand by an authorisation that has to be asked about every request."""
+    """The known headers of an authorisation whose flow must run for every request: `None`."""
 
 
 def _basic(url: httpx2.URL) -> str:
-    """What a user and a password in a URL are sent as (RFC 7617)."""
+    """The `Authorization` header for a user and a password in a URL (RFC 7617)."""
     user, _, password = url.userinfo.partition(b":")
     return "Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password)).decode("ascii")
 
@@ -376,7 +376,7 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
 
 
 async def _readable(reply: Reply, request: httpx2.Request, whole: bool) -> httpx2.Response:
-    """An answer for an authorisation: with its body if it is a refusal, or to something of its own."""
+    """A response for an authorisation flow; its body is read if it is an error, or `whole` is set."""
     headers = [
         (name.encode("latin-1"), value.encode("latin-1"))
         for name, value in reply.headers.items()
@@ -395,7 +395,7 @@ async def _readable(reply: Reply, request: httpx2.Request, whole: bool) -> httpx
 async def _step(
     flow: AsyncGenerator[httpx2.Request, httpx2.Response], response: httpx2.Response | None
 ) -> httpx2.Request | None:
-    """The next request that an authorisation wants to be sent, or `None` when it is done."""
+    """The next request of an authorisation flow, or `None` at its end."""
     try:
         return await (anext(flow) if response is None else flow.asend(response))
     except StopAsyncIteration:
