@@ -1,6 +1,6 @@
-"""What an agent declares, read through the agent's own pool, checked one by one, and compiled for use.
+"""Reads the definitions of an agent, in the agent's own threads, and checks and compiles them.
 
-A definition that MCP cannot carry is left out alone, with its reason; the rest is served.
+An invalid definition is left out, with a reason; the others are served.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ class Definitions(Struct, frozen=True):
     features: ServerFeatures
     tools: Mapping[str, CompiledTool] = field(default_factory=dict[str, CompiledTool])
     republished: frozenset[tuple[str, str]] = frozenset()
-    """Kind and key of those that are not the agent's own."""
+    """Kind and key of the definitions that are not the agent's own."""
 
 
 async def read_definitions(
     agent: Any, runner: AgentRunner, limits: AgentLimits, known: ServerFeatures | None = None, also: Any = None
 ) -> Definitions:
-    """Ask an agent for all it declares. Bounded; what MCP cannot carry is left out with its reason.
+    """Read all definitions of an agent. Bounded; invalid ones are left out, with a reason.
 
     Args:
         agent: The agent.
         runner: Its threads.
         limits: Deadlines and bounds.
-        known: What it declared before. It stands where the agent fails to say, or does not say in time.
-        also: What is published beside it; of the same name, its own counts.
+        known: Its earlier definitions, kept where the agent fails or does not answer in time.
+        also: Another object whose definitions are published too; of equal names, those of the agent win.
     """
     reader = _Reader(agent, runner, limits, also)
     agents = (agent, also)
@@ -97,7 +97,7 @@ async def read_definitions(
 
 
 async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method: str) -> Any:
-    """What a method of an agent returns, as JSON; `None` if there is no such method.
+    """Call a method of an agent and return its result as JSON; `None` if there is no such method.
 
     Args:
         agent: The agent.
@@ -127,7 +127,7 @@ async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method
 
 
 class _Reader:
-    """One reading of one agent."""
+    """Reads the definitions of one agent once."""
 
     def __init__(self, agent: Any, runner: AgentRunner, limits: AgentLimits, also: Any) -> None:
         self._agent = agent
@@ -148,7 +148,7 @@ class _Reader:
         return compiled
 
     async def definitions(self, kind: str, method: str, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
-        """The valid definitions that `method` returns; a missing method means none, one that fails those `known`."""
+        """The valid definitions that `method` returns: none if it is missing, the `known` ones if it fails."""
         try:
             listed = await self._listed(self._agent, method)
             own = len(listed)
@@ -175,7 +175,7 @@ class _Reader:
         return list(found.values())
 
     async def info(self, known: ServerInfo | None) -> ServerInfo:
-        """Who the agent says it is, with the specification's default where it says nothing."""
+        """The server info of the agent, with defaults for what it does not state."""
         try:
             told = await self._call(self._agent, "get_mcp_server_info")
         except ToolError as error:

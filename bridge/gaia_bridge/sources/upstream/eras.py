@@ -1,4 +1,4 @@
-"""Which families of revisions one server speaks, and what serves the clients of the one that its connection is not of.
+"""Which eras one server speaks, and the second connection that serves clients of the other era.
 
 A server of both eras may be able to do in one what it cannot do in the other, such as to ask its client in the middle
 of a call. So a client is given a connection of its own era where the server has it. There is at most one for each; the
@@ -42,7 +42,7 @@ def era_of(request: ClientRequest) -> Era:
 
 
 def only_era(options: ServerOptions) -> Era | None:
-    """The one era that an entry wants; `None` for any."""
+    """The only era that an entry allows; `None` for both."""
     return next((era for era, name in OPTION_OF.items() if name == options.era), None)
 
 
@@ -56,7 +56,7 @@ class KnownEras:
 
     def __init__(self, options: ServerOptions, first: Era | None = None) -> None:
         self.only = only_era(options)
-        """The one era that it is spoken to in, whatever else it has."""
+        """The only era that the configuration allows, if it names one."""
         self._first = self.only or first
         self._has: dict[Era, bool] = {}
 
@@ -67,12 +67,12 @@ class KnownEras:
 
     @property
     def both(self) -> bool | None:
-        """Whether it has both, as far as that was tried."""
+        """Whether the server speaks both eras; `None` if that is not known yet."""
         known = [self._has.get(era) for era in Era]
         return False if False in known else None if None in known else True
 
     def recall(self, era: Era, both: bool | None) -> None:
-        """It was of this era last time, and had both, or not."""
+        """Use what was known when the bridge last ran: the era, and whether the server has both."""
         if self.only is None:
             self._first = era
             self._has = {Era.LEGACY: True, Era.MODERN: True} if both else {era: True}
@@ -80,7 +80,7 @@ class KnownEras:
                 self._has[_other(era)] = bool(both)
 
     def may_have(self, era: Era) -> bool:
-        """Whether it has an era, or that was not tried yet."""
+        """Whether the server speaks an era, or may do so."""
         return self._has.get(era) is not False
 
     def prefer(self, era: Era) -> None:
@@ -93,7 +93,7 @@ class KnownEras:
         self._first = self.only or era
 
     def begin(self) -> Era | None:
-        """The era to try first now; forgotten unless it proves right."""
+        """The era to try first now; it is forgotten unless `found` confirms it."""
         era, self._first = self._first, self.only
         return era
 
@@ -101,7 +101,7 @@ class KnownEras:
         """A connection was opened.
 
         Args:
-            handshake: What the server said.
+            handshake: The result of the handshake.
             tried: The era that was tried first.
         """
         if self.only is not None:
@@ -114,7 +114,7 @@ class KnownEras:
             self._has[_other(handshake.era)] = False
 
     def note(self, era: Era, *, had: bool) -> None:
-        """It was tried whether it has an era."""
+        """Record whether the server speaks an era."""
         self._has[era] = had
 
 
@@ -123,16 +123,16 @@ def _other(era: Era) -> Era:
 
 
 class OneEra(Runs, Protocol):
-    """What serves the clients of one era."""
+    """A connection that serves the clients of one era."""
 
     @property
     def status(self) -> SourceStatus:
-        """How it is."""
+        """The state of the connection."""
         ...
 
     @property
     def details(self) -> JSON:
-        """What else is known of it."""
+        """Details of the connection, for status reports."""
         ...
 
     @property
@@ -142,7 +142,7 @@ class OneEra(Runs, Protocol):
 
     @property
     def everything(self) -> ServerFeatures:
-        """What it offers, whatever the configuration permits."""
+        """All features, including those that the configuration does not permit."""
         ...
 
     async def connected(self) -> ServerHandshake:
@@ -158,17 +158,17 @@ S = TypeVar("S", bound=OneEra)
 
 
 class OtherEras(Generic[S]):
-    """What serves clients beside the connection that all of the other era share. Only on the event loop.
+    """The connections beside the shared one, for clients of the other era. Use only on the event loop.
 
     Args:
         upstream: The server's name, for the log.
         known: What is known of it.
         patience: Seconds that a client waits for another connection before it is served by the one that there is.
-        make: Makes what serves the clients of one era, if there is to be any.
-        heard: Told of changes that the server announces there, and of what it offers there.
-        learnt: Called when it turned out whether the server has both.
-        yields: Ends the shared connection if nobody used it yet; whether it did. `None` where that would save nothing:
-            over HTTP a second connection is no second process, and what a server declares in 2026-07-28 is more.
+        make: Makes the connection for one era; `None` if there is to be none.
+        heard: Called with changes that the server announces on such a connection.
+        learnt: Called when it becomes known whether the server has both eras.
+        yields: Ends the shared connection if it was not used yet, and returns whether it did. `None` where that saves
+            nothing: over HTTP a second connection needs no second process.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class OtherEras(Generic[S]):
         self._of: dict[Era, S] = {}
         self._proven: set[Era] = set()
         self._failed: set[Era] = set()
-        """Where there was no connection when one was waited for, and none since."""
+        """The eras whose last connection attempt failed."""
         self._told: set[Era] = set()
 
     @property
@@ -203,7 +203,7 @@ class OtherEras(Generic[S]):
 
     @property
     def details(self) -> list[JSON]:
-        """How they are, for people."""
+        """The states of the connections, for status reports."""
         return [
             {
                 "era": OPTION_OF[era],
@@ -220,12 +220,12 @@ class OtherEras(Generic[S]):
     async def of(
         self, request: ClientRequest, shared: Callable[[], Awaitable[ServerHandshake]], tasks: TaskGroup
     ) -> S | None:
-        """What serves the client of a request; `None` if that is the shared connection.
+        """The connection that serves the client of a request; `None` for the shared connection.
 
         Args:
             request: The request.
             shared: Waits for the shared connection.
-            tasks: Where something new runs.
+            tasks: The task group that a new connection runs in.
 
         Raises:
             UpstreamError: There is no shared connection.
@@ -254,7 +254,7 @@ class OtherEras(Generic[S]):
         return await self._connected(wanted, other)
 
     async def _turned(self, era: Era, shared: Callable[[], Awaitable[ServerHandshake]]) -> None:
-        """Have the shared connection opened anew in the era of the first client: so it needs no second one."""
+        """Reopen the shared connection in the era of the first client, so that no second one is needed."""
         self._yielded = True  # what came of it is known from now on, or it failed
         self._turning = anyio.Event()
         self._known.turn_to(era)
@@ -272,13 +272,13 @@ class OtherEras(Generic[S]):
             self._turning = None
 
     def _is_worth_a_wait(self, era: Era, state: SourceState) -> bool:
-        """Whether to wait for what is not there: a second process may hang for good, as for a lock of the first."""
+        """Whether to wait for a connection: a second process may hang forever, such as for a lock of the first."""
         if era in self._failed:
             return state not in (*_DOWN, SourceState.STARTING)
         return era in self._proven or state not in _DOWN
 
     def _do_without(self, era: Era, why: str) -> None:
-        """Nobody waits for a connection any more that could not be had in time; it is tried for all the same."""
+        """Serve clients without a connection that did not open in time; it is retried in the background."""
         self._failed.add(era)
         logger.log(
             logging.DEBUG if era in self._told else logging.WARNING,
@@ -315,5 +315,5 @@ class OtherEras(Generic[S]):
 
 
 def _goes_on(request: ClientRequest) -> bool:
-    """Whether it brings answers to the shared connection: no other asks clients of its own era by results."""
+    """Whether a request continues an earlier one: its answers belong to the shared connection, which asked."""
     return not request.modern and (request.request_state is not None or bool(request.input_responses))

@@ -1,8 +1,8 @@
-"""What crosses between the clients' requests and one upstream, besides arguments and results.
+"""Forwards requests of clients to one upstream, and its progress, log messages and questions back to the right client.
 
-A server of the handshake era asks by requests of its own. Where the wire does not tell on behalf of which call, the
-client is known all the same as long as the calls in flight are one client's. When it is not, the question waits until
-it is, and from then on the calls of clients that can be asked take turns (row 1).
+A server of the handshake era asks with requests of its own, which may not say for which call. Then the client is clear
+only while all calls in flight are of one client. Otherwise the question waits until it is, and from then on the calls
+of clients that can answer questions take turns.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ server's era has them too, the log level and the capabilities: what the server i
 may ask."""
 
 _KNOWN: Final = frozenset({"_meta", "arguments", "context", "inputResponses", "requestState"})
-"""Parameters that are not passed on as they came."""
+"""Parameters that are translated or handled separately."""
 
 _ROOTS: Final = "roots/list"
 
@@ -82,24 +82,24 @@ _WHOSE: Final = (
     'now on, calls of clients that can be asked take turns. With "isolation": "session" in the entry of the server, '
     "each client has a connection of its own"
 )
-"""What a server is told that asks for nobody knows whom. Most tell it to their clients, who can do something."""
+"""The error for a question that belongs to no identifiable client. Most servers pass it on to their clients."""
 
 _STATE: Final = "upstream:"
-"""What a `requestState` begins with that is the server's own; see `parked_calls` for the others."""
+"""The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
 
 ASKABLE: Final[Mapping[str, JSON]] = {
     "elicitation": {"form": {}, "url": {}},
     "roots": {},
     "sampling": {"context": {}, "tools": {}},
 }
-"""What clients can be asked, as it is declared to servers."""
+"""The client capabilities that are declared to servers."""
 
 _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 """How loud our own log is about an upstream's message; everything more severe is a warning."""
 
 
 class Asks(Protocol):
-    """What is needed of a connection."""
+    """A connection that requests are made on."""
 
     handshake: ServerHandshake
 
@@ -126,7 +126,7 @@ class Asks(Protocol):
 
 
 class Tells(Asks, Protocol):
-    """What is needed of a connection beside that."""
+    """A connection that notifications can be sent on as well."""
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification."""
@@ -153,15 +153,15 @@ class Relay:
         self.notes = NotificationQueue(tasks, limits)
         self.notes.attach(request)
         self.standing: ParkedCall | None = None
-        """The call, where it may outlive the request."""
+        """The parked call, if the call may outlive the request."""
         self.asked = 0
-        """How many questions its client has not answered yet."""
+        """The number of questions that its client has not answered yet."""
         self.resting: Callable[[], AbstractContextManager[None]] = nullcontext
-        """Entered while the server waits for its client, and so works on nothing."""
+        """A context manager that is entered while the server waits for the client."""
         self._limits = limits
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Progress came."""
+        """Pass on progress from the server."""
 
         async def report(request: ClientRequest) -> None:
             await request.report_progress(progress, total, message)
@@ -169,7 +169,7 @@ class Relay:
         self.notes.progress(report)
 
     def log(self, level: str, data: Any, name: str | None) -> None:
-        """A log message came."""
+        """Pass on a log message from the server."""
 
         async def log(request: ClientRequest) -> None:
             await request.log(level, data, name)
@@ -203,7 +203,7 @@ class Relay:
         """
         if self.standing is not None:
             return await self.standing.ask(method, params)
-        await self.notes.flush()  # what was said before has to be heard before
+        await self.notes.flush()  # earlier notifications must arrive first
         seconds = self._limits.question_timeout
         with anyio.move_on_after(seconds):
             try:
@@ -225,10 +225,10 @@ class Relays:
 
     Args:
         upstream: Its name, for the log.
-        patience: Seconds that a call waits for those of other clients, where the server could not tell them apart.
+        patience: Seconds that a call waits for calls of other clients, if questions cannot be told apart.
         for_log: Makes text of the server fit for our log.
-        waiting: What waits for answers of clients; as much as usual of its own if `None`.
-        redactor: Knows the secrets that the server was given, which no error of it repeats to a client.
+        waiting: The questions that wait for answers, bounded; a new one with the default bound if `None`.
+        redactor: Removes the secrets that the server was given from errors that are sent to clients.
     """
 
     def __init__(
@@ -304,12 +304,12 @@ class Relays:
         return _crossing_back(result, relay.request.client_capabilities, modern=modern)
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
-        """Let the client answer on whose behalf the server asks.
+        """Answer a question of the server: ask the client on whose behalf the server works.
 
         Args:
-            method: A key of `wire.CAPABILITY_OF`.
-            params: Its parameters, as they came.
-            during: The call that it belongs to, where the wire tells.
+            method: A key of `vocabulary.CAPABILITY_OF`.
+            params: The parameters, unchecked.
+            during: The id of the call that it belongs to, if known.
 
         Raises:
             ProtocolError: Nobody can be asked, or the client refused.
@@ -353,7 +353,7 @@ class Relays:
         raise ProtocolError(INVALID_REQUEST, f"{method} was not answered: {reasons[0]}")
 
     async def roots_changed(self, connection: Tells, request: ClientRequest) -> None:
-        """Tell a server that asked for the folders of its clients that those of one are others now.
+        """Tell a server that has asked for roots that the roots of a client changed.
 
         Args:
             connection: To the server.
@@ -374,7 +374,7 @@ class Relays:
             self._rooted = None
 
     async def _ask_again(self, request: ClientRequest) -> JSON:
-        """The folders of a client that said that they are others, while nothing is done for it."""
+        """The roots of the client that last reported a change of them, while no call of it is in flight."""
         with anyio.move_on_after(self._patience):
             try:
                 return await request.push(_ROOTS, {})
@@ -383,7 +383,7 @@ class Relays:
         raise ProtocolError(INVALID_REQUEST, f"The client did not answer {_ROOTS} within {self._patience:g} s")
 
     def _refusal(self, method: str, params: JSON, during: int | None) -> ProtocolError:
-        """What a server is told whose question no client can be asked: what it would be told by the client itself."""
+        """The error for a question that no client can answer: the one that the client itself would send."""
         known = None if during is None else self._in_flight.get(during)
         relays = list(self._in_flight.values()) if known is None else [known]
         reachable = [relay for relay in relays if relay.is_reachable]
@@ -451,7 +451,7 @@ class Relays:
         return _are_of_one_client([relay, *(other for other in self._in_flight.values() if other.may_ask)])
 
     def _changed(self) -> None:
-        """Let those look again who wait for other calls."""
+        """Wake everyone who waits for a change of the calls in flight."""
         if self._news is not None:
             self._news.set()
             self._news = None
@@ -462,11 +462,11 @@ class Relays:
         await self._news.wait()
 
     async def want_logs(self, connection: Asks, level: str | None = None) -> None:
-        """See to it that a server of the handshake era sends what the most curious of all clients wants to hear.
+        """Set the log level of a server of the handshake era to the lowest level that any client wants.
 
         Args:
-            connection: Who is told, unless it was told before.
-            level: What one more client wants; `None` if nothing.
+            connection: The connection, unless it has that level already.
+            level: The level that one more client wants, if any.
         """
         if level is not None and (self._level is None or is_loud_enough(self._level, level)):
             self._level = level
@@ -480,15 +480,15 @@ class Relays:
             logger.debug("upstream %r: log level %s: %s", self._upstream, self._level, error)
 
     def log(self, params: JSON, during: int | None = None) -> bool:
-        """Pass a log message on to whom it is for; whether nobody else is to hear of it.
+        """Pass a log message on to the client that it is for; returns whether it is for that client alone.
 
-        Where the wire says which call it belongs to, that is clear. Where a server has shown that it says so, a message
-        without belongs to none. Of any other it may belong to each call in flight: then it is passed on only if these
-        are one client's.
+        If the server says which call a message belongs to, its client gets it. Once a server has done so, a message
+        that names no call belongs to none. Messages of any other server may belong to every call in flight, and are
+        passed on only if all these are of one client.
 
         Args:
             params: Of `notifications/message`, unchecked.
-            during: The call that it belongs to, where the wire tells.
+            during: The id of the call that it belongs to, if known.
         """
         level, data, name = params.get("level"), params.get("data"), params.get("logger")
         relays = list(self._in_flight.values())
@@ -512,7 +512,7 @@ def _are_of_one_client(relays: Sequence[Relay]) -> bool:
 
 
 def _params(relay: Relay, *, modern: bool) -> JSON:
-    """What the server is sent."""
+    """The parameters that are sent to the server."""
     request = relay.request
     meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP}
     more: JSON = {}
@@ -531,7 +531,7 @@ def _params(relay: Relay, *, modern: bool) -> JSON:
 
 
 def _understood(error: ProtocolError) -> ProtocolError:
-    """An error of the server as one that can be told to a client of any era."""
+    """An error of the server, in a form that can be sent to clients of both eras."""
     needed = error.data.get("requiredCapabilities") if is_object(error.data) else None
     if error.code == MISSING_CLIENT_CAPABILITY and is_object(needed):
         return ClientCapabilityError(needed)
@@ -545,7 +545,7 @@ def _own_state(state: str) -> str:
 
 
 def _crossing_back(result: JSON, declared: Mapping[str, Any], *, modern: bool) -> JSON:
-    """A result as it is meant for the client: without who the server is, which only concerns our own connection."""
+    """A result for the client: without `serverInfo`, which is about our own connection, and with a `resultType`."""
     meta = result.get("_meta")
     if is_object(meta) and SERVER_INFO_KEY in meta:
         others = {key: value for key, value in meta.items() if key != SERVER_INFO_KEY}
@@ -556,10 +556,10 @@ def _crossing_back(result: JSON, declared: Mapping[str, Any], *, modern: bool) -
 
 
 def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:
-    """A result that asks for input, with its state marked as the server's.
+    """An input-required result, with its `requestState` marked as created by the server.
 
     Raises:
-        UpstreamError: It asks for what the client did not declare.
+        UpstreamError: It asks a question that the client did not declare.
     """
     questions = result.get("inputRequests")
     if is_object(questions):

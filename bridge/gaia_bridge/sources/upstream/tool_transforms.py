@@ -1,7 +1,7 @@
-"""The tools of a server as the configuration wants them published, and calls of them as the server wants them. Pure.
+"""Applies the configured transforms to the tools of a server, and maps calls back to the server's own names. Pure.
 
-What does not fit the server's tools is left out with its reason: published as it is, a tool might show what was meant
-to be hidden.
+A tool whose transform cannot be applied is left out, with a reason: untransformed, it might expose what was meant to be
+hidden.
 """
 
 from __future__ import annotations
@@ -45,31 +45,31 @@ _SPEAKS_OF_NAMES: Final = (
 """Keywords of an input schema that may depend on which arguments there are, in ways that are not followed here."""
 
 _EXAMPLES: Final = ("default", "example", "examples")
-"""Keywords that hold whole sets of arguments, for people."""
+"""Keywords that hold examples of all arguments."""
 
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
-"""Where references may lead; elsewhere are the arguments."""
+"""The prefixes of references that do not depend on argument names."""
 
 
 class _Misfit(Exception):
-    """Why a tool cannot be tailored as it should be."""
+    """Why a transform cannot be applied to a tool."""
 
 
 class _Call(Struct, frozen=True):
-    """How to call one tailored tool."""
+    """How to call one transformed tool."""
 
     name: str
-    """What the server calls it."""
+    """The server's name of the tool."""
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What the server calls those of its arguments that clients know by another name."""
+    """The server's names of renamed arguments, by their published names."""
     gone: frozenset[str] = frozenset()
-    """Names of the server's arguments by which clients do not reach them."""
+    """The server's names of arguments that are hidden or renamed."""
 
     def __repr__(self) -> str:
         return repr_without(self, "defaults")
 
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What is sent where the client gives nothing, by the server's names."""
+    """The values of arguments that the client does not give, by the server's names."""
 
     def arguments(self, name: str, given: Mapping[str, Any]) -> JSON:
         for argument in given:
@@ -80,7 +80,7 @@ class _Call(Struct, frozen=True):
 
 
 class TransformedTools(Struct, frozen=True):
-    """What is published of a server."""
+    """The published tools of a server, and how to call them."""
 
     features: ServerFeatures
     _options: ServerOptions
@@ -90,11 +90,11 @@ class TransformedTools(Struct, frozen=True):
         return repr_without(self, "_options", "_calls")
 
     def call(self, name: str, arguments: JSON) -> tuple[str, JSON]:
-        """A call as the server wants it: its own name of the tool, and the arguments under its own names.
+        """Map a call to the server's names of the tool and its arguments.
 
         Args:
-            name: What the tool is published as.
-            arguments: What the client gave.
+            name: The published name of the tool.
+            arguments: The arguments of the client.
 
         Raises:
             ProtocolError: The configuration does not permit such a tool.
@@ -113,7 +113,7 @@ class TransformedTools(Struct, frozen=True):
         )
 
     def listed(self, tools: Iterable[Any]) -> list[JSON]:
-        """What may be shown of tools that the server lists and that are not in the offer.
+        """Filter tools that the server lists and that are not among its features.
 
         Args:
             tools: As they came, of a page that was not read before.
@@ -129,7 +129,7 @@ class TransformedTools(Struct, frozen=True):
 
 
 def transformed(features: ServerFeatures, options: ServerOptions) -> TransformedTools:
-    """What the configuration makes of an offer: with those tools only that it allows, as it wants them.
+    """Apply the configuration to the features of a server: its allowed tools, transformed.
 
     Args:
         features: Everything that the server offers.
@@ -140,7 +140,7 @@ def transformed(features: ServerFeatures, options: ServerOptions) -> Transformed
 
 
 def _transformed(features: ServerFeatures, options: ServerOptions) -> TransformedTools:
-    """What it makes of what is offered in one era."""
+    """Apply the configuration to the features of one era."""
     allowed = permitted(features, options)
     if not options.tools:
         return TransformedTools(allowed, options, {})
@@ -184,7 +184,7 @@ def _left_out(name: str, reason: str) -> LeftOut:
 def _fitting(
     tools: Iterable[Mapping[str, Any]], transforms: Mapping[str, ToolTransform], left_out: list[LeftOut]
 ) -> Iterator[tuple[Mapping[str, Any], _Call | None]]:
-    """The tools that can be published, each with how to call it if it was tailored."""
+    """The tools that can be published, each with how to call it if it was transformed."""
     for tool in tools:
         transform = transforms.get(tool["name"])
         if transform is None:
@@ -222,10 +222,10 @@ def _name(own: str, arguments: Mapping[str, ArgumentTransform]) -> str | None:
 
 
 def _schema(schema: JSON, arguments: Mapping[str, ArgumentTransform]) -> JSON:
-    """The schema of what clients give. It accepts exactly what, mapped back, the server's own schema accepts.
+    """The input schema for clients. It accepts exactly what the server's own schema accepts after mapping back.
 
     Raises:
-        _Misfit: There is no such schema, or none that could be told here.
+        _Misfit: There is no such schema, or it cannot be derived.
     """
     found = schema.get("properties")
     properties: JSON = found if is_object(found) else {}
@@ -274,7 +274,7 @@ def _without_examples(schema: JSON) -> JSON:
 
 
 def _check_names(schema: JSON, required: list[str], arguments: Mapping[str, ArgumentTransform]) -> None:
-    """Refuse what depends on the arguments' names beside `properties` and `required`, and what would be missing."""
+    """Refuse keywords that may depend on argument names, and required arguments that are hidden without a default."""
     for keyword in _SPEAKS_OF_NAMES:
         if keyword in schema:
             raise _Misfit(f"its input schema has {keyword!r}, which may depend on the names of its arguments")
@@ -287,7 +287,7 @@ def _check_names(schema: JSON, required: list[str], arguments: Mapping[str, Argu
 
 
 def _check_defaults(schema: JSON, properties: JSON, arguments: Mapping[str, ArgumentTransform]) -> None:
-    """Refuse defaults that the server would refuse. They may be secrets, so what is wrong with them is not told."""
+    """Refuse defaults that the server would refuse. They may be secrets, so the error does not give details."""
     kept = {key: value for key, value in schema.items() if key not in ("properties", "required")}
     for own, about in arguments.items():
         if about.default is None:
