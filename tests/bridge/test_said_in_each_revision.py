@@ -258,6 +258,30 @@ async def test_results_are_of_the_revision(speaker: str, revision: str) -> None:
         assert completed["completion"].items() >= {"values": ["Ada"], "total": 1, "hasMore": False}.items()
 
 
+@every_speaker
+@every_revision
+async def test_errors_and_answers_without_content_are_of_the_revision(speaker: str, revision: str) -> None:
+    error = "JSONRPCErrorResponse" if "JSONRPCErrorResponse" in definitions(revision) else "JSONRPCError"
+    async with speaking(speaker, revision) as (client, _):
+        await client.introduce()
+        for method in ("nobody/knows", "prompts/get", "resources/read", "tools/call", "completion/complete"):
+            judged(client, error, await client.response(method))
+        judged(client, error, await client.response("tools/call", {"name": "none"}))
+        done: dict[str, JSON] = {
+            "ping": {},
+            "logging/setLevel": {"level": "info"},
+            "resources/subscribe": {"uri": "note://1"},
+            "resources/unsubscribe": {"uri": "note://1"},
+        }
+        for method, params in done.items():
+            response = await client.response(method, params)
+            if client.modern:
+                assert response["error"]["code"] == -32601
+            else:
+                judged(client, "Result", response["result"])
+                assert response["result"].keys().isdisjoint(OF_MODERN_RESULTS)
+
+
 def question_of(name: str, revision: str) -> JSON:
     """A question as clients of a revision can be asked it."""
     params: JSON = QUESTIONS[name]["params"]

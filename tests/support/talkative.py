@@ -100,8 +100,10 @@ class _Server:
             self._answer(request, self._text("announced"))
         elif "inputResponses" in params:
             self._answer(request, self._text(params["inputResponses"]["it"]))
-        else:
+        elif what in QUESTIONS:
             self._ask(request, QUESTIONS[what])
+        else:
+            self._wire.refuse(request, -32602, "Unknown tool")
 
     def _ask(self, request: JSON, question: JSON) -> None:
         if self._modern:
