@@ -196,7 +196,7 @@ class ServerFeatures(Struct, frozen=True):
     implementation: Mapping[str, Any] | None = None
     """The `serverInfo` of a server, unchanged; `None` where `info` has all of it."""
     pages: Mapping[str, tuple[ListPage, ...]] = field(default_factory=dict[str, tuple[ListPage, ...]])
-    """The pages of a server's lists, by the kind of definition (`wire.LIST_FIELDS`); none of what it could not list."""
+    """The pages of a server's lists, by kind of definition (`vocabulary.LIST_FIELDS`); without those not read."""
     left_out: tuple[LeftOut, ...] = ()
     settled: bool = True
     """Whether it is known what the source offers. It is not while a server starts for the first time."""

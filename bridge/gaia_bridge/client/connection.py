@@ -200,7 +200,7 @@ class Connection:
         """Read a list to its last page, or to the limit, asking again where that may help.
 
         Args:
-            kind: A key of `wire.LIST_FIELDS`.
+            kind: A key of `vocabulary.LIST_FIELDS`.
 
         Returns:
             The pages, unchecked; without the definitions that the revision forbids a client to use.

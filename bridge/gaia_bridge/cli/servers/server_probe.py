@@ -55,7 +55,7 @@ class Probe(Struct, frozen=True):
     ping: float | None
     """The best round trip, if the server answers pings at all."""
     definitions: dict[str, list[JSON]] = field(default_factory=dict[str, list[JSON]])
-    """By the kinds of `wire.LIST_FIELDS`; those that the server has."""
+    """By the kinds of `vocabulary.LIST_FIELDS`; those that the server has."""
     problems: list[str] = field(default_factory=list[str])
     """What did not work although the server promised it."""
 
