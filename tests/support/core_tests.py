@@ -45,7 +45,7 @@ SLOW = """
     bridge/server/http/test_connection.py bridge/server/test_backlog.py bridge/server/test_garbage.py
     bridge/server/transports/test_sessions.py bridge/server/transports/test_stdio.py
     bridge/sources/agent/test_abandoned_questions.py bridge/test_circles.py bridge/test_no_remote_launch.py
-    bridge/test_odd_texts.py gaia_agents/test_ignore.py
+    bridge/test_odd_texts.py bridge/test_said_in_each_revision.py gaia_agents/test_ignore.py
 """.split()
 """Modules of whole folders that are left out: what they try out many times, others do once."""
 

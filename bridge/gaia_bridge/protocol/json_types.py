@@ -90,7 +90,8 @@ def is_small(value: Any, levels: int = _LEVELS) -> bool:
         value: Anything.
         levels: Of objects and arrays that may be in one another.
     """
-    kind = type(value)
+    item: object = value
+    kind = type(item)
     if kind is str:
         return len(value) <= _CHARACTERS
     if kind in _SCALARS:
@@ -102,21 +103,22 @@ def is_small(value: Any, levels: int = _LEVELS) -> bool:
             if type(key) is not str or len(key) > _CHARACTERS:
                 return False
         value = value.values()
-    for item in value:
-        if not is_small(item, levels - 1):
+    for inner in value:
+        if not is_small(inner, levels - 1):
             return False
     return True
 
 
 def copied(value: Any) -> Any:
     """A copy of a JSON value whose objects and arrays are its own; what is no JSON is copied as Python copies it."""
-    kind = type(value)
+    item: object = value
+    kind = type(item)
     if kind is str or kind in _SCALARS:
         return value
     if kind is dict:
-        return {key: copied(item) for key, item in value.items()}
+        return {key: copied(inner) for key, inner in value.items()}
     if kind is list:
-        return [copied(item) for item in value]
+        return [copied(inner) for inner in value]
     return copy.deepcopy(value)
 
 

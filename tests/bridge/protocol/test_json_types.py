@@ -14,7 +14,9 @@ from gaia_bridge.protocol.json_types import (
     SMALL_BYTES,
     at_pointer,
     copied,
+    is_array,
     is_larger,
+    is_object,
     is_small,
     is_too_deep,
 )
@@ -76,23 +78,22 @@ def test_what_is_small_is_no_larger_than_it_may_be_and_is_converted_as_anything_
         assert jsonable(value, SMALL_BYTES) == jsonable(value, SMALL_BYTES - 1), "the last looks at everything"
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "x" * 101,
-        {"x" * 101: 1},
-        {1: 1},
-        [[[[]]]],
-        [1] * 9,
-        (1,),
-        b"x",
-        object(),
-        (item for item in [1]),
-        {"a": [(item for item in [1])]},
-        type("Text", (str,), {})("x"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
+NOT_SMALL: list[Any] = [
+    "x" * 101,
+    {"x" * 101: 1},
+    {1: 1},
+    [[[[]]]],
+    [1] * 9,
+    (1,),
+    b"x",
+    object(),
+    (item for item in [1]),
+    {"a": [(item for item in [1])]},
+    type("Text", (str,), {})("x"),
+]
+
+
+@pytest.mark.parametrize("value", NOT_SMALL, ids=lambda value: type(value).__name__)
 def test_what_is_long_deep_or_no_plain_json_is_not_small(value: Any) -> None:
     assert not is_small(value)
 
@@ -122,5 +123,6 @@ def test_what_is_no_json_is_copied_too() -> None:
 
 
 def _containers(value: Any) -> list[Any]:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return [] if inner is None else [value, *(found for item in inner for found in _containers(item))]
+    if is_object(value):
+        return [value, *(found for item in value.values() for found in _containers(item))]
+    return [value, *(found for item in value for found in _containers(item))] if is_array(value) else []
