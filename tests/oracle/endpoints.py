@@ -45,6 +45,8 @@ from tests.support.waiting import PATIENCE
 __all__ = [
     "HANDSHAKE",
     "MODERN",
+    "PORT",
+    "Agent",
     "Endpoint",
     "Lines",
     "Reply",

@@ -1,0 +1,155 @@
+"""What clients of other hands sent (`record.py`), sent again: to a bridge, to its endpoint of three sources, and to the
+SDK's server. VS Code's wire was recorded by a proxy that kept no headers but those of the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.model import NamingPolicy
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from tests.oracle.endpoints import HANDSHAKE, MODERN, PORT, Agent, Endpoint, Reply, ours, theirs
+from tests.oracle.requests import Case
+from tests.oracle.verdicts import compared, explained
+from tests.support.agents import ScriptedAgent
+
+WIRES: Final = Path(__file__).with_name("wires")
+CLIENTS: Final = {
+    "python-1": HANDSHAKE,
+    "typescript-1": HANDSHAKE,
+    "typescript-2": HANDSHAKE,
+    "typescript-2-modern": MODERN,
+    "vscode": HANDSHAKE,
+}
+
+_URIS: Final = {"note://today": "odd://one", "note://monday": "odd://5"}
+"""What stands here for the resources that the clients read."""
+
+Opened = Callable[[str], AbstractAsyncContextManager[Endpoint]]
+
+
+class Recorded(NamedTuple):
+    """One request of a client."""
+
+    case: Case
+    asks_session: bool
+
+
+def _recorded(client: str) -> Iterator[Recorded]:
+    for line in (WIRES / f"{client}.jsonl").read_text("utf-8").splitlines():
+        note: JSON = json.loads(line)
+        body, headers = _here(note.get("body"), note["headers"])
+        asks_session = headers.pop("mcp-session-id", None) is not None
+        label = "hello anew" if body and body["method"] == "initialize" else f"{(body or note)['method']} recorded"
+        yield Recorded(Case(label, b"" if body is None else body, headers, note["method"]), asks_session)
+
+
+def _here(body: JSON | None, headers: JSON) -> tuple[JSON | None, JSON]:
+    """A request, with the names of what there is at the endpoints that are compared."""
+    if body is None:
+        return None, headers
+    body = copy.deepcopy(body)
+    params = body.get("params", {})
+    if body["method"] == "tools/call" and params["name"] != "no-such-tool":
+        params["name"] = "echo"
+    if body["method"] == "prompts/get":
+        params["arguments"] = {"whom": params["arguments"]["name"]}
+    if "uri" in params:
+        params["uri"] = _URIS.get(params["uri"], "odd://one")
+    if "mcp-name" in headers:
+        headers = {**headers, "mcp-name": params.get("uri") or params["name"]}
+    return body, headers
+
+
+@asynccontextmanager
+async def of_three(revision: str) -> AsyncGenerator[Endpoint]:
+    """The bridge's endpoint of all its sources, three of them."""
+    async with Bridge(names=NamingPolicy.BARE) as bridge:
+        await bridge.add_agent(Agent(), "odd")
+        for name in ("second", "third"):
+            await bridge.add_agent(ScriptedAgent(lambda tool, _: tool, f"tool-of-{name}"), name)
+        yield Endpoint(bridge.asgi(AccessPolicy.for_address("127.0.0.1", PORT)), "/mcp", revision)
+
+
+async def _replayed(opened: Opened, client: str) -> list[Reply]:
+    replies: list[Reply] = []
+    async with opened(CLIENTS[client]) as endpoint:
+        endpoint.session = {}
+        session: dict[str, str] = {}
+        for case, asks_session in _recorded(client):
+            headers = {**case.headers, **(session if asks_session else {})}
+            reply = await endpoint.send(case.content, headers, case.method, named=False)
+            if "mcp-session-id" in reply.headers:
+                session = {"mcp-session-id": reply.headers["mcp-session-id"]}
+            replies.append(reply)
+    return replies
+
+
+def _compared(client: str, opened: Opened, other: Opened) -> Iterator[tuple[Case, str, str, tuple[Reply, Reply]]]:
+    async def both() -> tuple[list[Reply], list[Reply]]:
+        return await _replayed(opened, client), await _replayed(other, client)
+
+    sent = [recorded.case for recorded in _recorded(client)]
+    for case, mine, others in zip(sent, *asyncio.run(both()), strict=True):
+        verdicts = compared(case, mine, others)
+        if verdicts[0] != verdicts[1]:
+            yield case, *verdicts, (mine, others)
+
+
+def _shown(case: Case, ours: str, theirs: str, replies: Any) -> str:
+    return f"{case.label}\n  ours: {ours} {replies[0].body[:300]!r}\n  theirs: {theirs} {replies[1].body[:300]!r}"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_a_client_sent_is_answered_as_by_the_sdk_or_a_row_says_why_not(client: str) -> None:
+    found = [
+        _shown(case, mine, other, replies)
+        for case, mine, other, replies in _compared(client, ours, theirs)
+        if not explained(CLIENTS[client], case, mine, other)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_a_client_sent_is_answered_by_an_endpoint_of_three_sources_as_by_one_of_a_single_agent(
+    client: str,
+) -> None:
+    """But for what they list and can do."""
+    found = [
+        _shown(case, mine, other, replies)
+        for case, mine, other, replies in _compared(client, of_three, ours)
+        if mine.partition(" with ")[0] != other.partition(" with ")[0]
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_is_refused_only_what_is_not_there(client: str) -> None:
+    """Else two servers that refuse everything would be found to agree."""
+    replies = asyncio.run(_replayed(ours, client))
+    refused = [
+        recorded.case.content
+        for recorded, reply in zip(_recorded(client), replies, strict=True)
+        if reply.status >= 400 or any("error" in message for message in reply.messages)
+    ]
+    absent = ("no-such-tool", "odd://5")
+    assert [content for content in refused if not any(name in json.dumps(content) for name in absent)] == []
+    assert len(replies) > len(refused) + 5
+
+
+def test_every_recorded_client_is_replayed_and_its_wire_tells_nothing_of_a_machine() -> None:
+    assert {path.stem for path in WIRES.glob("*.jsonl")} == set(CLIENTS)
+    private = re.compile(r"/home|/root|/tmp|127\.0\.0\.1|localhost|authorization|cookie|file:")
+    for client in CLIENTS:
+        assert not private.search((WIRES / f"{client}.jsonl").read_text("utf-8"))
