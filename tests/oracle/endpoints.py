@@ -439,21 +439,32 @@ def _expects_answer(content: object) -> bool:
 
 
 @asynccontextmanager
-async def our_lines(revision: str) -> AsyncGenerator[Lines]:
-    """The bridge's."""
+async def our_lines(revision: str, *, greeted: bool = True) -> AsyncGenerator[Lines]:
+    """The bridge's.
+
+    Args:
+        revision: What its client speaks.
+        greeted: Whether a client has shaken hands already.
+    """
     async with Bridge(names=NamingPolicy.BARE) as bridge, anyio.create_task_group() as tasks:
         await bridge.add_agent(Agent(), "odd")
         stream = await line_stream(bridge, tasks)
         lines = Lines(stream.write, stream.next, revision)
-        await lines.open()
+        if greeted:
+            await lines.open()
         yield lines
         await stream.close()
         tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def their_lines(revision: str) -> AsyncGenerator[Lines]:
-    """The SDK's, which is handed what its `stdio_server()` makes of a line."""
+async def their_lines(revision: str, *, greeted: bool = True) -> AsyncGenerator[Lines]:
+    """The SDK's, which is handed what its `stdio_server()` makes of a line.
+
+    Args:
+        revision: What its client speaks.
+        greeted: Whether a client has shaken hands already.
+    """
     server = _server()
     async with create_client_server_memory_streams() as ((reading, writing), server_streams):
 
@@ -473,7 +484,8 @@ async def their_lines(revision: str) -> AsyncGenerator[Lines]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.run, *server_streams, server.create_initialization_options())
             lines = Lines(write, read, revision)
-            await lines.open()
+            if greeted:
+                await lines.open()
             yield lines
             tasks.cancel_scope.cancel()
 

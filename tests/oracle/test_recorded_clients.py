@@ -1,4 +1,4 @@
-"""What clients of other hands sent (`record.py`), sent again: to a bridge, to its endpoint of three sources, and to the
+"""What clients of other hands sent (`record.py`), sent again, over HTTP and on a stream: to a bridge, to its endpoint of three sources, and to the
 SDK's server. VS Code's wire was recorded by a proxy that kept no headers but those of the session.
 """
 
@@ -11,7 +11,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import pytest
 
@@ -19,7 +19,19 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
-from tests.oracle.endpoints import HANDSHAKE, MODERN, PORT, Agent, Endpoint, Reply, ours, theirs
+from tests.oracle.endpoints import (
+    HANDSHAKE,
+    MODERN,
+    PORT,
+    Agent,
+    Endpoint,
+    Lines,
+    Reply,
+    our_lines,
+    ours,
+    their_lines,
+    theirs,
+)
 from tests.oracle.requests import Case
 from tests.oracle.verdicts import compared, explained
 from tests.support.agents import ScriptedAgent
@@ -37,6 +49,15 @@ _URIS: Final = {"note://today": "odd://one", "note://monday": "odd://5"}
 """What stands here for the resources that the clients read."""
 
 Opened = Callable[[str], AbstractAsyncContextManager[Endpoint]]
+
+
+class OpenedLines(Protocol):
+    """Opens a stream of lines."""
+
+    def __call__(self, revision: str, /, *, greeted: bool) -> AbstractAsyncContextManager[Lines]: ...
+
+
+_Difference = tuple[Case, str, str, tuple[Reply, Reply]]
 
 
 class Recorded(NamedTuple):
@@ -96,15 +117,24 @@ async def _replayed(opened: Opened, client: str) -> list[Reply]:
     return replies
 
 
-def _compared(client: str, opened: Opened, other: Opened) -> Iterator[tuple[Case, str, str, tuple[Reply, Reply]]]:
+async def _written(opened: OpenedLines, client: str) -> list[Reply]:
+    """The same on a stream, where only what has a body is sent."""
+    async with opened(CLIENTS[client], greeted=False) as lines:
+        return [await lines.send(case.content) for case, _ in _recorded(client) if case.content]
+
+
+def _compared(client: str, opened: Opened, other: Opened) -> Iterator[_Difference]:
     async def both() -> tuple[list[Reply], list[Reply]]:
         return await _replayed(opened, client), await _replayed(other, client)
 
-    sent = [recorded.case for recorded in _recorded(client)]
-    for case, mine, others in zip(sent, *asyncio.run(both()), strict=True):
-        verdicts = compared(case, mine, others)
+    yield from _judged([recorded.case for recorded in _recorded(client)], *asyncio.run(both()))
+
+
+def _judged(sent: list[Case], mine: list[Reply], others: list[Reply]) -> Iterator[_Difference]:
+    for case, my_reply, other_reply in zip(sent, mine, others, strict=True):
+        verdicts = compared(case, my_reply, other_reply)
         if verdicts[0] != verdicts[1]:
-            yield case, *verdicts, (mine, others)
+            yield case, *verdicts, (my_reply, other_reply)
 
 
 def _shown(case: Case, ours: str, theirs: str, replies: Any) -> str:
@@ -119,6 +149,22 @@ def test_what_a_client_sent_is_answered_as_by_the_sdk_or_a_row_says_why_not(clie
         if not explained(CLIENTS[client], case, mine, other)
     ]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_same_on_a_stream_is_answered_as_by_the_sdk_or_a_row_says_why_not(client: str) -> None:
+    async def both() -> tuple[list[Reply], list[Reply]]:
+        return await _written(our_lines, client), await _written(their_lines, client)
+
+    mine, others = asyncio.run(both())
+    sent = [case for case, _ in _recorded(client) if case.content]
+    found = [
+        _shown(case, ours, theirs, replies)
+        for case, ours, theirs, replies in _judged(sent, mine, others)
+        if not explained(CLIENTS[client], case, ours, theirs)
+    ]
+    assert not found, "\n".join(found)
+    assert sum(bool(reply.body) for reply in mine) > 5
 
 
 @pytest.mark.parametrize("client", CLIENTS)
