@@ -1,5 +1,5 @@
-"""What clients of other hands sent (`record.py`), sent again, over HTTP and on a stream: to a bridge, to its endpoint of three sources, and to the
-SDK's server. VS Code's wire was recorded by a proxy that kept no headers but those of the session.
+"""What clients of other hands sent (`record.py`), sent again over HTTP and on a stream: to a bridge, to its endpoint of
+three sources, and to the SDK's server. VS Code's wire was recorded by a proxy that kept no headers but the session's.
 """
 
 from __future__ import annotations
