@@ -88,7 +88,7 @@ def paths_of(bridge: Bridge) -> list[str]:
     guard = bridge.asgi(AccessPolicy.for_address("127.0.0.1", 8765))
     assert isinstance(guard, Guard)
     direct: Any = guard._app  # pyright: ignore[reportPrivateUsage]
-    app = direct._others
+    app = direct._others._make()
     assert isinstance(app, Starlette)
     routes = [route.path for route in app.routes if isinstance(route, Route)]
     assert len(routes) == len(app.routes) >= 11

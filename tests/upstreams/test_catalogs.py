@@ -54,7 +54,14 @@ async def test_the_bridge_publishes_what_the_official_client_reads_to_clients_of
     with anyio.fail_after(DEADLINE):
         for era in ERAS:
             async with client_of(published(bridge_url, name).url, era) as client:
-                assert await official_catalog(client) == expected, era
+                of_era = expected if era != "modern" else without_execution(expected)
+                assert await official_catalog(client) == of_era, era
+
+
+def without_execution(catalog: Catalog) -> Catalog:
+    """What 2026-07-28 has of it: whether a tool runs as a task is not said there."""
+    tools = [{key: value for key, value in tool.items() if key != "execution"} for tool in catalog["tool"]]
+    return {**catalog, "tool": tools}
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
