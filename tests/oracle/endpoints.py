@@ -407,9 +407,9 @@ class Lines:
     async def _until_answered(self, expected: bool = False) -> list[Any]:
         self._last += 1
         sentinel = f"sentinel {self._last}"
-        asked: JSON = {"jsonrpc": "2.0", "id": sentinel, "method": "ping"}
+        asked: JSON = {"jsonrpc": "2.0", "id": sentinel, "method": "tools/list"}
         if self._revision == MODERN:
-            asked |= {"method": "prompts/list", "params": {"_meta": meta()}}
+            asked |= {"params": {"_meta": meta()}}
         await self._say(asked)
         found: list[Any] = []
         seen = False
@@ -424,8 +424,11 @@ class Lines:
 
 
 def _expects_answer(content: object) -> bool:
-    """Whether a line is a request of JSON-RPC, to which every server answers something."""
-    if not is_object(content) or content.keys() - {"jsonrpc", "id", "method", "params", "more"}:
+    """Whether a line is a request of JSON-RPC, to which every server answers something.
+
+    One that is an error as well is answered by ours alone.
+    """
+    if not is_object(content) or "error" in content:
         return False
     request_id, params = content.get("id"), content.get("params")
     return (
