@@ -127,7 +127,8 @@ class ChangeKind(Enum):
 
 
 class Notification(Struct, frozen=True, eq=False):
-    """A server notification that belongs to no request; it goes to all clients of the handshake era."""
+    """A server notification that belongs to no request; it goes to all clients of the handshake era,
+    or to the one that made the task which it is about."""
 
     method: str
     params: Mapping[str, Any]

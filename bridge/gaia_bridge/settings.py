@@ -187,6 +187,8 @@ class SubscriptionLimits(Limits, frozen=True):
     """Seconds one client may take to accept one change notification; then it is dropped for that client."""
     resources: int = 1_000
     """Resources that one client, or one `subscriptions/listen` request, may want to hear of."""
+    tasks: int = 1_000
+    """Tasks that one client made and hears of; beyond, the oldest are forgotten, and it asks how they are."""
     streams: int = 1_024
     """`subscriptions/listen` requests at one endpoint that are open at once."""
     confirm_timeout: float = 2.0

@@ -14,7 +14,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import ServerOptions, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.client.scripted import Script, ScriptedTransport, Wire, legacy, modern
-from tests.conformance.raw_clients import connect_http, connect_sse
+from tests.conformance.raw_clients import SseClient, connect_http, connect_sse
 from tests.interaction.connecting import DEADLINE, serving
 from tests.support.on_demand import mcp_types
 from tests.support.upstreams import until_ready
@@ -236,6 +236,83 @@ async def test_a_task_leads_back_to_the_server_that_made_it() -> None:
     assert ["tasks/get" in received for received in methods] == [False, True]
     [call] = [item["params"] for item in transports[1].wires[0].received if item["method"] == "tools/call"]
     assert call["task"] == {"ttl": 60_000}
+
+
+RELATED = "io.modelcontextprotocol/related-task"
+ASKED: JSON = {"message": "sure?", "requestedSchema": {"type": "object", "properties": {"yes": {"type": "boolean"}}}}
+
+
+async def ask_before_the_result(wire: Wire) -> None:
+    """A server whose task asks a question while its result is fetched, and says of both what task they are of."""
+    while True:
+        request = await wire.next()
+        match request["method"]:
+            case "tools/list":
+                wire.answer(request, {"tools": [TOOL]})
+            case "tools/call":
+                wire.answer(request, {"task": {"taskId": "t-1", "status": "working"}})
+            case "tasks/result":
+                related = {RELATED: {"taskId": "t-1", "vendorField": 1}, "example.org/m": 1}
+                wire.ask("q", "elicitation/create", {**ASKED, "_meta": related}, during=request["id"])
+                answer = await wire.next()
+                content = [{"type": "text", "text": str(answer["result"]["action"])}]
+                wire.answer(request, {"content": content, "_meta": related})
+            case _:
+                pass
+
+
+@pytest.mark.requirement("S-34")
+@pytest.mark.parametrize(("servers", "prefix"), [(1, ""), (3, "up0:")])
+async def test_what_is_related_to_a_task_names_it_as_the_client_knows_it(servers: int, prefix: str) -> None:
+    asking = legacy(ask_before_the_result, capabilities={"tools": {}, "tasks": TASKS})
+    others = [script("legacy") for _ in range(servers - 1)]
+    async with publishing(asking, *others) as (url, _, _), connect_http(url + "/mcp") as client:
+        await client.initialize("2025-11-25", {"elicitation": {}})
+        params: JSON = {"name": "up0__make", "arguments": {}, "task": {"ttl": 60_000}}
+        made = (await client.request("tools/call", params))["result"]["task"]
+        assert made["taskId"] == f"{prefix}t-1"
+        asked: list[JSON] = []
+        result: JSON = {}
+        request = {"jsonrpc": "2.0", "id": "r", "method": "tasks/result", "params": {"taskId": made["taskId"]}}
+        async for message in client.exchange(request):
+            if message.get("method") == "elicitation/create":
+                asked.append(message["params"])
+                await client.send({"jsonrpc": "2.0", "id": message["id"], "result": {"action": "decline"}})
+            else:
+                result = message["result"]
+    related = {RELATED: {"taskId": made["taskId"], "vendorField": 1}, "example.org/m": 1}
+    assert [params["_meta"] for params in asked] == [related]
+    assert (result["content"][0]["text"], result["_meta"]) == ("decline", related)
+
+
+@pytest.mark.requirement("S-34")
+@pytest.mark.parametrize(("servers", "prefix"), [(1, ""), (3, "up1:")])
+async def test_only_the_client_that_made_a_task_is_told_how_it_is(servers: int, prefix: str) -> None:
+    transports = [*map(script, ["legacy"] * servers)]
+    number = servers // 2
+    async with publishing(*transports) as (url, _, made), connect_sse(url + "/sse") as maker:
+        async with connect_sse(url + "/sse") as other:
+            for client in (maker, other):
+                await client.initialize("2025-11-25")
+            params: JSON = {"name": f"up{number}__make", "arguments": {}, "task": {"ttl": 60_000}}
+            task = (await maker.request("tools/call", params))["result"]["task"]["taskId"]
+            [wire] = made[number].wires
+            wire.notify("notifications/tasks/status", {"taskId": "t-2", "status": "working"})
+            wire.notify("notifications/tasks/status", {"taskId": "t-1", "status": "completed", "vendorField": 1})
+            wire.notify("notifications/elicitation/complete", {"elicitationId": "of nobody"})
+            heard = [await _told(client) for client in (maker, other)]
+    assert task == f"{prefix}t-1"
+    assert heard == [[{"taskId": task, "status": "completed", "vendorField": 1}], []]
+
+
+async def _told(client: SseClient) -> list[JSON]:
+    """What a client is told of tasks, until it is told something else."""
+    told: list[JSON] = []
+    async for message in client.exchange({"jsonrpc": "2.0", "method": "notifications/nothing"}):
+        if message.get("method") == "notifications/elicitation/complete":
+            break
+        told.append(message["params"])
+    return told
 
 
 async def make_a_task_with_odd_meta(wire: Wire) -> None:

@@ -27,11 +27,12 @@ from gaia_bridge.peer.deadlines import Clock, Deadline
 from gaia_bridge.peer.progress import ProgressReceivers
 from gaia_bridge.protocol.headers import name_header
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.meta import RELATED_TASK_KEY
 from gaia_bridge.protocol.revisions import Revision
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["RELATED_TASK", "JsonRpcPeer", "OnNotification", "open_peer"]
+__all__ = ["JsonRpcPeer", "OnNotification", "open_peer"]
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,6 @@ _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
 _TOKEN: Final = "progressToken"
 
-RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 """The key in `_meta` that says which task a message belongs to (MCP 2025-11-25, tasks)."""
 
 
@@ -274,10 +274,10 @@ class JsonRpcPeer:
     def _origin(self, params: JSON, during: int | None) -> tuple[JSON, int | None]:
         """The parameters of a question without the related task, and the request that the question belongs to."""
         meta = params.get("_meta")
-        related = meta.get(RELATED_TASK) if is_object(meta) else None
+        related = meta.get(RELATED_TASK_KEY) if is_object(meta) else None
         task = related.get("taskId") if is_object(related) else None
         if is_object(meta) and isinstance(task, str) and task in self.origins:
-            others = {key: value for key, value in meta.items() if key != RELATED_TASK}
+            others = {key: value for key, value in meta.items() if key != RELATED_TASK_KEY}
             return {**params, "_meta": others}, self.origins[task]
         return params, during if during is None else self.origins.get(during, during)
 

@@ -12,12 +12,13 @@ from typing import Any, Final
 
 import anyio
 
-from gaia_bridge.client.json_rpc_peer import RELATED_TASK, JsonRpcPeer
+from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UpstreamError
 from gaia_bridge.client.types import OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.meta import RELATED_TASK_KEY
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["Tasks"]
@@ -199,7 +200,7 @@ def _is_task_only(tool: object) -> bool:
 def _own(result: JSON) -> JSON:
     """The result without the task that it is of, which the caller knows nothing of."""
     meta = result.get("_meta")
-    if not is_object(meta) or RELATED_TASK not in meta:
+    if not is_object(meta) or RELATED_TASK_KEY not in meta:
         return result
-    others: Mapping[str, Any] = {key: value for key, value in meta.items() if key != RELATED_TASK}
+    others: Mapping[str, Any] = {key: value for key, value in meta.items() if key != RELATED_TASK_KEY}
     return {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})

@@ -10,6 +10,7 @@ __all__ = [
     "LOG_LEVEL_KEY",
     "PROGRESS_TOKEN_KEY",
     "PROTOCOL_VERSION_KEY",
+    "RELATED_TASK_KEY",
     "SERVER_INFO_KEY",
     "SUBSCRIPTION_ID_KEY",
 ]
@@ -20,4 +21,5 @@ CLIENT_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 PROGRESS_TOKEN_KEY: Final = "progressToken"

@@ -17,6 +17,7 @@ from gaia_bridge.protocol.earlier_revisions import declares_context, question_fo
 from gaia_bridge.protocol.encoding import encoded_notification
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revision, is_modern
+from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import (
     LOG_MESSAGE,
     answer_problem,
@@ -66,6 +67,7 @@ class Call:
         "request_state",
         "served_by",
         "size",
+        "task_prefix",
         "translating",
         "turn",
     )
@@ -86,6 +88,8 @@ class Call:
         self.size = size
         self.served_by = ""
         """The name of the source that works on it, once that is known."""
+        self.task_prefix = ""
+        """What the ids of its tasks begin with for the client."""
         self.turn: Turn | None = None
         """Until its answer has left, where that may be large."""
         self._has_begun = False
@@ -222,6 +226,7 @@ class Call:
         asked = question_for(revision, method, dict(for_legacy_question(method, params, uuid4().hex)))
         if problem := question_problem(method, asked):
             raise AnswerError(f"{method} cannot be asked: {problem}")
+        asked = with_public_task(asked, self.task_prefix)
         answer = await self.connection.ask(self.channel, method, asked, reports())
         if problem := answer_problem(method, answer):
             raise AnswerError(f"the client's answer to {method} is malformed: {problem}")

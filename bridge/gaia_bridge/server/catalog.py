@@ -18,8 +18,9 @@ from msgspec import Struct
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.loop_guard.bridge_hops import unmarked
-from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState
+from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
+from gaia_bridge.protocol.task_ids import TASK_STATUS, with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.sources.public_names import SourceName, assign_names, is_source_name
@@ -413,6 +414,10 @@ class Catalog:
                 return f"{source.kind.value} '{source.name}' is not ready: {status.reason}"
         return ""
 
+    def task_prefix(self, source: Source) -> str:
+        """What the ids of a source's tasks begin with for clients, so that they lead back to it among several."""
+        return f"{source.name}:" if len(self._sources) > 1 else ""
+
     def _on_change(self, source: Source, change: Change) -> None:
         if change.is_repeated and self.server is None:
             return
@@ -420,6 +425,9 @@ class Catalog:
             self._view = self._compiled()
         elif change.kind is ChangeKind.RESOURCE_UPDATED:
             change = Change(change.kind, self.addresses.public(source, change.uri))
+        elif (told := change.notification) is not None and told.method == TASK_STATUS:
+            params = with_public_task(dict(told.params), self.task_prefix(source))
+            change = Change(change.kind, notification=Notification(told.method, params))
         self._emit(change)
 
     def _sources_changed(self, source: Source) -> None:

@@ -24,6 +24,7 @@ from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.parameters import HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
+from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.results.conversion import is_input_required, jsonable, words
 from gaia_bridge.results.earlier_content import content_for
@@ -33,7 +34,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.call_log import CallLog, outcome_of, outcome_of_error
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.connection import Connection
-from gaia_bridge.server.forwarding import target_of, with_public_task
+from gaia_bridge.server.forwarding import target_of
 from gaia_bridge.server.introduction import discover_result, initialize_result
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
@@ -283,10 +284,11 @@ class Dispatcher:
         if target is None:
             raise _unknown(call)
         source, params = target
+        call.task_prefix = self.catalog.task_prefix(source)
         result = await source.forward(call.method, params, call)
         if is_input_required(result):
             return result
-        return with_public_task(self.catalog, source, self.catalog.addresses.outward(source, result))
+        return with_public_task(self.catalog.addresses.outward(source, result), call.task_prefix)
 
     def _enveloped(self, call: Call, result: JSON) -> JSON:
         """A result as 2026-07-28 wants it: of what kind it is, how long it may be kept, and who made it."""

@@ -12,24 +12,14 @@ from typing import Any, Final
 from gaia_bridge.contract import Source
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.model import SourceKind
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.task_ids import TASK_ID
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.introduction import TASKS_EXTENSION, capabilities_of
 
-__all__ = ["target_of", "with_public_task"]
+__all__ = ["target_of"]
 
-_TASK: Final = "taskId"
 _TASKS: Final = "tasks/"
-
-
-def with_public_task(catalog: Catalog, source: Source, result: JSON) -> JSON:
-    """A result that is a task, with an id that leads back to its source where there are several."""
-    if len(catalog.sources) < 2:
-        return result
-    if isinstance(identifier := result.get(_TASK), str):
-        return {**result, _TASK: f"{source.name}:{identifier}"}
-    task = result.get("task")
-    return {**result, "task": with_public_task(catalog, source, task)} if is_object(task) else result
 
 
 def target_of(catalog: Catalog, method: str, params: Mapping[str, Any], *, modern: bool) -> tuple[Source, JSON] | None:
@@ -51,13 +41,13 @@ def target_of(catalog: Catalog, method: str, params: Mapping[str, Any], *, moder
     own = {key: value for key, value in params.items() if key != "_meta"}
     if len(catalog.sources) == 1:
         return (servers[0], own) if servers else None
-    if not method.startswith(_TASKS) or _TASK not in params:
+    if not method.startswith(_TASKS) or TASK_ID not in params:
         return None
-    name, colon, identifier = str(params[_TASK]).partition(":")
+    name, colon, identifier = str(params[TASK_ID]).partition(":")
     source = next((source for source in servers if source.name == name and colon), None)
     if source is None:
         told = capabilities_of(catalog, modern=modern)
         if "tasks" not in told and TASKS_EXTENSION not in told.get("extensions", {}):
             return None  # nobody here has tasks, so that there is no such method either
         raise ProtocolError(INVALID_PARAMS, "There is no such task")
-    return source, {**own, _TASK: identifier}
+    return source, {**own, TASK_ID: identifier}

@@ -19,11 +19,11 @@ from gaia_bridge.errors import (
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, marked
 from gaia_bridge.protocol.codes import LEGACY_RESOURCE_NOT_FOUND
 from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.protocol.task_ids import made_task, with_public_task
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.forwarding import with_public_task
 from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
@@ -116,7 +116,7 @@ class Methods:
             found = await self._catalog.sought(lambda: self._catalog.tool(called.name), called.name)
             arguments = called.arguments
         source, own = found
-        call.served_by = source.name
+        call.served_by, call.task_prefix = source.name, self._catalog.task_prefix(source)
         try:
             ask = partial(source.call_tool, own, arguments)
             result = await brought_to_an_end(ask, call, self._settings.agent)
@@ -126,7 +126,10 @@ class Methods:
             result = error_result(str(error))
         if not call.modern and "structuredContent" in result and not is_object(result["structuredContent"]):
             result = {key: value for key, value in result.items() if key != "structuredContent"}
-        return with_public_task(self._catalog, source, self._catalog.addresses.outward(source, result))
+        result = with_public_task(self._catalog.addresses.outward(source, result), call.task_prefix)
+        if not call.modern and (task := made_task(result)) is not None:
+            self._subscriptions.made_task(call.connection, task)
+        return result
 
     async def _get_prompt(self, call: Call) -> JSON:
         name: str = call.params["name"]

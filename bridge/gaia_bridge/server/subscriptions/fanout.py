@@ -20,6 +20,7 @@ from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import has_notification
 from gaia_bridge.protocol.encoding import encoded_notification
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.task_ids import TASK_ID, TASK_STATUS
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE, is_loud_enough
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
@@ -160,6 +161,14 @@ class Subscriptions:
             self._forget(client, uri)
             raise
 
+    def made_task(self, connection: Connection, task: str) -> None:
+        """A legacy client made a task, and hears from now on how it is, as no other does: its id is a secret."""
+        self.add_legacy(connection)
+        if (client := self._legacy.get(connection)) is not None:
+            client.tasks[task] = None
+            if len(client.tasks) > self._limits.tasks:
+                del client.tasks[next(iter(client.tasks))]
+
     def unsubscribe(self, connection: Connection, uri: str) -> None:
         """A legacy client does not want to hear of updates of `uri` any more."""
         if (client := self._legacy.get(connection)) is not None:
@@ -225,6 +234,8 @@ class _LegacyClient:
         self._changes = ChangeQueue()
         self._telling: asyncio.Task[None] | None = None
         self.subscriptions: set[str] = set()
+        self.tasks: dict[str, None] = {}
+        """Those that it made, the oldest first."""
 
     def tell(self, change: Change) -> None:
         """Something changed."""
@@ -249,6 +260,8 @@ class _LegacyClient:
         notification = change.notification
         if notification is None:
             return True
+        if notification.method == TASK_STATUS and notification.params[TASK_ID] not in self.tasks:
+            return False
         if notification.method != LOG_MESSAGE:
             return has_notification(self._connection.revision, notification.method)
         return is_loud_enough(notification.params.get("level"), self._connection.log_level)

@@ -45,6 +45,7 @@ from gaia_bridge.model import (
     StdioServerSpec,
 )
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
+from gaia_bridge.protocol.task_ids import TASK_STATUS
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.sanitize.escaping import printable
@@ -554,7 +555,7 @@ class Upstream:
         elif method == LOG_MESSAGE:
             if not self._relays.log(params, during):
                 self._tracker.tell_all(method, params)
-        elif method == _ELICITATION_COMPLETE:
+        elif method in (_ELICITATION_COMPLETE, TASK_STATUS):
             self._tracker.tell_all(method, params)
         elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
             self._tracker.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
