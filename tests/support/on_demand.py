@@ -45,6 +45,7 @@ __all__ = [
     "openai",
     "openai_chat",
     "pushing_server",
+    "sdk_server",
     "stdio_upstream",
 ]
 
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
     import gaia_bridge.client.oauth.provider as oauth_provider
     import gaia_bridge.client.oauth.store as oauth_store
     import tests.conformance.fixture_server as fixture_server
+    import tests.oracle.sdk_server as sdk_server
     import tests.servers.pushing_server as pushing_server
     import tests.servers.stdio_upstream as stdio_upstream
 else:
@@ -147,4 +149,5 @@ else:
     openai = _OnDemand("openai")
     openai_chat = _OnDemand("openai.types.chat")
     pushing_server = _OnDemand("tests.servers.pushing_server")
+    sdk_server = _OnDemand("tests.oracle.sdk_server")
     stdio_upstream = _OnDemand("tests.servers.stdio_upstream")

@@ -8,17 +8,11 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.context import ClientRequestContext
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
-from mcp_types import ElicitRequestParams, ElicitResult, ToolListChangedNotification
 
 from gaia.agents.base.mcp_agent import MCPAgent
 from gaia_bridge.bridge import Bridge
@@ -26,7 +20,13 @@ from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import PublishError
 from gaia_bridge.protocol.json_types import JSON
 from tests.support.bridges import both_eras, text_of
+from tests.support.on_demand import mcp, mcp_types
 from tests.support.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from mcp.client.context import ClientRequestContext
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.lowlevel import Server
 
 pytestmark = pytest.mark.anyio
 
@@ -70,13 +70,13 @@ async def published() -> AsyncGenerator[tuple[Server[Any], TalkingAgent, Bridge]
             yield bridge.sdk_server(), agent, bridge
 
 
-async def accepted(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
-    return ElicitResult(action="accept", content={"sure": True})
+async def accepted(context: ClientRequestContext, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
+    return mcp_types.ElicitResult(action="accept", content={"sure": True})
 
 
 @both_eras
 async def test_a_client_in_memory_finds_what_the_bridge_publishes(mode: str) -> None:
-    async with published() as (server, _, bridge), Client(server, mode=mode) as client:
+    async with published() as (server, _, bridge), mcp.Client(server, mode=mode) as client:
         assert client.server_info is not None and client.server_info.name == bridge.sdk_server().name
         assert client.server_capabilities.tools is not None and client.server_capabilities.tools.list_changed
         assert [tool.name for tool in (await client.list_tools()).tools] == ["echo", "fail", "count", "ask"]
@@ -86,12 +86,12 @@ async def test_a_client_in_memory_finds_what_the_bridge_publishes(mode: str) -> 
 
 @both_eras
 async def test_an_error_of_the_bridge_is_one_of_the_sdk(mode: str) -> None:
-    async with published() as (server, _, _), Client(server, mode=mode) as client:
+    async with published() as (server, _, _), mcp.Client(server, mode=mode) as client:
         assert (await client.call_tool("fail", {})).is_error
-        with pytest.raises(MCPError) as refused:
+        with pytest.raises(mcp.MCPError) as refused:
             await client.call_tool("none", {})
         assert refused.value.code == -32602 and "none" in refused.value.message
-        with pytest.raises(MCPError) as missing:
+        with pytest.raises(mcp.MCPError) as missing:
             await client.read_resource("talk://none")
         assert missing.value.code == (-32602 if mode == "auto" else -32002)
 
@@ -103,7 +103,7 @@ async def test_progress_arrives_before_the_result(mode: str) -> None:
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         seen.append((progress, total, message))
 
-    async with published() as (server, _, _), Client(server, mode=mode) as client:
+    async with published() as (server, _, _), mcp.Client(server, mode=mode) as client:
         assert text_of(await client.call_tool("count", {}, progress_callback=hear)) == "counted"
         assert text_of(await client.call_tool("count", {})) == "counted"
     assert seen == [(1, 2, "step 1"), (2, 2, "step 2")]
@@ -111,16 +111,16 @@ async def test_progress_arrives_before_the_result(mode: str) -> None:
 
 @both_eras
 async def test_a_question_of_an_agent_reaches_the_user(mode: str) -> None:
-    async with published() as (server, _, _), Client(server, mode=mode, elicitation_callback=accepted) as client:
+    async with published() as (server, _, _), mcp.Client(server, mode=mode, elicitation_callback=accepted) as client:
         assert text_of(await client.call_tool("ask", {})) == "accept"
 
 
 @both_eras
 async def test_a_question_that_cannot_be_asked_is_a_failure(mode: str) -> None:
-    async with published() as (server, _, _), Client(server, mode=mode) as client:
+    async with published() as (server, _, _), mcp.Client(server, mode=mode) as client:
         try:
             assert (await client.call_tool("ask", {})).is_error
-        except MCPError as error:
+        except mcp.MCPError as error:
             assert mode == "auto" and "elicitation" in error.message
 
 
@@ -128,10 +128,10 @@ async def test_a_client_of_the_handshake_era_is_told_that_the_tools_changed() ->
     told = anyio.Event()
 
     async def hear(message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, mcp_types.ToolListChangedNotification):
             told.set()
 
-    async with published() as (server, agent, _), Client(server, mode="legacy", message_handler=hear) as client:
+    async with published() as (server, agent, _), mcp.Client(server, mode="legacy", message_handler=hear) as client:
         await client.list_tools()
         agent.more = [{"name": "more", "inputSchema": {"type": "object"}}]
         agent.notify_mcp_tools_changed()
@@ -140,7 +140,7 @@ async def test_a_client_of_the_handshake_era_is_told_that_the_tools_changed() ->
 
 
 async def test_a_client_of_2026_is_told_that_the_tools_changed_when_it_listens() -> None:
-    async with published() as (server, agent, _), Client(server, mode="auto") as client:
+    async with published() as (server, agent, _), mcp.Client(server, mode="auto") as client:
         async with client.listen(tools_list_changed=True) as events:
             agent.more = [{"name": "more", "inputSchema": {"type": "object"}}]
             agent.notify_mcp_tools_changed()
@@ -164,7 +164,7 @@ async def test_middleware_of_the_sdk_sees_every_request_and_may_change_it(mode: 
 
     async with published() as (server, _, _):
         server.middleware.append(louder)
-        async with Client(server, mode=mode) as client:
+        async with mcp.Client(server, mode=mode) as client:
             assert text_of(await client.call_tool("echo", {"text": "hello"})) == "HELLO"
     assert "tools/call" in seen
     assert ("initialize" in seen) == (mode == "legacy")
@@ -174,13 +174,13 @@ async def test_middleware_of_the_sdk_sees_every_request_and_may_change_it(mode: 
 async def test_middleware_of_the_sdk_may_answer_itself(mode: str) -> None:
     async def refuse(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.method == "tools/call":
-            raise MCPError(-32000, "not today")
+            raise mcp.MCPError(-32000, "not today")
         return await call_next(ctx)
 
     async with published() as (server, _, _):
         server.middleware.append(refuse)
-        async with Client(server, mode=mode) as client:
-            with pytest.raises(MCPError, match="not today"):
+        async with mcp.Client(server, mode=mode) as client:
+            with pytest.raises(mcp.MCPError, match="not today"):
                 await client.call_tool("echo", {})
 
 
@@ -212,7 +212,7 @@ async def test_the_http_application_of_the_sdk_serves_it(mode: str) -> None:
 
 
 async def test_one_source_can_be_served_alone() -> None:
-    async with published() as (_, _, bridge), Client(bridge.sdk_server("talking"), mode="legacy") as client:
+    async with published() as (_, _, bridge), mcp.Client(bridge.sdk_server("talking"), mode="legacy") as client:
         assert text_of(await client.call_tool("echo", {"text": "x"})) == "x"
         with pytest.raises(PublishError):
             bridge.sdk_server("nobody")
@@ -221,7 +221,7 @@ async def test_one_source_can_be_served_alone() -> None:
 async def test_a_client_that_leaves_is_forgotten() -> None:
     async with published() as (server, _, _):
         for _ in range(3):
-            async with Client(server, mode="legacy") as client:
+            async with mcp.Client(server, mode="legacy") as client:
                 await client.call_tool("echo", {})
         handler: Any = server.get_request_handler("tools/call")
         gc.collect()
