@@ -147,10 +147,15 @@ def _told(command: Sequence[str]) -> JSON:
     return document
 
 
-def _inspected(node: str, transport: str, era: str, server: Sequence[str]) -> JSON:
+def inspections(node: str, transport: str, era: str, server: Sequence[str]) -> list[list[str]]:
+    """The commands of the Inspector's round."""
     script = CONFORMANCE / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     command = [node, str(script), "--cli", "--transport", transport, "--protocol-era", era, "--format", "json", "-q"]
-    asks = [[*command, "--method", *method, "--", *server] for method in INSPECTIONS.values()]
+    return [[*command, "--method", *method, "--", *server] for method in INSPECTIONS.values()]
+
+
+def _inspected(node: str, transport: str, era: str, server: Sequence[str]) -> JSON:
+    asks = inspections(node, transport, era, server)
     with ThreadPoolExecutor(len(asks)) as pool:
         told = dict(zip(INSPECTIONS, (document["result"] for document in pool.map(_told, asks)), strict=True))
     called = told.pop("called")

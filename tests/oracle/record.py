@@ -1,4 +1,4 @@
-"""Records what clients of other hands send over HTTP: `python -m tests.oracle.record`, after their packages changed.
+"""Records what clients of other hands send over HTTP: `python -m tests.oracle.record [CLIENT...]`.
 
 Each plays its round (`tests/foreign`) against the agent of that folder; `wires/` gets one file of JSON lines per
 client: the method, the headers that MCP knows, and the body of every request, in the order in which they came. Names of
@@ -9,9 +9,10 @@ The wire of VS Code was taken by hand from the log of a proxy: one session, and 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import anyio
 
@@ -19,9 +20,12 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
+from tests.conformance.foreign_servers import FASTMCP, FASTMCP_TASKS
 from tests.conformance.runner import install_packages, node_binary
 from tests.foreign.smoke_agent import SmokeAgent
-from tests.support.installed_programs import MCP1, python_with
+from tests.foreign.test_foreign_clients import inspections
+from tests.foreign.test_frameworks import PACKAGES as SMOLAGENTS
+from tests.support.installed_programs import MCP1, MCP2, python_with
 
 WIRES: Final = Path(__file__).with_name("wires")
 FOREIGN: Final = Path(__file__).resolve().parent.parent / "foreign"
@@ -32,6 +36,13 @@ KEPT: Final = frozenset(
 )
 """Headers that say something to a server of MCP; the others tell of the machine."""
 ROUND_SECONDS: Final = 60
+URL: Final = "URL"
+MCP_OF_2024: Final = ("mcp==1.6.0", "pydantic<2.12")
+"""The last one of 2024-11-05, which has HTTP with SSE alone; it uses what a later pydantic lacks."""
+MCP_OF_2025: Final = ("mcp==1.9.4", "pydantic<2.12")
+"""The last one of 2025-03-26."""
+SMOKED: Final = json.dumps({"unit": "m", "lengths": [{"value": 1.5}, {"value": 2}]})
+"""What smolagents calls a tool with."""
 
 
 class _Recorder:
@@ -63,7 +74,19 @@ class _Recorder:
         await self._app(scope, take, send)
 
 
-async def _wire_of(command: list[str]) -> list[JSON]:
+class _Round(NamedTuple):
+    """How a client is run.
+
+    Args:
+        commands: One after the other.
+        path: Of the URL that takes the place of `URL` in them.
+    """
+
+    commands: Sequence[Sequence[str]]
+    path: str = "/mcp"
+
+
+async def _wire_of(commands: Sequence[Sequence[str]], path: str) -> list[JSON]:
     async with Bridge() as bridge:
         await bridge.add_agent(SmokeAgent(), "smoke")
         sockets = bind("127.0.0.1", 0)
@@ -74,7 +97,9 @@ async def _wire_of(command: list[str]) -> list[JSON]:
         async with anyio.create_task_group() as tasks:
             await tasks.start(server.run)
             with anyio.fail_after(ROUND_SECONDS):
-                await anyio.run_process([*command, f"http://127.0.0.1:{port}/mcp"])
+                for command in commands:
+                    url = f"http://127.0.0.1:{port}{path}"
+                    await anyio.run_process([url if it is URL else it for it in command], stderr=None)
             server.stop()
     return [note for note in recorder.noted if _lasts(note.get("body"))]
 
@@ -84,25 +109,44 @@ def _lasts(body: Any) -> bool:
     return body is None or ("method" in body and "requestState" not in (body.get("params") or {}))
 
 
-def _clients() -> Mapping[str, list[str]]:
+def _clients() -> Mapping[str, _Round]:
     install_packages(CONFORMANCE)
     install_packages(FOREIGN)
-    typescript = [node_binary(CONFORMANCE), str(FOREIGN / "typescript_client.mjs")]
+    node = node_binary(CONFORMANCE)
+    typescript = [node, str(FOREIGN / "typescript_client.mjs")]
+    python2, early = str(FOREIGN / "python2_client.py"), str(FOREIGN / "early_python_client.py")
+    fastmcp, smolagents = python_with(FASTMCP, FASTMCP_TASKS), python_with(*SMOLAGENTS)
+    smoked = [smolagents, str(FOREIGN / "smolagents_client.py"), URL, "add_lengths", SMOKED]
     return {
-        "python-1": [python_with(MCP1), str(FOREIGN / "python_client.py"), "http"],
-        "typescript-1": [*typescript, "sdk", "http", "legacy"],
-        "typescript-2": [*typescript, "client", "http", "legacy"],
-        "typescript-2-modern": [*typescript, "client", "http", "auto"],
+        "python-2024-11-05": _Round([[python_with(*MCP_OF_2024), early, "sse", URL]], "/sse"),
+        "python-2025-03-26": _Round([[python_with(*MCP_OF_2025), early, "http", URL]]),
+        "python-1": _Round([[python_with(MCP1), str(FOREIGN / "python_client.py"), "http", URL]]),
+        "python-2": _Round([[python_with(MCP2), python2, "mcp", "legacy", URL]]),
+        "python-2-modern": _Round([[python_with(MCP2), python2, "mcp", "auto", URL]]),
+        "fastmcp": _Round([[fastmcp, python2, "fastmcp", "legacy", URL]]),
+        "fastmcp-modern": _Round([[fastmcp, python2, "fastmcp", "auto", URL]]),
+        "smolagents": _Round([smoked]),
+        "inspector": _Round(inspections(node, "http", "legacy", [URL])),
+        "inspector-modern": _Round(inspections(node, "http", "modern", [URL])),
+        "typescript-1": _Round([[*typescript, "sdk", "http", "legacy", URL]]),
+        "typescript-2": _Round([[*typescript, "client", "http", "legacy", URL]]),
+        "typescript-2-modern": _Round([[*typescript, "client", "http", "auto", URL]]),
     }
 
 
-def main() -> None:
-    """Write all of them anew."""
-    for name, command in _clients().items():
-        noted = anyio.run(_wire_of, command)
+def main(only: Sequence[str]) -> None:
+    """Write them anew.
+
+    Args:
+        only: Their names; none are all.
+    """
+    for name, played in _clients().items():
+        if only and name not in only:
+            continue
+        noted = anyio.run(_wire_of, *played)
         lines = [json.dumps(note, ensure_ascii=False) + "\n" for note in noted]
         (WIRES / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
