@@ -1,8 +1,10 @@
-"""A tool of another hand that is run as a task only, called by clients of both eras that make no tasks."""
+"""A tool of another hand that is run as a task only, for clients that make no tasks, and for one that does."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,6 +13,7 @@ from msgspec.structs import replace
 
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.settings import Settings
+from tests.conformance.runner import install_packages
 from tests.interaction.connecting import ERAS, client_of, serving
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of
@@ -18,6 +21,8 @@ from tests.support.installed_programs import required
 from tests.support.on_demand import mcp, mcp_types
 from tests.support.upstreams import PATIENT, raw_server, until_ready
 from tests.upstreams.servers import node, script
+
+FOREIGN = Path(__file__).resolve().parent.parent / "foreign"
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]  # the first run installs everything
 
@@ -65,3 +70,25 @@ async def test_a_task_of_the_reference_server_is_played_for_clients_of_both_eras
     for mode in ERAS:
         assert f'After receiving clarification ("{mode}")' in answers[mode]
         assert "Gathering sources..." in stages[mode]
+
+
+@pytest.mark.thorough
+@pytest.mark.requirement("P-206")
+async def test_a_client_of_another_hand_that_makes_a_task_hears_of_it_by_one_id(everything: ServerSpec) -> None:
+    with required("the TypeScript SDK"):
+        install_packages(FOREIGN)
+    async with serving({"worker": one_tool(lambda _: "worked")}, Settings(upstream=PATIENT)) as (url, bridge):
+        await bridge.add_upstream(replace(raw_server(), name="old"))
+        await bridge.add_upstream(everything)
+        await until_ready(*bridge.sources)
+        for path, prefix in (("mcp", "everything"), ("servers/everything/mcp", "")):
+            tool = "__".join(filter(None, (prefix, "simulate-research-query")))
+            command = [node(), str(FOREIGN / "typescript_tasks.mjs"), f"{url}/{path}", tool]
+            told = json.loads((await anyio.run_process(command)).stdout)
+            made = told["made"]
+            assert (made.partition(":")[0] == prefix) is bool(prefix)
+            assert told["asked"] == [made]
+            assert told["result"][0] == made
+            assert 'After receiving clarification ("snake")' in told["result"][1]
+            assert {identifier for identifier, _ in told["statuses"]} == {made}
+            assert "input_required" in [status for _, status in told["statuses"]]
