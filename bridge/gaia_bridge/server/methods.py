@@ -127,7 +127,7 @@ class Methods:
         if not call.modern and "structuredContent" in result and not is_object(result["structuredContent"]):
             result = {key: value for key, value in result.items() if key != "structuredContent"}
         result = with_public_task(self._catalog.addresses.outward(source, result), call.task_prefix)
-        if not call.modern and (task := made_task(result)) is not None:
+        if "task" in result and not call.modern and (task := made_task(result)) is not None:
             self._subscriptions.made_task(call.connection, task)
         return result
 
