@@ -7,13 +7,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 import anyio
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.content import input_required
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -23,10 +25,14 @@ from tests.support.on_demand import sdk_server
 from tests.support.waiting import PATIENCE
 
 __all__ = [
+    "ANY_QUESTION",
+    "ANY_STATE",
+    "ASKED",
     "HANDSHAKE",
     "MODERN",
     "PORT",
     "PROMPTS",
+    "QUESTION",
     "RESOURCES",
     "TEMPLATES",
     "TOOLS",
@@ -34,6 +40,7 @@ __all__ = [
     "Endpoint",
     "Lines",
     "Reply",
+    "confirmed",
     "hello",
     "meta",
     "our_lines",
@@ -61,7 +68,17 @@ TOOLS: Final[list[JSON]] = [
     },
     {"name": "return", "description": "Returns this result.", "inputSchema": {"type": "object", "properties": {}}},
     {"name": "fail", "description": "Fails.", "inputSchema": {"type": "object", "properties": {}}},
+    {"name": "ask", "description": "Asks the user.", "inputSchema": {"type": "object", "properties": {}}},
 ]
+QUESTION: Final[JSON] = {
+    "message": "Sure?",
+    "requestedSchema": {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]},
+}
+ASKED: Final = {"sure": {"method": "elicitation/create", "params": {"mode": "form", **QUESTION}}}
+ANY_QUESTION: Final = "QUESTION"
+"""Stands in a recorded wire for the id of a server's request, and for the key of one."""
+ANY_STATE: Final = "STATE"
+"""Stands there for the state of a server's request."""
 PROMPTS: Final[list[JSON]] = [{"name": "greet", "arguments": [{"name": "whom", "required": True}]}]
 RESOURCES: Final[list[JSON]] = [{"uri": "odd://one", "name": "one", "mimeType": "text/plain"}]
 TEMPLATES: Final[list[JSON]] = [{"uriTemplate": "odd://{number}", "name": "any"}]
@@ -79,6 +96,9 @@ class Agent:
         if tool_name == "return":
             result: JSON = arguments["result"]
             return result
+        if tool_name == "ask":
+            answers = get_request_context().input_responses
+            return confirmed(answers["sure"]) if answers else input_required(ASKED, "asked")
         return {"content": [{"type": "text", "text": str(arguments.get("text", "nothing"))}]}
 
     def get_mcp_prompts(self) -> list[JSON]:
@@ -98,6 +118,11 @@ class Agent:
 
     def complete_mcp_argument(self, ref: JSON, argument: str, value: str, context: Mapping[str, str]) -> list[str]:
         return ["world"]
+
+
+def confirmed(answer: Mapping[str, Any]) -> JSON:
+    """What the tool that asks says in the end."""
+    return {"content": [{"type": "text", "text": f"{answer['action']} {answer['content']}"}]}
 
 
 class Reply(NamedTuple):
@@ -134,6 +159,8 @@ class Endpoint:
         self._path = path
         self._revision = revision
         self.session: dict[str, str] = {}
+        self.asked: asyncio.Queue[JSON] = asyncio.Queue()
+        """The requests of the server, of which each waits for an answer."""
 
     async def open(self) -> None:
         """Shake hands, if that is what is done."""
@@ -166,10 +193,12 @@ class Endpoint:
         sent = [(name, value) for name, value in every.items() if value is not None]
         if method == "POST":
             sent.append(("content-length", str(len(body))))
-        return await _ask(self._app, method, self._path, sent, body if method == "POST" else b"")
+        return await _ask(self._app, method, self._path, sent, body if method == "POST" else b"", self.asked)
 
 
-async def _ask(app: Any, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Reply:
+async def _ask(
+    app: Any, method: str, path: str, headers: list[tuple[str, str]], body: bytes, asked: asyncio.Queue[JSON]
+) -> Reply:
     """Have an application answer; of a stream that stands, only how it begins."""
     scope: MutableMapping[str, Any] = {
         "type": "http",
@@ -200,8 +229,14 @@ async def _ask(app: Any, method: str, path: str, headers: list[tuple[str, str]],
                 complete.set()
         else:
             parts.append(message.get("body", b""))
+            if _is_question(parts[-1]):
+                asked.put_nowait(said().messages[-1])
             if not message.get("more_body") or (stands and b"data:" in b"".join(parts)):
                 complete.set()
+
+    def said() -> Reply:
+        fields = {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]}
+        return Reply(start["status"], fields, b"".join(parts))
 
     async def run() -> None:
         try:
@@ -218,11 +253,12 @@ async def _ask(app: Any, method: str, path: str, headers: list[tuple[str, str]],
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    return Reply(
-        start["status"],
-        {name.decode().lower(): value.decode("latin-1") for name, value in start["headers"]},
-        b"".join(parts),
-    )
+    return said()
+
+
+def _is_question(event: bytes) -> bool:
+    """Whether an event of a stream is a request of the server; both write one at a time."""
+    return event.startswith((b"data:", b"event:", b"id:")) and b'"elicitation/create"' in event
 
 
 def _modern_headers(content: object) -> dict[str, str]:
@@ -295,12 +331,27 @@ class Lines:
             taken_back = {"requestId": content["id"]}
             await self._say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": taken_back})
             await self._until_answered()
-        return Reply(0, {"content-type": "application/json"}, json.dumps(found).encode() if found else b"")
+        return _line(*found)
+
+    async def send_at_once(self, contents: Sequence[JSON]) -> list[Reply]:
+        """Send several lines before the first is answered; answers among them, as soon as the server asked.
+
+        Returns:
+            What was said to each line; to an answer, the question.
+        """
+        requests = [content for content in contents if "method" in content]
+        answers = [content for content in contents if "method" not in content]
+        for content in requests:
+            await self._say(content)
+        found = await self._until_answered(len(requests), answers)
+        questions = iter([message for message in found if "method" in message])
+        said = {message["id"]: message for message in found if "method" not in message}
+        return [_line(said[content["id"]] if "method" in content else next(questions)) for content in contents]
 
     async def _say(self, content: object) -> None:
         await self._write(content if isinstance(content, bytes) else json.dumps(content).encode())
 
-    async def _until_answered(self, expected: bool = False) -> list[Any]:
+    async def _until_answered(self, expected: int = 0, answers: Sequence[JSON] = ()) -> list[Any]:
         self._last += 1
         sentinel = f"sentinel {self._last}"
         asked: JSON = {"jsonrpc": "2.0", "id": sentinel, "method": "tools/list"}
@@ -308,15 +359,21 @@ class Lines:
             asked |= {"params": {"_meta": meta()}}
         await self._say(asked)
         found: list[Any] = []
-        seen = False
+        seen, unasked = False, list(answers)
         with anyio.fail_after(PATIENCE):
-            while not seen or (expected and not found):
+            while not seen or len(found) < expected + len(answers):
                 message = await self._read()
                 if is_object(message) and message.get("id") == sentinel:
                     seen = True
-                else:
-                    found.append(message)
+                    continue
+                found.append(message)
+                if unasked and "id" in message and "method" in message:
+                    await self._say({**unasked.pop(0), "id": message["id"]})
         return found
+
+
+def _line(*messages: Any) -> Reply:
+    return Reply(0, {"content-type": "application/json"}, json.dumps(messages).encode() if messages else b"")
 
 
 def _expects_answer(content: object) -> bool:

@@ -1,8 +1,8 @@
 """Records what clients of other hands send over HTTP: `python -m tests.oracle.record [CLIENT...]`.
 
 Each plays its round (`tests/foreign`) against the agent of that folder; `wires/` gets one file of JSON lines per
-client: the method, the headers that MCP knows, and the body of every request, in the order in which they came. Names of
-sessions are left out, and so are answers to the server and the states that it handed out: only it can take them.
+client: the method, the headers that MCP knows, and the body of every request, in the order in which they came, and
+whether an earlier one was unanswered then. `SESSION`, `QUESTION` and `STATE` stand for what the server made up.
 The wire of VS Code was taken by hand from the log of a proxy: one session, and the subscription of another.
 """
 
@@ -25,6 +25,7 @@ from tests.conformance.runner import install_packages, node_binary
 from tests.foreign.smoke_agent import SmokeAgent
 from tests.foreign.test_foreign_clients import inspections
 from tests.foreign.test_frameworks import PACKAGES as SMOLAGENTS
+from tests.oracle.endpoints import ANY_QUESTION, ANY_STATE
 from tests.support.installed_programs import MCP1, MCP2, python_with
 
 WIRES: Final = Path(__file__).with_name("wires")
@@ -45,12 +46,35 @@ SMOKED: Final = json.dumps({"unit": "m", "lengths": [{"value": 1.5}, {"value": 2
 """What smolagents calls a tool with."""
 
 
+class _Note(NamedTuple):
+    """One request over HTTP."""
+
+    request: JSON
+    number: int
+    """How many came before."""
+    overtaken: list[int]
+    """How many had come when it was answered; nothing yet, if it never was."""
+
+    def waits_for(self, other: _Note) -> bool:
+        """Whether this request of MCP, or answer to one, came while the other was unanswered."""
+        return (
+            _is_asked(self.request)
+            and _is_asked(other.request)
+            and other.number < self.number < (other.overtaken or [sys.maxsize])[0]
+        )
+
+
+def _is_asked(request: JSON) -> bool:
+    body = request.get("body", {})
+    return "id" in body and body.get("method") != "subscriptions/listen"
+
+
 class _Recorder:
     """An application that notes what it is asked, and has another answer."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self.noted: list[JSON] = []
+        self.noted: list[_Note] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -60,7 +84,8 @@ class _Recorder:
         if "mcp-session-id" in headers:
             headers["mcp-session-id"] = "SESSION"
         note: JSON = {"method": scope["method"], "headers": headers}
-        self.noted.append(note)
+        overtaken: list[int] = []
+        self.noted.append(_Note(note, len(self.noted), overtaken))
         body = bytearray()
 
         async def take() -> Any:
@@ -68,10 +93,26 @@ class _Recorder:
             if message["type"] == "http.request" and message.get("body"):
                 body.extend(message["body"])
                 if not message.get("more_body"):
-                    note["body"] = json.loads(body)
+                    note["body"] = _portable(json.loads(body))
             return message
 
-        await self._app(scope, take, send)
+        async def give(message: Any) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                overtaken.append(len(self.noted))
+            await send(message)
+
+        await self._app(scope, take, give)
+
+
+def _portable(body: JSON) -> JSON:
+    """A body without what only the server that it was sent to knows."""
+    if "method" not in body:
+        return {**body, "id": ANY_QUESTION}
+    params: JSON = body.get("params") or {}
+    if "requestState" not in params:
+        return body
+    [answer] = params["inputResponses"].values()
+    return {**body, "params": {**params, "inputResponses": {ANY_QUESTION: answer}, "requestState": ANY_STATE}}
 
 
 class _Round(NamedTuple):
@@ -101,12 +142,10 @@ async def _wire_of(commands: Sequence[Sequence[str]], path: str) -> list[JSON]:
                     url = f"http://127.0.0.1:{port}{path}"
                     await anyio.run_process([url if it is URL else it for it in command], stderr=None)
             server.stop()
-    return [note for note in recorder.noted if _lasts(note.get("body"))]
-
-
-def _lasts(body: Any) -> bool:
-    """Whether a body means something elsewhere: answers to a server, and the state it handed out, do not."""
-    return body is None or ("method" in body and "requestState" not in (body.get("params") or {}))
+    return [
+        {**note.request, **({"overlaps": True} if any(note.waits_for(other) for other in recorder.noted) else {})}
+        for note in recorder.noted
+    ]
 
 
 def _clients() -> Mapping[str, _Round]:

@@ -18,6 +18,7 @@ from mcp_types import (
     Completion,
     EmptyResult,
     GetPromptResult,
+    InputRequiredResult,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -31,7 +32,7 @@ from pydantic import ValidationError
 from gaia_bridge.errors import ToolError
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.settings import Settings
-from tests.oracle.endpoints import MODERN, PROMPTS, RESOURCES, TEMPLATES, TOOLS, Agent
+from tests.oracle.endpoints import ASKED, MODERN, PROMPTS, QUESTION, RESOURCES, TEMPLATES, TOOLS, Agent, confirmed
 
 __all__ = ["make", "streams"]
 
@@ -64,7 +65,9 @@ class _Handlers:
         _check_cursor(params)
         return ListResourceTemplatesResult.model_validate({"resourceTemplates": TEMPLATES, **_LISTED})
 
-    async def call_tool(self, _: Any, params: Any) -> Any:
+    async def call_tool(self, context: Any, params: Any) -> Any:
+        if params.name == "ask":
+            return await _confirm(context, params.input_responses)
         if params.name not in [tool["name"] for tool in TOOLS]:
             raise MCPError(INVALID_PARAMS, "Unknown tool")
         try:
@@ -97,6 +100,17 @@ class _Handlers:
         if "greet" not in named and "odd://{number}" not in named:
             raise MCPError(INVALID_PARAMS, "Unknown reference")
         return CompleteResult(completion=Completion(values=["world"], total=1))
+
+
+async def _confirm(context: Any, answers: Any) -> Any:
+    if context.protocol_version != MODERN:
+        message, schema = QUESTION["message"], QUESTION["requestedSchema"]
+        answer = await context.session.elicit_form(message, schema, related_request_id=context.request_id)
+    elif answers is None:
+        return InputRequiredResult.model_validate({"inputRequests": ASKED, "requestState": "asked"})
+    else:
+        answer = answers["sure"]
+    return {"resultType": "complete", **confirmed(answer.model_dump())}
 
 
 def _check_cursor(params: Any) -> None:

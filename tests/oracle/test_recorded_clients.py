@@ -1,5 +1,6 @@
 """What clients of other hands sent (`record.py`), sent again over HTTP and on a stream: to a bridge, to its endpoint of
-three sources, and to the SDK's server. VS Code's wire was recorded by a proxy that kept no headers but the session's.
+three sources, and to the SDK's server. What they sent before an earlier request was answered is sent at once here too.
+VS Code's wire was recorded by a proxy that kept no headers but the session's.
 """
 
 from __future__ import annotations
@@ -8,18 +9,21 @@ import asyncio
 import copy
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
+import anyio
 import pytest
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.model import NamingPolicy
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from tests.oracle.endpoints import (
+    ANY_QUESTION,
+    ANY_STATE,
     HANDSHAKE,
     MODERN,
     PORT,
@@ -35,6 +39,7 @@ from tests.oracle.endpoints import (
 from tests.oracle.requests import Case
 from tests.oracle.verdicts import compared, explained
 from tests.support.agents import ScriptedAgent
+from tests.support.waiting import PATIENCE
 
 WIRES: Final = Path(__file__).with_name("wires")
 CLIENTS: Final = {
@@ -71,10 +76,17 @@ _Difference = tuple[Case, str, str, tuple[Reply, Reply]]
 
 
 class Recorded(NamedTuple):
-    """One request of a client."""
+    """One request of a client, or its answer to one of the server."""
 
     case: Case
     asks_session: bool
+    overlaps: bool
+    """Whether the client sent it while an earlier one was unanswered."""
+
+    @property
+    def body(self) -> JSON:
+        """The message, if it is one."""
+        return self.case.content if is_object(self.case.content) else {}
 
 
 def _recorded(client: str) -> Iterator[Recorded]:
@@ -82,17 +94,29 @@ def _recorded(client: str) -> Iterator[Recorded]:
         note: JSON = json.loads(line)
         body, headers = _here(note.get("body"), note["headers"])
         asks_session = headers.pop("mcp-session-id", None) is not None
-        label = "hello anew" if body and body["method"] == "initialize" else f"{(body or note)['method']} recorded"
-        yield Recorded(Case(label, b"" if body is None else body, headers, note["method"]), asks_session)
+        method = note["method"] if body is None else body.get("method", "answer")
+        label = "hello anew" if method == "initialize" else f"{method} recorded"
+        case = Case(label, b"" if body is None else body, headers, note["method"])
+        yield Recorded(case, asks_session, note.get("overlaps", False))
+
+
+def _overlapping(recorded: Iterable[Recorded]) -> list[list[Recorded]]:
+    """What was sent together."""
+    found: list[list[Recorded]] = []
+    for one in recorded:
+        if not (one.overlaps and found):
+            found.append([])
+        found[-1].append(one)
+    return found
 
 
 def _here(body: JSON | None, headers: JSON) -> tuple[JSON | None, JSON]:
     """A request, with the names of what there is at the endpoints that are compared."""
-    if body is None:
-        return None, headers
+    if body is None or "method" not in body:
+        return body, headers
     body = copy.deepcopy(body)
     params = body.get("params", {})
-    if body["method"] == "tools/call" and params["name"] != "no-such-tool":
+    if body["method"] == "tools/call" and params["name"] not in ("ask", "no-such-tool"):
         params["name"] = "echo"
     if body["method"] == "prompts/get":
         params["arguments"] = {"whom": params["arguments"]["name"]}
@@ -113,17 +137,55 @@ async def of_three(revision: str) -> AsyncGenerator[Endpoint]:
         yield Endpoint(bridge.asgi(AccessPolicy.for_address("127.0.0.1", PORT)), "/mcp", revision)
 
 
+class _Replay:
+    """A client at an endpoint."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._endpoint.session = {}
+        self._session: dict[str, str] = {}
+        self._pending: JSON = {}
+
+    async def send(self, recorded: Recorded) -> Reply:
+        """Send what was recorded; an answer once there is a question."""
+        case, body = recorded.case, recorded.body
+        content = await self._answer(body) if body and "method" not in body else _resumed(case.content, self._pending)
+        headers = {**case.headers, **(self._session if recorded.asks_session else {})}
+        reply = await self._endpoint.send(content, headers, case.method, named=False)
+        if "mcp-session-id" in reply.headers:
+            self._session = {"mcp-session-id": reply.headers["mcp-session-id"]}
+        self._pending = _pending(reply) or self._pending
+        return reply
+
+    async def _answer(self, body: JSON) -> JSON:
+        with anyio.fail_after(PATIENCE):
+            question = await self._endpoint.asked.get()
+        return {**body, "id": question["id"]}
+
+
+def _pending(reply: Reply) -> JSON:
+    """What the server said instead of a result, if it has to be told more."""
+    results: list[JSON] = [message.get("result", {}) for message in reply.messages]
+    waiting = [result for result in results if result.get("resultType") == "input_required"]
+    return waiting[0] if waiting else {}
+
+
+def _resumed(content: object, pending: JSON) -> object:
+    """A request that goes on where another was left, with the names that the server gave."""
+    if not (is_object(content) and content.get("params", {}).get("requestState") == ANY_STATE):
+        return content
+    [key] = pending["inputRequests"]
+    answers = {key: content["params"]["inputResponses"][ANY_QUESTION]}
+    told = {"requestState": pending["requestState"], "inputResponses": answers}
+    return {**content, "params": {**content["params"], **told}}
+
+
 async def _replayed(opened: Opened, client: str) -> list[Reply]:
     replies: list[Reply] = []
     async with opened(CLIENTS[client]) as endpoint:
-        endpoint.session = {}
-        session: dict[str, str] = {}
-        for case, asks_session in _recorded(client):
-            headers = {**case.headers, **(session if asks_session else {})}
-            reply = await endpoint.send(case.content, headers, case.method, named=False)
-            if "mcp-session-id" in reply.headers:
-                session = {"mcp-session-id": reply.headers["mcp-session-id"]}
-            replies.append(reply)
+        replay = _Replay(endpoint)
+        for together in _overlapping(_recorded(client)):
+            replies += await asyncio.gather(*map(replay.send, together))
     return replies
 
 
@@ -131,19 +193,25 @@ async def _written(opened: OpenedLines, client: str) -> list[Reply]:
     """The same on streams, where only what has a body is sent: a new one for each handshake."""
     replies: list[Reply] = []
     for sent in _connections(client):
+        pending: JSON = {}
         async with opened(ON_STREAMS[client], greeted=False) as lines:
-            replies += [await lines.send(case.content) for case in sent]
+            for together in _overlapping(sent):
+                if len(together) > 1:
+                    replies += await lines.send_at_once([one.body for one in together])
+                    continue
+                replies.append(await lines.send(_resumed(together[0].body, pending)))
+                pending = _pending(replies[-1]) or pending
     return replies
 
 
-def _connections(client: str) -> list[list[Case]]:
-    found: list[list[Case]] = []
-    for case, _ in _recorded(client):
-        if not case.content:
+def _connections(client: str) -> list[list[Recorded]]:
+    found: list[list[Recorded]] = []
+    for one in _recorded(client):
+        if not one.body:
             continue
-        if not found or case.label == "hello anew":
+        if not found or one.case.label == "hello anew":
             found.append([])
-        found[-1].append(case)
+        found[-1].append(one)
     return found
 
 
@@ -181,7 +249,7 @@ def test_the_same_on_a_stream_is_answered_as_by_the_sdk_or_a_row_says_why_not(cl
         return await _written(our_lines, client), await _written(their_lines, client)
 
     mine, others = asyncio.run(both())
-    sent = [case for case, _ in _recorded(client) if case.content]
+    sent = [one.case for one in _recorded(client) if one.body]
     found = [
         _shown(case, ours, theirs, replies)
         for case, ours, theirs, replies in _judged(sent, mine, others)
@@ -216,6 +284,24 @@ def test_a_client_is_refused_only_what_is_not_there(client: str) -> None:
     absent = ("no-such-tool", "odd://5")
     assert [content for content in refused if not any(name in json.dumps(content) for name in absent)] == []
     assert len(replies) > len(refused) + 5
+
+
+@pytest.mark.parametrize("client", ["python-2", "python-2-modern", "typescript-1", "typescript-2-modern"])
+def test_what_a_client_answers_to_a_question_reaches_the_call_that_asked(client: str) -> None:
+    """Else two servers that ask nothing would be found to agree."""
+    replies = asyncio.run(_replayed(ours, client))
+    asking = [
+        reply.body.decode()
+        for recorded, reply in zip(_recorded(client), replies, strict=True)
+        if recorded.body.get("params", {}).get("name") == "ask"
+    ]
+    assert "elicitation/create" in asking[0]
+    assert "accept {'sure': True}" in asking[-1]
+
+
+@pytest.mark.parametrize("client", ["python-2", "python-2-modern", "fastmcp", "fastmcp-modern"])
+def test_a_client_that_asks_several_things_at_once_is_recorded_as_such(client: str) -> None:
+    assert max(map(len, _overlapping(_recorded(client)))) == 6
 
 
 def test_every_recorded_client_is_replayed_and_its_wire_tells_nothing_of_a_machine() -> None:

@@ -16,7 +16,7 @@ from tests.oracle.requests import Case
 __all__ = ["Row", "compared", "explained", "rows"]
 
 _TABLE: Final = Path(__file__).with_name("differences.toml")
-_OWN: Final = frozenset(("serverInfo", "io.modelcontextprotocol/serverInfo", "instructions"))
+_OWN: Final = frozenset(("serverInfo", "io.modelcontextprotocol/serverInfo", "instructions", "requestState"))
 """What every server says of itself."""
 
 
