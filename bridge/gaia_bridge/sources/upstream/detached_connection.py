@@ -2,7 +2,7 @@
 
 `client.connect` is a block that one task enters and leaves. A `DetachedConnection` keeps such a task, so that every
 step may come from a task of its own: that is what synchronous code on a background loop does. It opens the link first
-and greets the server later, because the specification's transports have those two steps.  Answers have the shape of
+and shakes hands later, because the specification's transports have those two steps. Answers have the shape of
 JSON-RPC responses, and failures are Python's own exceptions, as the specification's `MCPTransport.send_request` has
 them.
 """
@@ -60,11 +60,11 @@ class DetachedConnection:
         transport: How to reach it.
         limits: Deadlines and bounds; `call_timeout` is what one request may take in all.
         notified: Is told of the server's notifications.
-        era: What the server was last time. If that is not known, it is greeted with `initialize`, as the
-            specification demands, and with `server/discover` only after it refused that.
+        era: What the server was last time. If that is not known, it is sent `initialize`, as the
+            specification demands, and `server/discover` only after it refused that.
         own: The id that requests say they have passed. With one, `relay` can be used.
-        introduction: The parameters that the connection before this one was greeted with. If there was one, its users
-            may not know that it is over: the server is greeted before what they ask for.
+        introduction: The parameters of `initialize` on the connection before this one. If there was one, its users may
+            not know that it is over: the handshake comes before what they ask for.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class DetachedConnection:
     ) -> None:
         self.name = name
         self.handshake: ServerHandshake | None = None
-        """What the server said about itself, once it was greeted."""
+        """What the server said about itself, once it has."""
         self._id = own
         self._relays = Relays(name, limits.call_timeout)
         self._transport = transport
@@ -87,26 +87,26 @@ class DetachedConnection:
         self._notified = notified
         self._era = era or Era.LEGACY
         self._introduction = introduction
-        self._line: _Line | None = None
-        self._opening: _Line | None = None
+        self._held: _HeldLink | None = None
+        self._opening: _HeldLink | None = None
         self._connection: Connection | None = None
         self._owner: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
-        self._greeted: asyncio.Future[ServerHandshake] | None = None
+        self._agreed: asyncio.Future[ServerHandshake] | None = None
         self._numbers = itertools.count(1)
         self._ids = itertools.count(1)
 
     @property
     def link(self) -> Link | None:
         """The open link, if there is one. May be read in any thread."""
-        line = self._line
-        return None if line is None or line.ending is not None else line.link
+        held = self._held
+        return None if held is None or held.ending is not None else held.link
 
     @property
     def last_link(self) -> Link | None:
         """The link, also after its end."""
-        line = self._line
-        return None if line is None else line.link
+        held = self._held
+        return None if held is None else held.link
 
     async def open(self) -> None:
         """Open the link: start the process, or reach the address.
@@ -115,12 +115,12 @@ class DetachedConnection:
             UpstreamError: The server cannot be reached.
         """
         with anyio.move_on_after(self._limits.connect_timeout):
-            await self._new_line()
+            await self._new_link()
             return
         raise UpstreamError(f"could not be reached within {self._limits.connect_timeout:g} s")
 
     async def initialize(self, params: JSON) -> JSON:
-        """Greet the server, whatever its era.
+        """Shake hands with the server, whatever its era.
 
         Args:
             params: Those of an `initialize` request; of them, `clientInfo` and `capabilities` are used.
@@ -132,13 +132,13 @@ class DetachedConnection:
             TimeoutError: It did not answer in time.
             RuntimeError: The connection is over.
         """
-        return await self._respond(self._greet(params))
+        return await self._respond(self._shake_hands(params))
 
     async def request(self, method: str, params: JSON | None, number: int) -> JSON:
         """Make one request. A list is read to its last page, unless a cursor is given.
 
         On a link where the first request is any other than `initialize`, all are sent as they are; those that are made
-        while the server is greeted wait for that.
+        during the handshake wait for its end.
 
         Args:
             method: The JSON-RPC method.
@@ -152,8 +152,8 @@ class DetachedConnection:
             TimeoutError: It was not answered in time.
             RuntimeError: The connection is over.
         """
-        if self._greeted is None and self._introduction is None:
-            return await self._exchange(method, params, number)
+        if self._agreed is None and self._introduction is None:
+            return await self._request_as_it_is(method, params, number)
         return await self._respond(self._answer(method, params), number)
 
     async def relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
@@ -217,23 +217,23 @@ class DetachedConnection:
         """Close the connection, within the bounds of its transport; twice is harmless."""
         self._closing.set()
         if self._owner is not None:
-            if self._connection is None:  # the server may never answer the greeting
+            if self._connection is None:  # the server may never answer the handshake
                 self._owner.cancel()
             await asyncio.wait({self._owner})
-        for line in (self._opening, self._line):
-            if line is not None:
-                await line.close()
+        for held in (self._opening, self._held):
+            if held is not None:
+                await held.close()
 
-    async def _greet(self, params: JSON) -> JSON:
-        """Greet the server, or wait while it is greeted. That happens once: what comes of it is the same for all.
+    async def _shake_hands(self, params: JSON) -> JSON:
+        """Shake hands, or wait for the handshake that has begun. There is one: what comes of it is the same for all.
 
         Who gives up waiting leaves it to the others; it ends by itself, in good time.
         """
-        greeted = self._greeted = self._greeted or self._begin(params)
-        await asyncio.wait({greeted})
-        if greeted.cancelled():
+        agreed = self._agreed = self._agreed or self._begin(params)
+        await asyncio.wait({agreed})
+        if agreed.cancelled():
             raise ConnectionLostError(_CLOSED)
-        handshake = greeted.result()
+        handshake = agreed.result()
         result: JSON = {
             "protocolVersion": handshake.revision,
             "capabilities": handshake.capabilities,
@@ -242,55 +242,55 @@ class DetachedConnection:
         return result if handshake.instructions is None else {**result, "instructions": handshake.instructions}
 
     def _begin(self, params: JSON) -> asyncio.Future[ServerHandshake]:
-        """Start the task that owns the connection; returns what resolves as soon as the server was greeted."""
+        """Start the task that owns the connection; returns what resolves with the handshake."""
         if self._closing.is_set():
             raise ConnectionLostError(_CLOSED)
         delegate = _Delegate(self.name, params, self._notified)
         if self._id:
             delegate.id, delegate.capabilities, delegate.relays = self._id, dict(ASKABLE), self._relays
         loop = asyncio.get_running_loop()
-        greeted: asyncio.Future[ServerHandshake] = loop.create_future()
-        owner = self._owner = asyncio.create_task(self._own(delegate, greeted), name=f"connection to {self.name}")
+        agreed: asyncio.Future[ServerHandshake] = loop.create_future()
+        owner = self._owner = asyncio.create_task(self._own(delegate, agreed), name=f"connection to {self.name}")
         patience = self._limits.connect_timeout
 
         def expire() -> None:
-            if not greeted.done():
-                greeted.set_exception(RequestTimeoutError("initialize", patience))
+            if not agreed.done():
+                agreed.set_exception(RequestTimeoutError("initialize", patience))
                 owner.cancel()
 
-        def greeting_ended(_: object) -> None:
+        def handshake_ended(_: object) -> None:
             expiry.cancel()
-            if not greeted.cancelled():
-                greeted.exception()  # nobody may be left who waits for it
+            if not agreed.cancelled():
+                agreed.exception()  # nobody may be left who waits for it
 
         expiry = loop.call_later(patience, expire)
-        greeted.add_done_callback(greeting_ended)
-        return greeted
+        agreed.add_done_callback(handshake_ended)
+        return agreed
 
-    async def _own(self, delegate: _Delegate, greeted: asyncio.Future[ServerHandshake]) -> None:
+    async def _own(self, delegate: _Delegate, agreed: asyncio.Future[ServerHandshake]) -> None:
         # The deadline is kept by whoever began this; that of `connect` comes too late to matter.
         limits = replace(self._limits, connect_timeout=self._limits.connect_timeout + 1)
         try:
-            lines = _Lines(self._line_for)
-            async with connect(lines, delegate, limits, era=self._era, numbers=self._ids) as connection:
+            links = _HeldLinks(self._link_for)
+            async with connect(links, delegate, limits, era=self._era, numbers=self._ids) as connection:
                 self._connection, self.handshake = connection, connection.handshake
-                if not greeted.done():
-                    greeted.set_result(connection.handshake)
+                if not agreed.done():
+                    agreed.set_result(connection.handshake)
                 await self._closing.wait()
         except Exception as error:
-            if not greeted.done():
-                greeted.set_exception(error)
+            if not agreed.done():
+                agreed.set_exception(error)
             elif not isinstance(error, UpstreamError):
                 logger.exception("%s: the connection ended with an error", self.name)
         finally:
-            greeted.cancel()  # does nothing to one that is done
+            agreed.cancel()  # does nothing to one that is done
 
     async def _connected(self) -> Connection:
-        """The connection to the server, greeted; as it was before, if that was not begun."""
+        """The connection, after its handshake; that is made as before, if it was not begun."""
         if self._connection is None:
-            if self._greeted is None and self._introduction is None:
+            if self._agreed is None and self._introduction is None:
                 raise ConnectionLostError("is not connected")
-            await self._greet(self._introduction or {})
+            await self._shake_hands(self._introduction or {})
         assert self._connection is not None
         return self._connection
 
@@ -303,11 +303,11 @@ class DetachedConnection:
         kind, field = listed
         return {field: await connection.list_all(kind)}
 
-    async def _exchange(self, method: str, params: JSON | None, number: int) -> JSON:
-        """A request to a server that was never greeted."""
+    async def _request_as_it_is(self, method: str, params: JSON | None, number: int) -> JSON:
+        """Make a request on a link without a handshake."""
         link = self.link
         if link is None:
-            ending = None if self._line is None else self._line.ending
+            ending = None if self._held is None else self._held.ending
             raise RuntimeError(f"{self.name} {ending or 'is not connected'}")
         message: JSON = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params or {}}
         try:
@@ -337,46 +337,46 @@ class DetachedConnection:
         except UpstreamError as error:
             return _failure(number, INTERNAL_ERROR, f"{self.name} {error}")
 
-    async def _line_for(self, receiver: Receiver) -> _Line:
-        """The line that was opened already, or a new one for every further attempt to agree with the server."""
-        line = self._line
-        if line is None or line.receiver is not None:
-            line = await self._new_line()
-        line.hand_to(receiver)
-        return line
+    async def _link_for(self, receiver: Receiver) -> _HeldLink:
+        """The link that was opened already, or a new one for every further attempt to agree with the server."""
+        held = self._held
+        if held is None or held.receiver is not None:
+            held = await self._new_link()
+        held.hand_to(receiver)
+        return held
 
-    async def _new_line(self) -> _Line:
+    async def _new_link(self) -> _HeldLink:
         if self._closing.is_set():
             raise ConnectionLostError(_CLOSED)
-        line = self._opening = _Line(self.name, self._transport, self._notified)
+        held = self._opening = _HeldLink(self.name, self._transport, self._notified)
         try:
-            await line.open()
+            await held.open()
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await line.close()
+                await held.close()
             raise
-        self._line = line
-        return line
+        self._held = held
+        return held
 
 
-class _Lines:
+class _HeldLinks:
     """What `connect` is given for a transport. Implements `transport.Transport`."""
 
-    def __init__(self, line_for: Callable[[Receiver], Awaitable[_Line]]) -> None:
-        self._line_for = line_for
+    def __init__(self, link_for: Callable[[Receiver], Awaitable[_HeldLink]]) -> None:
+        self._link_for = link_for
 
     @asynccontextmanager
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Hand out the link of a line; leaving closes the line."""
-        line = await self._line_for(receiver)
+        """Hand out a link; leaving closes it."""
+        held = await self._link_for(receiver)
         try:
-            yield line.link
+            yield held.link
         finally:
             with anyio.CancelScope(shield=True):
-                await line.close()
+                await held.close()
 
 
-class _Line:
+class _HeldLink:
     """A link held open by a task of its own, because the task that opened it has to close it.
 
     Implements `transport.Receiver`: what comes in is passed on, once there is somebody to pass it to.
