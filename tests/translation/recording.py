@@ -71,6 +71,8 @@ class Step:
             them are left out: they come when they like.
         action: What the user does with every form and link.
         watched: The resource to hear about, if `hears` has its updates.
+        shows: Text that comes to be in the result. A server of both eras has a list for each: a client is told as soon
+            as one of them is another, and once more when its own is.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Step:
     hears: Sequence[str] = ()
     action: str = "accept"
     watched: str = ""
+    shows: str = ""
 
 
 def call(tool: str, *, called: str = "", hears: Sequence[str] = (), action: str = "accept", **arguments: Any) -> Step:
@@ -254,8 +257,12 @@ class _Recorder:
             deadline = anyio.current_time() + PATIENCE
             while True:
                 sent = len(self.tap.sent)
+                result: Any = None
                 with suppress(mcp.MCPError):  # it is among the answers
-                    await step.do(self.client)
+                    result = await step.do(self.client)
+                if step.shows and step.shows not in str(result) and anyio.current_time() < deadline:
+                    await _comes_true(lambda: False, AGAIN / 10)
+                    continue
                 if await _comes_true(lambda: news <= self._said(received).keys(), AGAIN):
                     break
                 if anyio.current_time() > deadline:

@@ -26,8 +26,8 @@ def _calling(*tools: str, **arguments: Any) -> Any:
     return do
 
 
-def _again(step: Step, name: str) -> Step:
-    return Step(name, step.do)
+def _again(step: Step, name: str, shows: str) -> Step:
+    return Step(name, step.do, shows=shows)
 
 
 def everything_steps(*, directly: bool) -> Sequence[Step]:
@@ -88,7 +88,7 @@ def everything_steps(*, directly: bool) -> Sequence[Step]:
             data="data:text/plain,milk",
             outputType="resource",
         ),
-        _again(LISTS[2], "resources with one more"),
+        _again(LISTS[2], "resources with one more", "milk.gz"),
         read("demo://resource/session/milk.gz"),
     )
 
@@ -122,6 +122,9 @@ AGENT_STEPS: Final = (
     complete("note://{number}/{part}", "part", "he", number="1"),
     complete("no-such-prompt", "to", ""),
     call("grow", hears=_CHANGED, key="x"),
-    *(_again(step, f"{step.name} with one more") for step in LISTS),
+    *(
+        _again(step, f"{step.name} with one more", shows)
+        for step, shows in zip(LISTS, ("tool-x", "prompt-x", "grown://x", ""), strict=True)
+    ),
     Step("updates", _calling("touch", key="note://1"), (_UPDATED,), watched="note://1"),
 )
