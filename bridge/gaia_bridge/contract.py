@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from gaia_bridge.chat_types import OfferedAsModel
-from gaia_bridge.model import Change, ServerFeatures, SourceKind, SourceStatus
+from gaia_bridge.model import Change, LogMessage, Progress, ServerFeatures, SourceKind, SourceStatus
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = [
@@ -206,11 +206,11 @@ class ClientRequest(Protocol):
         """The state that an earlier `input_required` result of this request carried, verified and opened."""
         ...
 
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report_progress(self, report: Progress) -> None:
         """Send `notifications/progress`, if the client asked for it."""
         ...
 
-    async def log(self, level: str, data: Any, logger: str | None) -> None:
+    async def log(self, message: LogMessage) -> None:
         """Send `notifications/message`, if the client wants that level."""
         ...
 

@@ -18,9 +18,11 @@ __all__ = [
     "HttpServerSpec",
     "LeftOut",
     "ListPage",
+    "LogMessage",
     "NamingPolicy",
     "Notification",
     "OAuthOptions",
+    "Progress",
     "ServerFeatures",
     "ServerInfo",
     "ServerOptions",
@@ -132,6 +134,27 @@ class Notification(Struct, frozen=True, eq=False):
 
     method: str
     params: Mapping[str, Any]
+
+
+class Progress(Struct, frozen=True):
+    """How far the work on a request is (basic/utilities/progress)."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+    meta: Mapping[str, Any] | None = None
+    """The `_meta` of the notification, without what is about one connection only."""
+
+
+class LogMessage(Struct, frozen=True):
+    """What a server says to its clients (server/utilities/logging)."""
+
+    level: str
+    """One of `LOG_LEVELS`."""
+    data: Any
+    logger: str | None = None
+    meta: Mapping[str, Any] | None = None
+    """The `_meta` of the notification, without what is about one connection only."""
 
 
 class Change(Struct, frozen=True):

@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.contract import ClientRequest, Source
-from gaia_bridge.model import Change, ChangeKind, ServerSpec, SourceState, StdioServerSpec
+from gaia_bridge.model import Change, ChangeKind, LogMessage, Progress, ServerSpec, SourceState, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import UpstreamLimits
@@ -157,13 +157,13 @@ class FakeRequest:
     def when_client_leaves(self, callback: Callable[[], None]) -> bool:
         return False
 
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report_progress(self, report: Progress) -> None:
         await anyio.lowlevel.checkpoint()
-        self.progress.append((progress, total, message))
+        self.progress.append((report.progress, report.total, report.message))
 
-    async def log(self, level: str, data: Any, logger: str | None) -> None:
+    async def log(self, message: LogMessage) -> None:
         await anyio.lowlevel.checkpoint()
-        self.logs.append((level, data, logger))
+        self.logs.append((message.level, message.data, message.logger))
 
     async def push(self, method: str, params: JSON) -> JSON:
         raise AssertionError(f"{method} was pushed to the client")

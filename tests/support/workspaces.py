@@ -16,6 +16,7 @@ from gaia_agents.base import ShippedAgent
 from gaia_bridge.calls.request_context import RequestContext, request_scope
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import RequestCancelledError
+from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["DEMO", "RecordingChannel", "call", "git", "in_request", "repository", "write_files"]
@@ -102,12 +103,12 @@ class RecordingChannel:
         if self.cancelled:
             raise RequestCancelledError
 
-    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        self.progress.append((progress, total, message))
+    def post_progress(self, report: Progress) -> None:
+        self.progress.append((report.progress, report.total, report.message))
         if len(self.progress) == self._cancel_at:
             self.cancel.set()
 
-    def post_log(self, level: str, data: Any, logger: str | None) -> None:
+    def post_log(self, message: LogMessage) -> None:
         raise AssertionError("the shipped agents log nothing to clients")
 
     def ask(self, method: str, params: JSON) -> JSON:

@@ -14,7 +14,7 @@ import pytest
 
 from gaia_bridge.client import Connection
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import ServerSpec
+from gaia_bridge.model import Progress, ServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from tests.upstreams.servers import EVERYTHING, SMALL, Fixtures
 from tests.upstreams.ways import ALL_CAPABILITIES, Role, call, connected, published, text_of
@@ -139,8 +139,8 @@ async def test_every_kind_of_content_arrives(name: str, reach: Reach) -> None:
 async def test_progress_is_reported_step_by_step(name: str, reach: Reach) -> None:
     steps: list[tuple[float, float | None]] = []
 
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        steps.append((progress, total))
+    async def on_progress(report: Progress) -> None:
+        steps.append((report.progress, report.total))
 
     arguments = {"name": "trigger-long-running-operation", "arguments": {"duration": 0.4, "steps": 4}}
     async with connected(reach(name)) as connection:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
 from gaia_bridge.errors import ClientCapabilityError
+from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["OwnRequest", "nobody_to_ask"]
@@ -48,10 +49,10 @@ class OwnRequest:
         """It has no session."""
         return False
 
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report_progress(self, report: Progress) -> None:
         """Nobody listens."""
 
-    async def log(self, level: str, data: Any, logger: str | None) -> None:
+    async def log(self, message: LogMessage) -> None:
         """Nobody listens."""
 
     async def push(self, method: str, params: JSON) -> JSON:

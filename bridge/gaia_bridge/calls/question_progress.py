@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from gaia_bridge.model import Progress
+
 __all__ = ["Reports", "reporting", "reports"]
 
 
 class Reports(Protocol):
     """Receives progress."""
 
-    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+    async def __call__(self, report: Progress) -> None:
         """Report progress."""
         ...
 

@@ -26,7 +26,7 @@ from gaia_bridge.content import form_params, sampling_request
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ClientCapabilityError
 from gaia_bridge.loop_guard.bridge_hops import HOPS_META_KEY, hops_of
-from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["CallChannel", "Elicited", "RequestContext", "get_request_context", "request_scope"]
@@ -48,11 +48,11 @@ class CallChannel(Protocol):
         """Raise `RequestCancelledError` if the request was cancelled."""
         ...
 
-    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
+    def post_progress(self, report: Progress) -> None:
         """Send progress; never waits."""
         ...
 
-    def post_log(self, level: str, data: Any, logger: str | None) -> None:
+    def post_log(self, message: LogMessage) -> None:
         """Send a log message; never waits."""
         ...
 
@@ -145,7 +145,7 @@ class RequestContext:
         Raises:
             ValueError: A number is not finite: JSON has no such numbers.
         """
-        self._channel.post_progress(_finite(progress), None if total is None else _finite(total), message)
+        self._channel.post_progress(Progress(_finite(progress), None if total is None else _finite(total), message))
 
     def log(self, data: Any, level: str = "info", logger: str | None = None) -> None:
         """Send a log message to the client; dropped if the client does not want that level.
@@ -160,7 +160,7 @@ class RequestContext:
         """
         if level not in LOG_LEVELS:
             raise ValueError(f"unknown log level {level!r}; expected one of {', '.join(LOG_LEVELS)}")
-        self._channel.post_log(level, data, logger)
+        self._channel.post_log(LogMessage(level, data, logger))
 
     def has_capability(self, name: str) -> bool:
         """Whether the client declared `elicitation`, `sampling`, `roots` or another capability."""
@@ -249,11 +249,11 @@ class _PassedOn(OwnRequest):
         again.input_responses, again.request_state = responses, state
         return again
 
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        self._channel.post_progress(progress, total, message)
+    async def report_progress(self, report: Progress) -> None:
+        self._channel.post_progress(report)
 
-    async def log(self, level: str, data: Any, logger: str | None) -> None:
-        self._channel.post_log(level, data, logger)
+    async def log(self, message: LogMessage) -> None:
+        self._channel.post_log(message)
 
     async def push(self, method: str, params: JSON) -> JSON:
         return await self._channel.aask(method, params)

@@ -23,11 +23,12 @@ from gaia_bridge.client.transport import ConnectionLostError, Link, Transport, U
 from gaia_bridge.client.types import ClientDelegate, OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import passed
+from gaia_bridge.model import Progress
 from gaia_bridge.peer.deadlines import Clock, Deadline
 from gaia_bridge.peer.progress import ProgressReceivers
 from gaia_bridge.protocol.headers import name_header
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.meta import RELATED_TASK_KEY
+from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, RELATED_TASK_KEY
 from gaia_bridge.protocol.revisions import Revision
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
@@ -42,7 +43,6 @@ known."""
 
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
-_TOKEN: Final = "progressToken"
 
 """The key in `_meta` that says which task a message belongs to (MCP 2025-11-25, tasks)."""
 
@@ -219,7 +219,7 @@ class JsonRpcPeer:
                 params, during = self._origin(params, during)
                 self._questions.ask(self._tasks, message["id"], method, params, during)
         elif method == _PROGRESS:
-            self.progress.tell(params.get(_TOKEN), params)
+            self.progress.tell(params.get(PROGRESS_TOKEN_KEY), params)
         else:
             if method == _CANCELLED:
                 self._questions.withdraw(params.get("requestId"))
@@ -310,18 +310,18 @@ class _Watch:
     def __init__(self, on_progress: OnProgress, clock: Clock, waiting: int) -> None:
         self._on_progress = on_progress
         self._clock = clock
-        self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=waiting)
+        self._waiting: deque[Progress] = deque(maxlen=waiting)
         self._context = contextvars.copy_context()
         self._passing: asyncio.Task[None] | None = None
         self._unwanted = Interruptible()
         self._answered = False
 
-    def add(self, progress: float, total: float | None, message: str | None) -> None:
+    def add(self, report: Progress) -> None:
         """The server reports progress."""
         if self._answered:
             return
         self._clock.restart()
-        self._waiting.append((progress, total, message))
+        self._waiting.append(report)
         if self._passing is None or self._passing.done():
             self._passing = asyncio.get_running_loop().create_task(self._pass_on(), context=self._context)
 
@@ -353,7 +353,7 @@ class _Watch:
     async def _pass_on(self) -> None:
         try:
             while self._waiting:
-                await self._on_progress(*self._waiting.popleft())
+                await self._on_progress(self._waiting.popleft())
         except Exception:
             self._answered = True  # no answer is wanted any more
             self._unwanted.interrupt()
@@ -366,10 +366,10 @@ def _with_token(params: JSON | None, token: int | None) -> JSON | None:
     if not is_object(meta):
         meta = {}
     if token is not None:
-        return {**(params or {}), "_meta": {**meta, _TOKEN: token}}
-    if _TOKEN not in meta:
+        return {**(params or {}), "_meta": {**meta, PROGRESS_TOKEN_KEY: token}}
+    if PROGRESS_TOKEN_KEY not in meta:
         return params
-    return {**(params or {}), "_meta": {key: value for key, value in meta.items() if key != _TOKEN}}
+    return {**(params or {}), "_meta": {key: value for key, value in meta.items() if key != PROGRESS_TOKEN_KEY}}
 
 
 def _result_of(method: str, response: JSON) -> JSON:

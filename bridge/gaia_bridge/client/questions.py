@@ -16,10 +16,13 @@ from gaia_bridge.calls.question_progress import reporting
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.types import ClientDelegate
 from gaia_bridge.errors import INTERNAL_ERROR, INVALID_PARAMS, AnswerError, ProtocolError
+from gaia_bridge.model import Progress
+from gaia_bridge.peer.progress import progress_params
 from gaia_bridge.peer.received import ReceivedRequests, RequestId
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.earlier_revisions import answer_for
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY
 from gaia_bridge.protocol.vocabulary import CAPABILITY_OF, missing_capability
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
@@ -146,12 +149,11 @@ class Questions:
         finally:
             self._received.end(number, question)
 
-    async def _report(self, token: RequestId, progress: float, total: float | None, message: str | None) -> None:
+    async def _report(self, token: RequestId, report: Progress) -> None:
         """Tell the server how far the client is; what comes while it still takes the last report is dropped."""
         if token in self._reporting:
             return
-        told = {"progressToken": token, "progress": progress, "total": total, "message": message}
-        params = {key: value for key, value in told.items() if value is not None}
+        params = progress_params(token, report)
         self._reporting.add(token)
         try:
             await self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
@@ -197,10 +199,10 @@ class Questions:
 def _without_token(params: JSON) -> tuple[JSON, RequestId | None]:
     """The parameters of a question without its progress token, which speaks about one hop only; and the token."""
     meta = params.get("_meta")
-    token = meta.get("progressToken") if is_object(meta) else None
+    token = meta.get(PROGRESS_TOKEN_KEY) if is_object(meta) else None
     if not is_object(meta) or isinstance(token, bool) or not isinstance(token, int | str):
         return params, None
-    others = {key: value for key, value in meta.items() if key != "progressToken"}
+    others = {key: value for key, value in meta.items() if key != PROGRESS_TOKEN_KEY}
     rest = {key: value for key, value in params.items() if key != "_meta"}
     return {**rest, "_meta": others} if others else rest, token
 

@@ -16,6 +16,7 @@ from gaia_bridge.client.json_rpc_peer import JsonRpcPeer
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UpstreamError
 from gaia_bridge.client.types import OnProgress, RequestTimeoutError
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.model import Progress
 from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY
@@ -144,21 +145,21 @@ class _Reports:
 
     def __init__(self, on_progress: OnProgress | None, waiting: int) -> None:
         self._on_progress = on_progress
-        self._waiting: deque[tuple[float, float | None, str | None]] = deque(maxlen=waiting)
+        self._waiting: deque[Progress] = deque(maxlen=waiting)
         self._news = anyio.Event()
         self._progresses = False
         self._said: object = None
         self._number = 0
 
-    async def hear(self, progress: float, total: float | None, message: str | None) -> None:
+    async def hear(self, report: Progress) -> None:
         """Progress came before the task was made."""
         self._progresses = True
         if self._on_progress is not None:
-            await self._on_progress(progress, total, message)
+            await self._on_progress(report)
 
-    def add(self, progress: float, total: float | None, message: str | None) -> None:
+    def add(self, report: Progress) -> None:
         """Progress came."""
-        self._waiting.append((progress, total, message))
+        self._waiting.append(report)
         self._news.set()
 
     async def tell(self, status: object) -> None:
@@ -167,7 +168,7 @@ class _Reports:
             return
         self._said = status
         self._number += 1
-        await self._on_progress(self._number, None, status)
+        await self._on_progress(Progress(self._number, message=status))
 
     async def pause(self, seconds: float) -> None:
         """Wait, and tell what comes meanwhile."""
@@ -176,7 +177,7 @@ class _Reports:
                 await self._news.wait()
                 self._news = anyio.Event()
                 while self._waiting:
-                    await self.hear(*self._waiting.popleft())
+                    await self.hear(self._waiting.popleft())
 
 
 def _makes_tasks(capabilities: JSON) -> bool:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.model import Progress
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.version import __version__
@@ -19,8 +20,8 @@ __all__ = ["CLIENT_NAME", "ClientDelegate", "Era", "OnProgress", "RequestTimeout
 CLIENT_NAME: Final = "gaia-mcp-bridge"
 """Who we say we are, where nobody says otherwise."""
 
-OnProgress = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Receives progress, total and message. What it raises ends the request."""
+OnProgress = Callable[[Progress], Awaitable[None]]
+"""Receives progress. What it raises ends the request."""
 
 
 class Era(Enum):

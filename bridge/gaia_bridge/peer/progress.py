@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["ProgressReceivers", "Receive"]
+from gaia_bridge.model import Progress
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.meta import PROGRESS_TOKEN_KEY, forwarded_meta
 
-Receive = Callable[[float, float | None, str | None], None]
-"""Takes one report: progress, total, message."""
+__all__ = ["ProgressReceivers", "Receive", "progress_params"]
+
+Receive = Callable[[Progress], None]
+"""Takes one report."""
 
 
 class ProgressReceivers:
@@ -37,7 +41,25 @@ class ProgressReceivers:
         if receive is None or progress is None:
             return
         message = params.get("message")
-        receive(progress, _number(params.get("total")), message if isinstance(message, str) else None)
+        text = message if isinstance(message, str) else None
+        receive(Progress(progress, _number(params.get("total")), text, forwarded_meta(params)))
+
+
+def progress_params(token: object, report: Progress) -> JSON:
+    """The parameters of a progress notification.
+
+    Args:
+        token: What it is about, as the side that made the request says.
+        report: What is reported.
+    """
+    params: JSON = {PROGRESS_TOKEN_KEY: token, "progress": report.progress}
+    if report.total is not None:
+        params["total"] = report.total
+    if report.message is not None:
+        params["message"] = report.message
+    if report.meta is not None:
+        params["_meta"] = report.meta
+    return params
 
 
 def _number(value: Any) -> float | None:

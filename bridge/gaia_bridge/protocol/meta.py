@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gaia_bridge.protocol.json_types import JSON, is_object, is_too_deep
 
 __all__ = [
     "CLIENT_CAPABILITIES_KEY",
@@ -13,6 +16,7 @@ __all__ = [
     "RELATED_TASK_KEY",
     "SERVER_INFO_KEY",
     "SUBSCRIPTION_ID_KEY",
+    "forwarded_meta",
 ]
 
 PROTOCOL_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
@@ -23,3 +27,30 @@ SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 PROGRESS_TOKEN_KEY: Final = "progressToken"
+
+_OF_ONE_CONNECTION: Final = frozenset(
+    {
+        PROTOCOL_VERSION_KEY,
+        CLIENT_INFO_KEY,
+        CLIENT_CAPABILITIES_KEY,
+        LOG_LEVEL_KEY,
+        SERVER_INFO_KEY,
+        SUBSCRIPTION_ID_KEY,
+        PROGRESS_TOKEN_KEY,
+    }
+)
+
+
+def forwarded_meta(params: Mapping[str, Any]) -> JSON | None:
+    """The `_meta` of a notification that is forwarded, without what is about one connection only.
+
+    Args:
+        params: The parameters of the notification.
+
+    Returns:
+        `None` where nothing is left, or where it is nested too deep to be written.
+    """
+    meta = params.get("_meta")
+    if not is_object(meta) or is_too_deep(meta):
+        return None
+    return {key: value for key, value in meta.items() if key not in _OF_ONE_CONNECTION} or None

@@ -11,7 +11,8 @@ from uuid import uuid4
 from gaia_bridge.calls.cancellation import Cancellation
 from gaia_bridge.calls.question_progress import reports
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
-from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
+from gaia_bridge.peer.progress import progress_params
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import declares_context, question_for
 from gaia_bridge.protocol.encoding import encoded_notification
@@ -194,26 +195,26 @@ class Call:
         wanted = self.meta.get(meta.LOG_LEVEL_KEY)
         return wanted if wanted in LOG_LEVELS else None
 
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report_progress(self, report: Progress) -> None:
         """Send `notifications/progress`, if the client gave a token."""
         token = self.meta.get(meta.PROGRESS_TOKEN_KEY)
         if token is None:
             return
-        params: JSON = {meta.PROGRESS_TOKEN_KEY: token, "progress": progress}
-        if total is not None:
-            params["total"] = total
-        if message is not None:
-            params["message"] = message
+        params = with_public_task(progress_params(token, report), self.task_prefix)
         await self.channel.send(encoded_notification("notifications/progress", params))
 
-    async def log(self, level: str, data: Any, logger: str | None) -> None:
+    async def log(self, message: LogMessage) -> None:
         """Send `notifications/message` if the client wants that level.
 
         A modern client says so with each request, a legacy client once with `logging/setLevel`.
         """
-        if not is_loud_enough(level, self.log_level):
+        if not is_loud_enough(message.level, self.log_level):
             return
-        params: JSON = {"level": level, "data": data, **({} if logger is None else {"logger": logger})}
+        params: JSON = {"level": message.level, "data": message.data}
+        if message.logger is not None:
+            params["logger"] = message.logger
+        if message.meta is not None:
+            params = with_public_task({**params, "_meta": message.meta}, self.task_prefix)
         await self.channel.send(encoded_notification(LOG_MESSAGE, params))
 
     async def push(self, method: str, params: JSON) -> JSON:

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from gaia_bridge.calls.question_progress import Reports
 from gaia_bridge.errors import AnswerError, ProtocolError
+from gaia_bridge.model import Progress
 from gaia_bridge.peer.progress import ProgressReceivers
 from gaia_bridge.peer.received import ReceivedRequests
 from gaia_bridge.peer.sent import SentRequests
@@ -154,8 +155,8 @@ class Connection:
         """The client says how far it is with the answer to a question."""
         self._progress.tell(_number_of(params.get(meta.PROGRESS_TOKEN_KEY)), params)
 
-    def _report(self, told: Reports, progress: float, total: float | None, message: str | None) -> None:
-        self._run_aside(told(progress, total, message))
+    def _report(self, told: Reports, report: Progress) -> None:
+        self._run_aside(told(report))
 
     # The end.
 

@@ -7,14 +7,15 @@ import pytest
 from gaia_bridge.calls.own_request import OwnRequest
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import ClientCapabilityError
+from gaia_bridge.model import LogMessage, Progress
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_nobody_is_told_anything_and_nothing_fails_because_of_that() -> None:
     request: ClientRequest = OwnRequest("somebody")
-    await request.report_progress(1, 2, "half")
-    await request.log("info", "said", None)
+    await request.report_progress(Progress(1, 2, "half"))
+    await request.log(LogMessage("info", "said"))
     await request.close_stream()
     assert not request.when_client_leaves(lambda: pytest.fail("nobody leaves"))
     assert (request.client, request.log_level, request.request_state) == ("somebody", None, None)

@@ -11,7 +11,7 @@ import pytest
 
 from gaia_bridge.calls.request_context import CallChannel, Elicited, RequestContext, get_request_context, request_scope
 from gaia_bridge.errors import ClientCapabilityError, RequestCancelledError
-from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.protocol.json_types import JSON
 from tests.support.upstreams import FakeRequest
 
@@ -32,11 +32,11 @@ class Channel:
         if self.cancelled:
             raise RequestCancelledError
 
-    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        self.said.append((progress, total, message))
+    def post_progress(self, report: Progress) -> None:
+        self.said.append((report.progress, report.total, report.message))
 
-    def post_log(self, level: str, data: Any, logger: str | None) -> None:
-        self.said.append((level, data, logger))
+    def post_log(self, message: LogMessage) -> None:
+        self.said.append((message.level, message.data, message.logger))
 
     def ask(self, method: str, params: JSON) -> JSON:
         self.said.append((method, params))

@@ -15,7 +15,7 @@ from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, Reques
 from gaia_bridge.client.transport import ConnectionLostError, UpstreamError
 from gaia_bridge.client.transports.stdio import StdioTransport
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import StdioServerSpec
+from gaia_bridge.model import Progress, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import Role
@@ -91,8 +91,8 @@ async def test_a_server_with_the_official_sdk_is_connected_in_both_eras(era: Era
         assert (await called(connection, "add", a=1, b=2))["structuredContent"] == {"sum": 3}
         reports: list[Any] = []
 
-        async def report(*progress: Any) -> None:
-            reports.append(progress)
+        async def report(told: Progress) -> None:
+            reports.append((told.progress, told.total, told.message))
 
         await connection.request("tools/call", {"name": "progress", "arguments": {}}, on_progress=report)
         assert reports == [(step, 3, f"step {step}") for step in (1, 2, 3)]

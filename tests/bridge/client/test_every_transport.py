@@ -11,7 +11,7 @@ import pytest
 from gaia_bridge.client import ClientDelegate, Deadline, Era, RequestTimeoutError
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
-from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.model import LOG_LEVELS, Progress
 from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.client.reaching import TRANSPORTS, Place
 from tests.bridge.client.scripted import Role
@@ -138,8 +138,8 @@ async def test_prompts_resources_and_completions_are_there(place: Place) -> None
 async def test_progress_and_logs_arrive_in_order_and_before_the_result(place: Place) -> None:
     reports: list[Any] = []
 
-    async def report(*progress: Any) -> None:
-        reports.append(progress)
+    async def report(told: Progress) -> None:
+        reports.append((told.progress, told.total, told.message))
 
     delegate = Role()
     async with place.connected(delegate) as connection:

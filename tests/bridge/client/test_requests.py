@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from gaia_bridge.client import Deadline, RequestTimeoutError
 from gaia_bridge.client.transport import ConnectionLostError, SessionExpiredError, UpstreamError
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.model import Progress
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import Role, Wire, connected, legacy, modern, serving
@@ -174,9 +175,9 @@ async def test_progress_is_passed_on_in_order_and_before_the_result(server: Any)
         wire.progress(request, True)
         wire.answer(request, {})
 
-    async def slow_receiver(*report: Any) -> None:
+    async def slow_receiver(report: Progress) -> None:
         await anyio.lowlevel.checkpoint()
-        reports.append(report)
+        reports.append((report.progress, report.total, report.message))
 
     async with connected(server(works)) as (connection, _):
         await connection.request("tools/call", {"_meta": {"progressToken": "theirs"}}, on_progress=slow_receiver)
@@ -204,8 +205,8 @@ async def test_progress_reaches_only_the_request_that_it_is_for_and_only_while_t
     async with connected(legacy(works)) as (connection, _):
 
         async def call(name: str) -> None:
-            async def report(progress: float, *_: Any) -> None:
-                reports[name].append(progress)
+            async def report(told: Progress) -> None:
+                reports[name].append(told.progress)
 
             await connection.request("tools/call", {"name": name}, on_progress=report)
 
@@ -252,8 +253,8 @@ async def test_a_flood_of_progress_is_bounded_and_its_end_arrives() -> None:
             wire.progress(request, step)
         wire.answer(request, {})
 
-    async def report(progress: float, *_: Any) -> None:
-        reports.append(progress)
+    async def report(told: Progress) -> None:
+        reports.append(told.progress)
 
     async with connected(legacy(floods), limits=UpstreamLimits(notes=10)) as (connection, _):
         await connection.request("tools/call", on_progress=report)

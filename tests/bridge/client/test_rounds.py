@@ -10,6 +10,7 @@ import pytest
 from gaia_bridge.client import Deadline, RequestTimeoutError
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.model import Progress
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.bridge.client.scripted import QUICK, Role, Script, Wire, connected, legacy, modern
@@ -178,8 +179,8 @@ async def test_the_deadline_is_for_the_server_and_not_for_the_user() -> None:
 async def test_progress_is_asked_for_in_every_round() -> None:
     reports: list[float] = []
 
-    async def report(progress: float, *_: Any) -> None:
-        reports.append(progress)
+    async def report(told: Progress) -> None:
+        reports.append(told.progress)
 
     async def works(wire: Wire) -> None:
         first = await wire.next("tools/call")

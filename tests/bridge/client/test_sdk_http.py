@@ -11,7 +11,7 @@ import pytest
 
 from gaia_bridge.client import ClientDelegate, Connection, Deadline, Era, RequestTimeoutError, connect
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
-from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.model import HttpServerSpec, Progress
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.listener import HttpServer, bind
 from gaia_bridge.settings import UpstreamLimits
@@ -67,8 +67,8 @@ async def connected(era: Era) -> AsyncGenerator[Connection]:
 async def test_lists_calls_progress_and_headers_work_with_the_official_server(era: Era) -> None:
     reports: list[Any] = []
 
-    async def report(*progress: Any) -> None:
-        reports.append(progress)
+    async def report(told: Progress) -> None:
+        reports.append((told.progress, told.total, told.message))
 
     async with connected(era) as connection:
         assert (connection.handshake.info["name"], connection.handshake.info["version"]) == ("sdk", "1.2.3")

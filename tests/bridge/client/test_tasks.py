@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gaia_bridge.client import Connection, Deadline, RequestTimeoutError
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import ProtocolError
+from gaia_bridge.model import Progress
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY as RELATED_TASK
 from gaia_bridge.settings import UpstreamLimits
@@ -83,8 +84,8 @@ async def test_a_task_is_made_watched_and_its_result_fetched() -> None:
 async def test_what_the_server_says_of_it_is_its_progress_unless_it_reports_some() -> None:
     reports: list[tuple[float, float | None, str | None]] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        reports.append((progress, total, message))
+    async def hear(report: Progress) -> None:
+        reports.append((report.progress, report.total, report.message))
 
     async def script(wire: Wire) -> None:
         made = await wire.next("tools/call")

@@ -6,27 +6,22 @@ from typing import Any
 
 import pytest
 
+from gaia_bridge.model import Progress
 from gaia_bridge.peer.progress import ProgressReceivers
 
-Report = tuple[float, float | None, str | None]
 
-
-def heard_of(token: object, params: dict[str, Any]) -> list[Report]:
-    receivers, heard = ProgressReceivers(), list[Report]()
-
-    def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, total, message))
-
-    receivers.add(1, hear)
-    receivers.add(2, hear)
+def heard_of(token: object, params: dict[str, Any]) -> list[Progress]:
+    receivers, heard = ProgressReceivers(), list[Progress]()
+    receivers.add(1, heard.append)
+    receivers.add(2, heard.append)
     receivers.forget(2)
     receivers.tell(token, params)
     return heard
 
 
 def test_all_that_is_said_of_a_request_reaches_whoever_wants_to_know() -> None:
-    assert heard_of(1, {"progress": 0.5, "total": 2, "message": "half"}) == [(0.5, 2, "half")]
-    assert heard_of(1, {"progress": 3, "total": "2", "message": 5}) == [(3, None, None)]
+    assert heard_of(1, {"progress": 0.5, "total": 2, "message": "half"}) == [Progress(0.5, 2, "half")]
+    assert heard_of(1, {"progress": 3, "total": "2", "message": 5}) == [Progress(3)]
 
 
 @pytest.mark.parametrize("token", [None, True, 1.0, "1", 2, [1]])

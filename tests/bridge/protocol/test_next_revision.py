@@ -14,7 +14,7 @@ from gaia_bridge.client import connect
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.client.transports.streamable_http import StreamableHttpTransport
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import HttpServerSpec
+from gaia_bridge.model import HttpServerSpec, Progress
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, PROTOCOL_VERSION_KEY
 from gaia_bridge.protocol.revisions import PUBLISHED, Revision
@@ -196,8 +196,8 @@ async def only_it(wire: Wire) -> None:
 async def test_a_server_that_speaks_nothing_else_is_spoken_to_in_it() -> None:
     transport, heard = ScriptedTransport(only_it), list[float]()
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        heard.append(done)
+    async def progress(report: Progress) -> None:
+        heard.append(report.progress)
 
     with anyio.fail_after(PATIENCE):
         async with connect(transport, Role(), SPEAKING) as connection:

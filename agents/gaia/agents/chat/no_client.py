@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 from contextvars import Context
-from typing import Any, Final
+from typing import Final
 
 from gaia_bridge.calls.own_request import OwnRequest, nobody_to_ask
 from gaia_bridge.calls.request_context import RequestContext, get_request_context, request_scope
+from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["client_request", "with_some_request"]
@@ -24,8 +25,8 @@ class _NoRequest(OwnRequest):
 
     modern = True
 
-    async def log(self, level: str, data: Any, logger: str | None) -> None:
-        _log(level, data, logger)
+    async def log(self, message: LogMessage) -> None:
+        _log(message)
 
 
 class _NoChannel:
@@ -39,11 +40,11 @@ class _NoChannel:
     def raise_if_cancelled(self) -> None:
         pass
 
-    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
+    def post_progress(self, report: Progress) -> None:
         pass
 
-    def post_log(self, level: str, data: Any, logger: str | None) -> None:
-        _log(level, data, logger)
+    def post_log(self, message: LogMessage) -> None:
+        _log(message)
 
     def ask(self, method: str, params: JSON) -> JSON:
         raise nobody_to_ask(method)
@@ -72,6 +73,6 @@ def with_some_request(context: Context) -> Context:
     return context if context.run(client_request) is not None else context.run(request_scope, _NO_CLIENT)
 
 
-def _log(level: str, data: Any, name: str | None) -> None:
-    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
-    logger.log(number, "%s%s", f"{name}: " if name else "", data)
+def _log(message: LogMessage) -> None:
+    number = logging.getLevelNamesMapping().get(message.level.upper(), logging.INFO)
+    logger.log(number, "%s%s", f"{message.logger}: " if message.logger else "", message.data)

@@ -13,7 +13,7 @@ from gaia_bridge.cli.servers.common import Activity
 from gaia_bridge.client import ClientDelegate, Connection, Era, ServerHandshake, connect
 from gaia_bridge.client.transport import Transport, UpstreamError
 from gaia_bridge.errors import ProtocolError
-from gaia_bridge.model import ServerOptions, ToolTransform
+from gaia_bridge.model import Progress, ServerOptions, ToolTransform
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS, LOG_LEVEL_KEY
 from gaia_bridge.settings import UpstreamLimits
@@ -130,9 +130,9 @@ async def call(
         UpstreamError: It did not answer as it should.
     """
 
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        reached = f"{progress:g}" + ("" if total is None else f"/{total:g}")
-        activity.progress(f"{reached} {message or ''}")
+    async def on_progress(report: Progress) -> None:
+        reached = f"{report.progress:g}" + ("" if report.total is None else f"/{report.total:g}")
+        activity.progress(f"{reached} {report.message or ''}")
 
     options, delegate = options or ServerOptions(), delegate or ClientDelegate()
     # Servers of both eras may ask by requests, which only the handshake era has.

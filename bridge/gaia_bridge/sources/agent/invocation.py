@@ -11,13 +11,13 @@ import asyncio
 import itertools
 import threading
 from collections import deque
-from typing import Any
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.calls.parked_calls import Question
 from gaia_bridge.contract import JSON, ClientRequest
 from gaia_bridge.errors import RequestCancelledError, ToolError
+from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.vocabulary import question_problem
 from gaia_bridge.results.conversion import jsonable
 from gaia_bridge.runtime.agent_runner import Job, LoopHandle, Outcome, resting
@@ -27,23 +27,11 @@ from gaia_bridge.settings import AgentLimits
 __all__ = ["Invocation"]
 
 
-class _Progress(Struct, frozen=True):
-    progress: float
-    total: float | None
-    message: str | None
-
-
-class _Log(Struct, frozen=True):
-    level: str
-    data: Any
-    logger: str | None
-
-
 class _CloseStream:
     pass
 
 
-_Note = _Progress | _Log | _CloseStream
+_Note = Progress | LogMessage | _CloseStream
 
 
 class Invocation:
@@ -91,17 +79,20 @@ class Invocation:
         if self._cancelled:
             raise RequestCancelledError(self._reason)
 
-    def post_progress(self, progress: float, total: float | None, message: str | None) -> None:
+    def post_progress(self, report: Progress) -> None:
         """Queue a progress message."""
-        self._post(_Progress(progress, total, None if message is None else self._note_text(message)))
+        if report.message is not None:
+            report = replace(report, message=self._note_text(report.message))
+        self._post(report)
 
-    def post_log(self, level: str, data: Any, logger: str | None) -> None:
+    def post_log(self, message: LogMessage) -> None:
         """Queue a log message; data without a JSON form travels as text."""
         try:
-            plain = jsonable(data, self._limits.log_bytes)[0]
+            plain = jsonable(message.data, self._limits.log_bytes)[0]
         except ToolError:
-            plain = self._note_text(repr(data))
-        self._post(_Log(level, plain, None if logger is None else self._note_text(logger)))
+            plain = self._note_text(repr(message.data))
+        name = None if message.logger is None else self._note_text(message.logger)
+        self._post(LogMessage(message.level, plain, name, message.meta))
 
     def close_stream(self) -> None:
         """Queue the request to close the event stream."""
@@ -221,9 +212,9 @@ class Invocation:
 
     async def _relay(self, note: _Note, request: ClientRequest) -> None:
         match note:
-            case _Progress():
-                await request.report_progress(note.progress, note.total, note.message)
-            case _Log():
-                await request.log(note.level, note.data, note.logger)
+            case Progress():
+                await request.report_progress(note)
+            case LogMessage():
+                await request.log(note)
             case _CloseStream():
                 await request.close_stream()

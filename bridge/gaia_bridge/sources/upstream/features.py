@@ -25,6 +25,7 @@ from gaia_bridge.json_schema.output_schemas import OutputSchemas
 from gaia_bridge.model import Change, ChangeKind, Notification, ServerFeatures, ServerSpec
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.meta import forwarded_meta
 from gaia_bridge.protocol.vocabulary import notification_problem
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
@@ -121,6 +122,10 @@ class FeatureTracker:
 
     def tell_all(self, method: str, params: JSON) -> None:
         """Pass a notification of the server that belongs to no request on to all clients."""
+        if "_meta" in params:
+            kept = forwarded_meta(params)
+            others = {key: value for key, value in params.items() if key != "_meta"}
+            params = others if kept is None else {**others, "_meta": kept}
         if (problem := notification_problem(method, params)) is None:
             self.announce(Change(ChangeKind.NOTIFIED, notification=Notification(method, params)))
         else:

@@ -28,15 +28,17 @@ from gaia_bridge.errors import (
     ClientCapabilityError,
     ProtocolError,
 )
-from gaia_bridge.model import LOG_LEVELS
+from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON, is_object, is_too_deep
 from gaia_bridge.protocol.meta import (
     CLIENT_CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
     LOG_LEVEL_KEY,
+    PROGRESS_TOKEN_KEY,
     PROTOCOL_VERSION_KEY,
     SERVER_INFO_KEY,
+    forwarded_meta,
 )
 from gaia_bridge.protocol.vocabulary import (
     CAPABILITY_OF,
@@ -57,11 +59,9 @@ __all__ = ["ASKABLE", "Asks", "Relay", "Relays", "Tells", "may_be_asked"]
 
 logger = logging.getLogger(__name__)
 
-_PROGRESS_TOKEN: Final = "progressToken"
-
 _OUR_HOP: Final = frozenset(
     {
-        _PROGRESS_TOKEN,
+        PROGRESS_TOKEN_KEY,
         CLIENT_CAPABILITIES_KEY,
         CLIENT_INFO_KEY,
         LOG_LEVEL_KEY,
@@ -160,19 +160,19 @@ class Relay:
         """A context manager that is entered while the server waits for the client."""
         self._limits = limits
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def progress(self, report: Progress) -> None:
         """Pass on progress from the server."""
 
-        async def report(request: ClientRequest) -> None:
-            await request.report_progress(progress, total, message)
+        async def tell(request: ClientRequest) -> None:
+            await request.report_progress(report)
 
-        self.notes.progress(report)
+        self.notes.progress(tell)
 
-    def log(self, level: str, data: Any, name: str | None) -> None:
+    def log(self, message: LogMessage) -> None:
         """Pass on a log message from the server."""
 
         async def log(request: ClientRequest) -> None:
-            await request.log(level, data, name)
+            await request.log(message)
 
         self.notes.add(log)
 
@@ -284,7 +284,7 @@ class Relays:
                 result = await connection.request(
                     relay.method,
                     params,
-                    on_progress=relay.progress if _PROGRESS_TOKEN in relay.request.meta else None,
+                    on_progress=relay.progress if PROGRESS_TOKEN_KEY in relay.request.meta else None,
                     deadline=deadline,
                     rounds=False,
                     number=number,
@@ -503,7 +503,8 @@ class Relays:
             ours = _OUR_LEVELS.get(level, logging.WARNING)
             logger.log(ours, "upstream %r: %s", self._upstream, self._for_log(str(data)))
         elif relays:
-            relays[-1].log(level, data, name if isinstance(name, str) else None)
+            name = name if isinstance(name, str) else None
+            relays[-1].log(LogMessage(level, data, name, forwarded_meta(params)))
         return True
 
 

@@ -18,6 +18,7 @@ from gaia_bridge.errors import (
     BusyError,
     RequestCancelledError,
 )
+from gaia_bridge.model import Progress
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.agent_runner import AgentRunner, Outcome
 from gaia_bridge.settings import AgentLimits
@@ -231,8 +232,8 @@ async def test_an_agent_that_floods_its_client_starves_nobody() -> None:
     class Quick(FakeRequest):
         """The request of a client that wants no progress: there is nothing to wait for."""
 
-        async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
-            self.progress.append((progress, total, message))
+        async def report_progress(self, report: Progress) -> None:
+            self.progress.append((report.progress, report.total, report.message))
 
     stop, flooded = threading.Event(), threading.Event()
 

@@ -14,6 +14,7 @@ import pytest
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
+from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
@@ -78,10 +79,10 @@ class Client(FakeRequest):
         self._seconds = seconds
         self.times: list[float] = []
 
-    async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report_progress(self, report: Progress) -> None:
         await anyio.sleep(self._seconds)
         self.times.append(anyio.current_time())
-        await super().report_progress(progress, total, message)
+        await super().report_progress(report)
 
 
 class SlowListener(FakeRequest):
@@ -91,9 +92,9 @@ class SlowListener(FakeRequest):
         super().__init__(WANTS_PROGRESS)
         self._seconds = seconds
 
-    async def log(self, level: str, data: Any, logger: str | None) -> None:
+    async def log(self, message: LogMessage) -> None:
         await anyio.sleep(self._seconds)
-        await super().log(level, data, logger)
+        await super().log(message)
 
 
 async def relayed(connection: Connection, client: FakeRequest, relays: Relays | None = None) -> JSON:
@@ -110,7 +111,7 @@ async def relayed(connection: Connection, client: FakeRequest, relays: Relays | 
 async def test_a_flood_of_progress_reaches_the_client_ten_times_a_second_and_its_end_always() -> None:
     async def flood(report: OnProgress) -> None:
         for step in range(20_000):
-            await report(step, None, None)
+            await report(Progress(step))
             if step % 20 == 0:
                 await anyio.sleep(0.01)
 
@@ -126,7 +127,7 @@ async def test_a_flood_of_progress_reaches_the_client_ten_times_a_second_and_its
 async def test_a_few_messages_at_once_all_go_on_at_once() -> None:
     async def work(report: OnProgress) -> None:
         for step in range(10):
-            await report(step, 9, "so far")
+            await report(Progress(step, 9, "so far"))
         await anyio.sleep(30)
 
     client = Client()
@@ -139,7 +140,7 @@ async def test_a_few_messages_at_once_all_go_on_at_once() -> None:
 async def test_the_last_progress_before_a_long_silence_is_not_held_back_for_long() -> None:
     async def work(report: OnProgress) -> None:
         for step in range(100):
-            await report(step, None, None)
+            await report(Progress(step))
             await anyio.lowlevel.checkpoint()
         await anyio.sleep(30)
 
@@ -157,7 +158,7 @@ async def test_a_slow_client_neither_holds_the_server_up_nor_fills_the_memory() 
     async def flood(report: OnProgress) -> None:
         began = anyio.current_time()
         for step in range(1_000):
-            await report(step, None, None)
+            await report(Progress(step))
             relays.log({"level": "info", "data": step})
             await anyio.sleep(0.01)
         assert anyio.current_time() - began == pytest.approx(10)
@@ -177,12 +178,12 @@ async def test_a_server_that_never_stops_talking_does_not_hold_its_answer_up() -
 
         async def talk() -> None:
             for number in itertools.count():
-                relay.log("info", number, None)
+                relay.log(LogMessage("info", number))
                 await anyio.sleep(0.01)
 
         tasks.start_soon(talk)
         await anyio.sleep(1)
-        await relay.progress(1, 1, None)
+        await relay.progress(Progress(1, 1))
         began = anyio.current_time()
         await relay.notes.flush()
         assert anyio.current_time() - began < 3 * LIMITS.notes * 0.02
@@ -200,7 +201,7 @@ async def test_a_client_that_does_not_listen_gets_its_answer_within_the_time_of_
     async def work(report: OnProgress) -> None:
         for number in range(20):
             relays.log({"level": "info", "data": number})
-        await report(1, 1, None)
+        await report(Progress(1, 1, None))
 
     began = anyio.current_time()
     await relayed(Connection(work), SlowListener(seconds=300), relays)
@@ -225,12 +226,12 @@ async def test_log_messages_keep_their_order_and_come_before_the_answer() -> Non
 
 async def test_what_cannot_be_sent_to_the_client_harms_nobody() -> None:
     class Gone(Client):
-        async def report_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        async def report_progress(self, report: Progress) -> None:
             raise anyio.BrokenResourceError
 
     async def work(report: OnProgress) -> None:
         for step in range(3):
-            await report(step, None, None)
+            await report(Progress(step))
             await anyio.sleep(1)
 
     assert (await relayed(Connection(work), Gone()))["content"] == []
@@ -238,7 +239,7 @@ async def test_what_cannot_be_sent_to_the_client_harms_nobody() -> None:
 
 async def test_a_request_that_is_given_up_sends_nothing_more() -> None:
     async def work(report: OnProgress) -> None:
-        await report(1, None, None)
+        await report(Progress(1))
         await anyio.sleep_forever()
 
     client = Client(seconds=1)
