@@ -14,9 +14,9 @@ import re
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
-from typing import IO, Any, Final
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -28,6 +28,7 @@ from gaia_bridge.config.fingerprints import digest, fingerprint
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE, LineageError
 from gaia_bridge.model import ServerSpec, StdioServerSpec
 from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.runtime.pipe_end import PipeEnd
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = [
@@ -76,6 +77,9 @@ _PARTS_OF: Final = {
 
 _PASSING: Final = frozenset({errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Reasons for a failed launch that may be gone next time."""
+
+_ThreePipes = tuple[PipeEnd, PipeEnd, PipeEnd]
+"""Standard input, output and error output."""
 
 
 def child_environment(spec: StdioServerSpec, environ: Mapping[str, str]) -> dict[str, str]:
@@ -161,6 +165,23 @@ async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
         raise cancelled
 
 
+@contextmanager
+def _standard_pipes() -> Generator[tuple[_ThreePipes, _ThreePipes]]:
+    """For a child that is launched in this block: its ends, which are closed afterwards, and ours."""
+    opened: list[PipeEnd] = []
+    try:
+        for _ in range(3):
+            opened += map(PipeEnd, os.pipe())
+        stdin, to_child, from_child, stdout, errors_of_child, stderr = opened
+        yield (stdin, stdout, stderr), (to_child, from_child, errors_of_child)
+    except BaseException:
+        for end in opened:
+            end.close()
+        raise
+    for end in (stdin, stdout, stderr):
+        end.close()
+
+
 class Child:
     """A running child.
 
@@ -175,6 +196,9 @@ class Child:
         UpstreamError: It cannot be launched right now.
     """
 
+    pipes: _ThreePipes
+    """Our ends. Whoever takes them closes them."""
+
     def __init__(self, spec: StdioServerSpec) -> None:
         self._identity = secrets.token_hex(8)
         environment = child_environment(spec, os.environ) | _lineage(spec) | {MARK: self._identity}
@@ -183,16 +207,16 @@ class Child:
         self._on_exit: list[Callable[[int], None]] = []
         GUARDIAN.watch(self._identity)
         try:
-            self._process = subprocess.Popen(
-                [spec.command, *spec.args],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                cwd=spec.cwd,
-                env=environment,
-                start_new_session=True,
-            )
+            with _standard_pipes() as (theirs, self.pipes):
+                self._process = subprocess.Popen(
+                    [spec.command, *spec.args],
+                    stdin=theirs[0].fileno(),
+                    stdout=theirs[1].fileno(),
+                    stderr=theirs[2].fileno(),
+                    cwd=spec.cwd,
+                    env=environment,
+                    start_new_session=True,
+                )
         except (OSError, ValueError, TypeError) as error:
             GUARDIAN.leave(self._identity)
             raise _launch_error(spec, error) from None
@@ -216,13 +240,6 @@ class Child:
     def exit_code(self) -> int | None:
         """How it ended; `None` while it runs."""
         return self._process.returncode
-
-    @property
-    def pipes(self) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-        """Standard input, output and error output. Whoever takes them closes them."""
-        process = self._process
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-        return process.stdin, process.stdout, process.stderr
 
     def on_exit(self, callback: Callable[[int], None]) -> None:
         """Call `callback` with the exit code, on the loop, when the child has ended; soon if it has."""

@@ -152,9 +152,9 @@ class StdioLink(asyncio.Protocol):
 
     async def _connect(self) -> None:
         stdin, stdout, stderr = self.child.pipes
-        self._open.append((await self._loop.connect_write_pipe(lambda: self._input, stdin))[0])
-        self._open.append((await self._loop.connect_read_pipe(lambda: self, stdout))[0])
-        self._open.append((await self._loop.connect_read_pipe(lambda: self._errors, stderr))[0])
+        self._open.append((await stdin.connect_writer(lambda: self._input))[0])
+        self._open.append((await stdout.connect_reader(lambda: self))[0])
+        self._open.append((await stderr.connect_reader(lambda: self._errors))[0])
         self.child.on_exit(lambda code: self._suspect())
 
     async def close(self) -> None:

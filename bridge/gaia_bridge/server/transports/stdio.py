@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
@@ -23,6 +23,7 @@ from msgspec import Struct
 from gaia_bridge.protocol.framing import LineFramer
 from gaia_bridge.runtime.descriptors import reserve_descriptors
 from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.runtime.pipe_end import PipeEnd
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.lines import LineClient
@@ -167,10 +168,8 @@ async def _until(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def _reader(descriptor: int) -> AsyncGenerator[asyncio.StreamReader]:
-    loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_CHUNK)
-    file: BinaryIO = os.fdopen(_source(descriptor), "rb", 0)
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+    transport, _ = await PipeEnd(_source(descriptor)).connect_reader(lambda: asyncio.StreamReaderProtocol(reader))
     try:
         yield reader
     finally:
@@ -181,8 +180,7 @@ async def _reader(descriptor: int) -> AsyncGenerator[asyncio.StreamReader]:
 async def _writer(descriptor: int) -> AsyncGenerator[asyncio.StreamWriter]:
     loop = asyncio.get_running_loop()
     target, copying = _target(descriptor)
-    file: BinaryIO = os.fdopen(target, "wb", 0)
-    transport, protocol = await loop.connect_write_pipe(lambda: asyncio.streams.FlowControlMixin(loop), file)
+    transport, protocol = await PipeEnd(target).connect_writer(lambda: asyncio.streams.FlowControlMixin(loop))
     transport.set_write_buffer_limits(high=0)  # `drain` means written, not merely buffered
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     try:
