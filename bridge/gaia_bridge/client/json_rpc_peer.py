@@ -24,7 +24,7 @@ from gaia_bridge.client.types import ClientDelegate, OnProgress, RequestTimeoutE
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.loop_guard.bridge_hops import passed
 from gaia_bridge.model import Progress
-from gaia_bridge.peer.deadlines import Clock, Deadline
+from gaia_bridge.peer.deadlines import Clock, Clocks, Deadline
 from gaia_bridge.peer.progress import ProgressReceivers
 from gaia_bridge.protocol.headers import name_header
 from gaia_bridge.protocol.json_types import JSON, is_object
@@ -100,7 +100,7 @@ class JsonRpcPeer:
         self._tasks: TaskGroup | None = None
         self._reason = ""
         self._numbers = itertools.count(1) if numbers is None else numbers
-        self._clocks: dict[int, Clock] = {}
+        self._clocks = Clocks()
         self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
 
     @property
@@ -122,6 +122,7 @@ class JsonRpcPeer:
     def close(self) -> None:
         """Use the link no longer."""
         self._tasks = None
+        self._clocks.close()
         self._end("is no longer connected")
 
     def agree(self, revision: str) -> None:
@@ -174,9 +175,9 @@ class JsonRpcPeer:
         if translating is not None:
             headers = {**name_header(message), **(headers or {})}
             message = translating.written(message, method)
-        clock = self._clocks[number] = Clock(deadline)
+        clock = self._clocks.start(number, deadline)
         try:
-            async with clock.timeout:
+            with clock:
                 if on_progress is None:
                     response = await link.request(message, headers)
                 else:
@@ -184,12 +185,11 @@ class JsonRpcPeer:
                     self.progress.add(number, watch.add)
                     response = await watch.request(link, message, headers)
         except TimeoutError:
-            if not clock.timeout.expired():
+            if not clock.is_up:
                 raise
             raise RequestTimeoutError(method, clock.seconds) from None
         finally:
-            clock.is_over = True
-            del self._clocks[number]
+            self._clocks.stop(number)
             if on_progress is not None:
                 self.progress.forget(number)
         return _result_of(method, response if translating is None else translating.read(response, method))
@@ -261,8 +261,8 @@ class JsonRpcPeer:
 
         The total limit stays. If it is unknown which request the question belongs to, all idle timeouts stop.
         """
-        known = during in self._clocks or during in self.origins.values()
-        held = [clock for number, clock in self._clocks.items() if number == during or not known]
+        known = during in self._clocks.running or during in self.origins.values()
+        held = [clock for number, clock in self._clocks.running.items() if number == during or not known]
         for clock in held:
             clock.hold()
         try:

@@ -1,12 +1,18 @@
-"""How long a request may take: without a sign of life, and in all."""
+"""How long a request may take: without a sign of life, and in all. One timer serves all requests of a connection."""
 
 from __future__ import annotations
 
 import asyncio
+import math
+from types import TracebackType
+from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Clock", "Deadline"]
+__all__ = ["Clock", "Clocks", "Deadline"]
+
+_GRAIN: Final = 0.001
+"""Seconds by which a timer may be early: those of uvloop count milliseconds."""
 
 
 class Deadline(Struct, frozen=True):
@@ -18,30 +24,113 @@ class Deadline(Struct, frozen=True):
     """In all, whatever progress is reported."""
 
 
-class Clock:
-    """Ends one request in flight when its time is up.
+class Clocks:
+    """Those of the requests in flight on one connection. Made in the event loop.
 
-    Args:
-        deadline: How long it may take.
+    The timer is set for the earliest end, and looks when it rings whether that is still the end: requests are answered
+    long before, so that most of them never touch it.
     """
 
-    def __init__(self, deadline: Deadline) -> None:
+    def __init__(self) -> None:
+        self.running: dict[int, Clock] = {}
+        """By the ids of the requests."""
         self._loop = asyncio.get_running_loop()
-        now = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = math.inf
+
+    def start(self, number: int, deadline: Deadline) -> Clock:
+        """The clock of a request that begins now; it runs until it is stopped.
+
+        Args:
+            number: The id of the request.
+            deadline: How long it may take.
+        """
+        clock = self.running[number] = Clock(self, deadline, self._loop.time())
+        if clock.ends_at < self._rings_at:
+            self.ring_at(clock.ends_at)
+        return clock
+
+    def stop(self, number: int) -> None:
+        """The request has ended."""
+        self.running.pop(number).is_over = True
+
+    def close(self) -> None:
+        """No request begins any more."""
+        if not self.running:
+            self._stop_timer()
+
+    def now(self) -> float:
+        """What the event loop's clock says."""
+        return self._loop.time()
+
+    def ring_at(self, when: float) -> None:
+        """Look then, or before, at what is over."""
+        if when < self._rings_at:
+            self._stop_timer()
+            self._rings_at = when
+            self._timer = self._loop.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self._rings_at = None, math.inf
+        soon = self._loop.time() + _GRAIN
+        for clock in [clock for clock in self.running.values() if not clock.is_up]:
+            if clock.ends_at <= soon:
+                clock.interrupt()
+            else:
+                self.ring_at(clock.ends_at)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._rings_at = None, math.inf
+
+
+class Clock:
+    """Ends one request in flight when its time is up. Entered around the waiting for its answer.
+
+    Raises:
+        TimeoutError: When it is left, if that was so.
+    """
+
+    __slots__ = ("_cancelling", "_cap_at", "_clocks", "_deadline", "_holds", "_task", "ends_at", "is_over", "is_up")
+
+    def __init__(self, clocks: Clocks, deadline: Deadline, now: float) -> None:
+        self._clocks = clocks
         self._deadline = deadline
         self._cap_at = now + deadline.cap
         self._holds = 0
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
         self.is_over = False
         """Whether the request has ended; who held its clock may release it later."""
-        self._ends_at = min(now + deadline.idle, self._cap_at)
-        # Every request has one: it costs a quarter of an anyio scope.
-        self.timeout = asyncio.timeout_at(self._ends_at)
-        """Around the waiting for the answer."""
+        self.is_up = False
+        """Whether it was too late."""
+        self.ends_at = min(now + deadline.idle, self._cap_at)
+        """When its time is up, by the event loop's clock."""
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancelling = task, task.cancelling()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        task, self._task = self._task, None
+        # Whoever else wants the task cancelled has asked for that once more.
+        if self.is_up and task is not None and task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def interrupt(self) -> None:
+        """The time is up."""
+        self.is_up = True
+        if self._task is not None:
+            self._task.cancel()
 
     def restart(self) -> None:
         """There was a sign of life."""
         if not self._holds:
-            self._end_at(min(self._loop.time() + self._deadline.idle, self._cap_at))
+            self._end_at(min(self._clocks.now() + self._deadline.idle, self._cap_at))
 
     def hold(self) -> None:
         """No sign of life is expected until `release`, which goes with each `hold`."""
@@ -56,9 +145,9 @@ class Clock:
     @property
     def seconds(self) -> float:
         """What was waited for in vain."""
-        return self._deadline.idle if self._ends_at < self._cap_at else self._deadline.cap
+        return self._deadline.idle if self.ends_at < self._cap_at else self._deadline.cap
 
     def _end_at(self, when: float) -> None:
-        if not self.is_over and not self.timeout.expired():
-            self._ends_at = when
-            self.timeout.reschedule(when)
+        if not self.is_over and not self.is_up:
+            self.ends_at = when
+            self._clocks.ring_at(when)
