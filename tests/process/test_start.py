@@ -27,6 +27,7 @@ SLOW = {
     "httptools",
     "httpx2",
     "importlib.metadata",
+    "jsonschema_rs",
     "keyring",
     "logging.handlers",
     "mcp",
@@ -53,8 +54,8 @@ SLOW = {
 }
 """What an agent on stdio has no use for, until it is asked for more than a tool."""
 
-SLOW_WITH_A_SERVER = SLOW - {"shutil"} | {"jsonschema_rs"}
-"""What a bridge on stdio has no use for whose servers are programs: no agent's schema is compiled."""
+SLOW_WITH_A_SERVER = SLOW - {"shutil"}
+"""What a bridge on stdio has no use for whose servers are programs."""
 
 SLOW_OVER_HTTP = SLOW - {
     "gaia_bridge.cli.banner",
@@ -82,7 +83,6 @@ SLOW_FOR_EDITS = SLOW - {"filelock", "shutil"} | {
     "gaia_bridge.bridge",
     "gaia_bridge.settings",
     "jiter",
-    "jsonschema_rs",
     "ssl",
     "uvloop",
 }
@@ -107,9 +107,12 @@ import sys
 from gaia.agents.base import MCPAgent
 
 
+SCHEMA = {"type": "object", "properties": {"deep": {"type": "boolean", "default": False}}}
+
+
 class ModulesAgent(MCPAgent):
     def get_mcp_tool_definitions(self):
-        return [{"name": "modules", "description": "Tells them.", "inputSchema": {"type": "object"}}]
+        return [{"name": "modules", "description": "Tells them.", "inputSchema": SCHEMA}]
 
     def execute_mcp_tool(self, tool_name, arguments):
         return {"modules": list(sys.modules)}

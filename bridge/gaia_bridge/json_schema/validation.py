@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gaia_bridge.json_schema.cost import MAX_REACH, SchemaCost, reach
 from gaia_bridge.json_schema.narrowing import Narrowed
 from gaia_bridge.json_schema.parts import References, SchemaError, preview, references, schemas_in
+from gaia_bridge.json_schema.plain import PlainSchema
 from gaia_bridge.protocol.json_types import is_array, is_object, json_pointer
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _UNEXPLAINED: Final = "- at {}: it does not fit the schema, and is too large or 
 
 @cache
 def _options() -> dict[str, Any]:
-    import jsonschema_rs  # 4 MiB, for schemas of agents and of tools with structured results
+    import jsonschema_rs  # 8 MiB
 
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_STEPS)
     return {"offline": True, "mask": "the value", "pattern_options": options}
@@ -67,11 +68,18 @@ class SchemaValidator:
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self._plain = PlainSchema.of(schema)
+        if self._plain is None:
+            self._validator  # noqa: B018 - compiled now, to say what is wrong with it
+
+    @cached_property
+    def _validator(self) -> jsonschema_rs.Validator:
+        """The engine's, which is not needed for plain values of plain schemas."""
         import jsonschema_rs
 
-        self._schema = schema
         try:
-            self._validator = jsonschema_rs.validator_for(dict(schema), **_options())
+            return jsonschema_rs.validator_for(dict(self._schema), **_options())
         except jsonschema_rs.ValidationError as error:
             raise SchemaError(_problem(error)) from error
         except (ValueError, TypeError, RecursionError) as error:
@@ -93,6 +101,8 @@ class SchemaValidator:
             value: Any JSON value.
             unjudged: What is said of a value that cannot be held against the schema in that time.
         """
+        if self._plain is not None and self._plain.fits(value):
+            return None
         try:
             if not self._cost.can_be_judged(value):
                 return unjudged

@@ -1,0 +1,210 @@
+"""Schemas of the plainest kind, and values that surely fit them: with these, most tools never need the engine.
+
+The engine takes 8 MiB and some milliseconds to load. What is here says yes, or that it does not know; it never says no,
+so that whatever is wrong is told in the engine's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gaia_bridge.protocol.json_types import is_array, is_object
+
+__all__ = ["PlainSchema"]
+
+_DIALECTS: Final = (
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema#",
+)
+"""All take the keywords below in the same sense."""
+
+_PYTHON_TYPES: Final[Mapping[str, frozenset[type]]] = {
+    "string": frozenset({str}),
+    "integer": frozenset({int}),  # a whole number with a fraction of nothing is one as well, but not in every draft
+    "number": frozenset({int, float}),
+    "boolean": frozenset({bool}),
+    "object": frozenset({dict}),
+    "array": frozenset({list}),
+    "null": frozenset({type(None)}),
+}
+
+_MAX_LEVELS: Final = 16
+"""Of a schema; the engine judges what is nested deeper."""
+
+_MAX_VALUES: Final = 1_000
+"""In what is judged here, each in a microsecond; with more of them, the engine is quicker."""
+
+_MAX_NUMBER: Final = 2**53
+"""Up to here, every reader of JSON can tell a whole number from its neighbours."""
+
+_Choice = str | int | bool | None
+
+
+class PlainSchema:
+    """One schema that says no more than types, members, items and choices. Made by `of`."""
+
+    __slots__ = ("_choices", "_items", "_levels", "_members", "_others", "_required", "_types")
+
+    def __init__(self, levels: int) -> None:
+        self._levels = levels
+        self._types: frozenset[type] | None = None
+        self._choices: list[_Choice] | None = None
+        self._members: dict[str, PlainSchema] = {}
+        self._others: PlainSchema | bool = True
+        self._required = frozenset[str]()
+        self._items: PlainSchema | None = None
+
+    @classmethod
+    def of(cls, schema: Any, levels: int = _MAX_LEVELS) -> PlainSchema | None:
+        """A schema that is a plain one, and so compiles; `None` if it is not, or might not.
+
+        Args:
+            schema: A JSON Schema.
+            levels: How deeply it may be nested.
+        """
+        if not is_object(schema) or levels == 0:
+            return None
+        plain = cls(levels)
+        for keyword, held in schema.items():
+            take = _KEYWORDS.get(keyword)
+            if take is None or not take(plain, held):
+                return None
+        return plain
+
+    def fits(self, value: Any) -> bool:
+        """Whether a value surely fits: if not, it may do so all the same."""
+        return self._fits(value, _MAX_VALUES) >= 0
+
+    def _fits(self, value: Any, left: int) -> int:
+        """How many more values may be judged after this one; less than 0 if it does not surely fit."""
+        kind = type(value)
+        if self._types is not None and kind not in self._types:
+            return -1
+        if self._choices is not None and not any(kind is type(choice) and value == choice for choice in self._choices):
+            return -1
+        if kind is dict:
+            return self._fits_members(value, left - 1)
+        if kind is list:
+            return self._fits_items(value, left - 1)
+        return left - 1 if _is_scalar(value) else -1
+
+    def _fits_members(self, value: dict[Any, Any], left: int) -> int:
+        if not self._required <= value.keys():
+            return -1
+        for name, item in value.items():
+            schema = self._members.get(name) or self._others
+            if left < 0 or schema is False or not _is_text(name):
+                return -1
+            if schema is True:
+                left = left - 1 if _is_scalar(item) else -1
+            else:
+                left = schema._fits(item, left)
+        return left
+
+    def _fits_items(self, value: list[Any], left: int) -> int:
+        for item in value:
+            if left < 0 or self._items is None:
+                return -1
+            left = self._items._fits(item, left)
+        return left
+
+    # The keywords: whether what a schema says there is plain, and is a schema at all.
+
+    def _take_type(self, held: Any) -> bool:
+        names = held if is_array(held) else [held]
+        known = all(isinstance(name, str) and name in _PYTHON_TYPES for name in names)
+        if not names or not known or len(set(names)) != len(names):
+            return False
+        self._types = frozenset().union(*(_PYTHON_TYPES[name] for name in names))
+        return True
+
+    def _take_properties(self, held: Any) -> bool:
+        if not is_object(held):
+            return False
+        for name, inner in held.items():
+            if not _is_text(name) or (member := self.of(inner, self._levels - 1)) is None:
+                return False
+            self._members[name] = member
+        return True
+
+    def _take_required(self, held: Any) -> bool:
+        if not is_array(held) or not all(map(_is_text, held)):
+            return False
+        self._required = frozenset(held)
+        return len(self._required) == len(held)
+
+    def _take_others(self, held: Any) -> bool:
+        others = held if isinstance(held, bool) else self.of(held, self._levels - 1)
+        if others is None:
+            return False
+        self._others = others
+        return True
+
+    def _take_items(self, held: Any) -> bool:
+        self._items = self.of(held, self._levels - 1)
+        return self._items is not None
+
+    def _take_choices(self, held: Any) -> bool:
+        if not is_array(held) or not held or not all(_is_scalar(value) and type(value) is not float for value in held):
+            return False
+        self._choices = held
+        return len({(type(choice), choice) for choice in held}) == len(held)
+
+    def _take_text(self, held: Any) -> bool:
+        return _is_text(held)
+
+    def _take_flag(self, held: Any) -> bool:
+        return isinstance(held, bool)
+
+    def _take_default(self, held: Any) -> bool:
+        return held == {} or self._take_examples(held if is_array(held) else [held])
+
+    def _take_examples(self, held: Any) -> bool:
+        return is_array(held) and all(map(_is_scalar, held))
+
+    def _take_dialect(self, held: Any) -> bool:
+        return held in _DIALECTS and self._levels == _MAX_LEVELS
+
+
+_KEYWORDS: Final[Mapping[str, Callable[[PlainSchema, Any], bool]]] = {
+    "$comment": PlainSchema._take_text,
+    "$schema": PlainSchema._take_dialect,
+    "additionalProperties": PlainSchema._take_others,
+    "default": PlainSchema._take_default,
+    "deprecated": PlainSchema._take_flag,
+    "description": PlainSchema._take_text,
+    "enum": PlainSchema._take_choices,
+    "examples": PlainSchema._take_examples,
+    "items": PlainSchema._take_items,
+    "properties": PlainSchema._take_properties,
+    "readOnly": PlainSchema._take_flag,
+    "required": PlainSchema._take_required,
+    "title": PlainSchema._take_text,
+    "type": PlainSchema._take_type,
+    "writeOnly": PlainSchema._take_flag,
+}
+
+
+def _is_text(value: Any) -> bool:
+    """Whether this is a text that JSON has: one without half of a character."""
+    if type(value) is not str:
+        return False
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether this is no object or array, and the same to everybody who reads JSON."""
+    kind = type(value)
+    if kind is str:
+        return _is_text(value)
+    if kind is int or kind is float:
+        return bool(-_MAX_NUMBER <= value <= _MAX_NUMBER)  # which is not so of what is no number
+    return value is None or kind is bool
