@@ -154,13 +154,13 @@ OWNERS = {
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
     "sse_starlette": (
         "gaia_bridge.openai_api.turn_endpoint",
-        "gaia_bridge.server.transports.exchange",
+        "gaia_bridge.server.transports.http_exchange",
     ),
     "starlette": (
         "gaia_bridge.bridge",
         "gaia_bridge.server.http.*",
         "gaia_bridge.openai_api.*",
-        "gaia_bridge.server.transports.exchange",
+        "gaia_bridge.server.transports.http_exchange",
     ),
     "uvicorn": ("gaia_bridge.server.http.*",),
     "uvloop": (),  # anyio loads it

@@ -22,7 +22,7 @@ DONE: Final = "[DONE]"
 
 
 class Completion:
-    """One request for a completion. Implements `gaia_bridge.openai_api.turn_endpoint.Exchange`.
+    """One request for a completion. Implements `gaia_bridge.openai_api.turn_endpoint.TurnExchange`.
 
     Args:
         asked: The request.

@@ -1,6 +1,6 @@
 """One request that an agent answers, whichever API it came by: begun, cancelled and ended with its request.
 
-What differs between APIs is an `Exchange`: how the request is read, and the shape of its answer.
+What differs between APIs is a `TurnExchange`: how the request is read, and the shape of its answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import ChatEndpointLimits
 
-__all__ = ["Event", "Exchange", "TurnEndpoint", "failed"]
+__all__ = ["Event", "TurnExchange", "TurnEndpoint", "failed"]
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Event(NamedTuple):
     name: str | None = None
 
 
-class Exchange(Protocol):
+class TurnExchange(Protocol):
     """One request, and the shape of its answer."""
 
     @property
@@ -94,7 +94,7 @@ class TurnEndpoint:
         catalog: Catalog,
         clients: ChatClients,
         limits: ChatEndpointLimits,
-        read: Callable[[bytes, str | None], Exchange],
+        read: Callable[[bytes, str | None], TurnExchange],
     ) -> None:
         self._models = models
         self._catalog = catalog
@@ -106,7 +106,7 @@ class TurnEndpoint:
         request, line = Request(scope, receive), TurnLine(scope, send)
         headers = {"x-request-id": f"req_{secrets.token_hex(16)}"}
         name = ""
-        exchange: Exchange | None = None
+        exchange: TurnExchange | None = None
         with ExitStack() as turn_ends:
             turn_ends.callback(line.tell)
             try:
@@ -131,7 +131,7 @@ class TurnEndpoint:
                 await response(scope, receive, line.send)
 
     async def _answer(
-        self, exchange: Exchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine
+        self, exchange: TurnExchange, model: Model, turn: Turn, turn_ends: ExitStack, line: TurnLine
     ) -> Response:
         """Begin the turn, and wait for what decides about the status: all of it, or its first piece."""
         asked, source = exchange.asked, model.source
@@ -159,7 +159,7 @@ def failed(error: ChatError) -> Response:
 
 
 async def _events(
-    turn: Turn, piece: str | Reply | None, exchange: Exchange, model: str, line: TurnLine
+    turn: Turn, piece: str | Reply | None, exchange: TurnExchange, model: str, line: TurnLine
 ) -> AsyncGenerator[ServerSentEvent]:
     """What a stream consists of. A failure is its last event."""
     for event in exchange.first():

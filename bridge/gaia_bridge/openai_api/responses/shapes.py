@@ -24,7 +24,7 @@ _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_
 
 
 class ResponseExchange:
-    """One request for a response. Implements `gaia_bridge.openai_api.turn_endpoint.Exchange`.
+    """One request for a response. Implements `gaia_bridge.openai_api.turn_endpoint.TurnExchange`.
 
     Args:
         request: The request.

@@ -23,8 +23,8 @@ from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.guard import REQUEST_ID, Guard
 from gaia_bridge.server.http.people import FOR_PEOPLE, is_person
-from gaia_bridge.server.transports.exchange import Exchange
 from gaia_bridge.server.transports.handshake_http import HandshakeHttp
+from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.modern_http import ModernHttp
 from gaia_bridge.server.transports.sse import SseTransport
 from gaia_bridge.settings import HttpLimits
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpBinding", "make_app"]
 
-_Serve = Callable[["HttpBinding", Exchange], Awaitable[None]]
+_Serve = Callable[["HttpBinding", HttpExchange], Awaitable[None]]
 _Find = Callable[[str, str], "HttpBinding | None"]
 _Report = Callable[[], JSON]
 _Further = Callable[[], "Iterable[BaseRoute]"]
@@ -59,14 +59,14 @@ class HttpBinding:
         self._handshake.close()
         self._sse.close()
 
-    async def streamable(self, exchange: Exchange) -> None:
+    async def streamable(self, exchange: HttpExchange) -> None:
         """Streamable HTTP: POST, GET and DELETE of both eras."""
         if exchange.revision in (None, *HANDSHAKE_REVISIONS):
             await self._handshake(exchange)
         else:
             await self._modern(exchange)
 
-    async def single_call(self, exchange: Exchange) -> None:
+    async def single_call(self, exchange: HttpExchange) -> None:
         """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge."""
         if is_array(exchange.content):
             await exchange.refuse(unexpected_batch())
@@ -77,11 +77,11 @@ class HttpBinding:
         else:
             await self._modern(exchange, only_json=True)
 
-    async def sse(self, exchange: Exchange) -> None:
+    async def sse(self, exchange: HttpExchange) -> None:
         """The event stream of a client of HTTP+SSE."""
         await self._sse.stream(exchange)
 
-    async def messages(self, exchange: Exchange) -> None:
+    async def messages(self, exchange: HttpExchange) -> None:
         """A message of a client of HTTP+SSE."""
         await self._sse.message(exchange)
 
@@ -167,7 +167,7 @@ class _McpPaths:
         if binding is None:
             # The name is the client's own, so it is not repeated (log and terminal injection).
             missing = Refusal(INVALID_REQUEST, f"Nothing is published under that name in /{group}")
-            await Exchange(scope, receive, send).refuse(missing, 404)
+            await HttpExchange(scope, receive, send).refuse(missing, 404)
         elif scope["method"] == "GET" and is_person(scope):
             from starlette.responses import PlainTextResponse
 
@@ -175,7 +175,7 @@ class _McpPaths:
         elif scope["method"] == "POST":
             await self._post(binding, serve, scope, receive, send)
         else:
-            await serve(binding, Exchange(scope, receive, send))
+            await serve(binding, HttpExchange(scope, receive, send))
 
     @staticmethod
     def _target(scope: Scope) -> tuple[str, str, _Serve] | None:
@@ -198,7 +198,7 @@ class _McpPaths:
     async def _post(binding: HttpBinding, serve: _Serve, scope: Scope, receive: Receive, send: Send) -> None:
         body = (await receive()).get("body", b"")  # all of it: the guard hands over whole bodies
         content: Any = decoded(body)
-        exchange = Exchange(scope, receive, send, content, len(body))
+        exchange = HttpExchange(scope, receive, send, content, len(body))
         if problem := _problem(exchange, by_header=serve is not HttpBinding.messages):
             await exchange.refuse(problem)
         else:
@@ -206,7 +206,7 @@ class _McpPaths:
             await serve(binding, exchange)
 
 
-def _problem(exchange: Exchange, *, by_header: bool) -> Refusal | None:
+def _problem(exchange: HttpExchange, *, by_header: bool) -> Refusal | None:
     """Why the body of a POST is not taken. Which revision a batch is of, only the session knows.
 
     Args:

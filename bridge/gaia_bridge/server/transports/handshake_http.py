@@ -25,7 +25,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Connection, Nowhere
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.exchange import Exchange, Headers
+from gaia_bridge.server.transports.http_exchange import Headers, HttpExchange
 from gaia_bridge.server.transports.replies import Reply, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits
@@ -55,7 +55,7 @@ class HandshakeHttp:
         """End every session, and what is worked on for it."""
         self.sessions.close()
 
-    async def __call__(self, exchange: Exchange) -> None:
+    async def __call__(self, exchange: HttpExchange) -> None:
         """Answer one request."""
         identity = exchange.header(SESSION_HEADER)
         session = None if identity is None else self.sessions.get(identity)
@@ -71,13 +71,13 @@ class HandshakeHttp:
         else:
             await self._first(exchange)
 
-    async def _without_session(self, exchange: Exchange) -> None:
+    async def _without_session(self, exchange: HttpExchange) -> None:
         if exchange.method == "GET" and not exchange.accepts[1]:
             await exchange.refuse(_NO_EVENTS, 406)
         else:
             await exchange.refuse(Refusal(INVALID_REQUEST, "Bad Request: Missing session ID"))
 
-    async def _first(self, exchange: Exchange) -> None:
+    async def _first(self, exchange: HttpExchange) -> None:
         """A message of nobody's session; only a handshake can be."""
         message = exchange.content
         if not exchange.accepts[1]:
@@ -89,7 +89,7 @@ class HandshakeHttp:
         else:
             await exchange.refuse(Refusal(INVALID_REQUEST, "Bad Request: Missing session ID"))
 
-    async def _open(self, exchange: Exchange, message: JSON) -> None:
+    async def _open(self, exchange: HttpExchange, message: JSON) -> None:
         """Answer `initialize`. What is no handshake opens nothing, and one that fails leaves nothing behind."""
         if problem := self._handshake_problem(message):
             await exchange.refuse(problem)
@@ -112,7 +112,7 @@ class HandshakeHttp:
         asked = f"The params of initialize have {size:,} bytes; expected at most {most:,}. Declare less."
         return Refusal(INVALID_PARAMS, asked, message["id"])
 
-    async def _of_session(self, session: Session, exchange: Exchange) -> None:
+    async def _of_session(self, session: Session, exchange: HttpExchange) -> None:
         session.was_used = True
         if exchange.method == "POST":
             await self._post(session, exchange)
@@ -122,7 +122,7 @@ class HandshakeHttp:
             self.sessions.end(session)
             await exchange.nothing(200, _named(session))
 
-    async def _post(self, session: Session, exchange: Exchange) -> None:
+    async def _post(self, session: Session, exchange: HttpExchange) -> None:
         message = exchange.content
         if not exchange.accepts[1]:
             await exchange.refuse(_NOT_ACCEPTED, 406, _named(session))
@@ -141,7 +141,7 @@ class HandshakeHttp:
         else:
             connection.answered(message)
 
-    async def _answer(self, session: Session, stream: EventStream, exchange: Exchange, message: JSON) -> None:
+    async def _answer(self, session: Session, stream: EventStream, exchange: HttpExchange, message: JSON) -> None:
         """Answer one request; it goes on when its client leaves, who may come back for the rest."""
         call = Call(session.connection, stream, message, exchange.size)
         reply = Reply(stream)
@@ -167,7 +167,7 @@ class HandshakeHttp:
             call.sent()
             reply.close()
 
-    async def _batch(self, session: Session, exchange: Exchange, messages: list[Any]) -> None:
+    async def _batch(self, session: Session, exchange: HttpExchange, messages: list[Any]) -> None:
         """Serve a batch: each message as if it had come alone, what they are answered on one stream."""
         if problem := batch_problem(messages, session.connection.revision, self._limits.batch):
             await exchange.refuse(problem, 400, _named(session))
@@ -200,7 +200,7 @@ class HandshakeHttp:
         with stream.carried():
             await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
 
-    async def _listen(self, session: Session, exchange: Exchange) -> None:
+    async def _listen(self, session: Session, exchange: HttpExchange) -> None:
         """The standing stream of a session, or the rest of one that broke."""
         if not exchange.accepts[1]:
             await exchange.refuse(_NO_EVENTS, 406, _named(session))
@@ -222,7 +222,7 @@ class HandshakeHttp:
         with stream.carried():
             await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
 
-    async def single_call(self, exchange: Exchange) -> None:
+    async def single_call(self, exchange: HttpExchange) -> None:
         """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge."""
         message = exchange.content
         if is_array(message):

@@ -22,7 +22,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Connection, Nowhere
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.exchange import Exchange
+from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.replies import Reply
 from gaia_bridge.settings import HttpLimits
 
@@ -51,7 +51,7 @@ class ModernHttp:
         self._revisions = dispatcher.settings.revisions
         self._asked: dict[str, ParameterHeaders] = {}
 
-    async def __call__(self, exchange: Exchange, *, only_json: bool = False) -> None:
+    async def __call__(self, exchange: HttpExchange, *, only_json: bool = False) -> None:
         """Answer one request.
 
         Args:
@@ -73,14 +73,14 @@ class ModernHttp:
         else:
             await self._serve(exchange, message, only_json=only_json, soon=json)
 
-    async def _acknowledge(self, exchange: Exchange) -> None:
+    async def _acknowledge(self, exchange: HttpExchange) -> None:
         """There are no notifications of clients in this revision; some send them all the same."""
         if problem := revision_problem(exchange.revision or "", revisions=self._revisions):
             await exchange.refuse(problem)
         else:
             await exchange.nothing(202)
 
-    def _problem(self, exchange: Exchange, message: JSON) -> Refusal | None:
+    def _problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
         """Why a request is not taken, before anybody works on it."""
         if (name := repeated_header(exchange.scope["headers"])) is not None:
             return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
@@ -88,7 +88,7 @@ class ModernHttp:
         headers = {name: came[key].decode("latin-1") for key, name in ROUTING.items() if key in came}
         return envelope_problem(message, headers, self._revisions) or self._parameter_problem(exchange, message)
 
-    def _parameter_problem(self, exchange: Exchange, message: JSON) -> Refusal | None:
+    def _parameter_problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
         if (translating := self._revisions.translating_of(message)) is not None:
             message = translating.read(message, message["method"])
         params = message["params"]
@@ -110,7 +110,7 @@ class ModernHttp:
         problem = asked.problem(arguments, exchange.scope["headers"])
         return None if problem is None else Refusal(HEADER_MISMATCH, problem, message["id"])
 
-    async def _serve(self, exchange: Exchange, message: JSON, *, only_json: bool, soon: bool) -> None:
+    async def _serve(self, exchange: HttpExchange, message: JSON, *, only_json: bool, soon: bool) -> None:
         stream = EventStream(None, self._limits.stream_messages, can_ask=False)
         connection = Connection(_NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
         translating = self._revisions.translating_of(message)

@@ -14,7 +14,7 @@ from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.protocol.messages import batch_problem, batched_problem, too_many_sessions
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.exchange import Exchange
+from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.streams import DuplexClient
 from gaia_bridge.settings import HttpLimits
 
@@ -44,7 +44,7 @@ class SseTransport:
         for events in self._streams:
             events.finish(b"")
 
-    async def stream(self, exchange: Exchange) -> None:
+    async def stream(self, exchange: HttpExchange) -> None:
         """The event stream of a client, for as long as it stays."""
         if exchange.method != "GET":
             await exchange.nothing(405, [(b"allow", b"GET")])
@@ -74,7 +74,7 @@ class SseTransport:
             self._streams.discard(events)
             client.close()
 
-    async def message(self, exchange: Exchange) -> None:
+    async def message(self, exchange: HttpExchange) -> None:
         """A message of a client, or several; they are answered on its stream."""
         if exchange.method != "POST":
             await exchange.nothing(405, [(b"allow", b"POST")])

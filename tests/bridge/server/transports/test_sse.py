@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.server.transports.exchange import Exchange
+from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.sse import SseTransport
 from gaia_bridge.settings import HttpLimits
 from tests.support.agents import one_tool
@@ -36,13 +36,13 @@ class Client:
         self._can_post = anyio.Event()
 
     async def listen(self) -> None:
-        await self._transport.stream(Exchange(scope("GET"), self._receive, self._send))
+        await self._transport.stream(HttpExchange(scope("GET"), self._receive, self._send))
 
     async def post(self, message: JSON) -> None:
         async def sent(_message: Any) -> None: ...
 
         await self._can_post.wait()
-        exchange = Exchange(scope("POST", self._query), self._receive, sent, message)
+        exchange = HttpExchange(scope("POST", self._query), self._receive, sent, message)
         await self._transport.message(exchange)
 
     def leave(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Message
 
 from gaia_bridge.server.http.departures import DISCONNECT
-from gaia_bridge.server.transports.exchange import Exchange
+from gaia_bridge.server.transports.http_exchange import HttpExchange
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,9 @@ async def test_under_our_listener_nothing_waits_for_a_client_to_leave() -> None:
         return callbacks.clear
 
     client, told = Client(), list[str]()
-    exchange = Exchange(SCOPE | {"extensions": {DISCONNECT: {"on_disconnect": on_disconnect}}}, client.receive, nowhere)
+    exchange = HttpExchange(
+        SCOPE | {"extensions": {DISCONNECT: {"on_disconnect": on_disconnect}}}, client.receive, nowhere
+    )
     remove = exchange.when_gone(lambda: told.append("gone"))
     await asyncio.sleep(0)
     assert not client.is_asked
@@ -55,7 +57,7 @@ async def test_under_our_listener_nothing_waits_for_a_client_to_leave() -> None:
 @pytest.mark.parametrize("extensions", [{}, {"extensions": None}, {"extensions": {"http.response.debug": {}}}])
 async def test_under_another_server_a_client_that_leaves_is_noticed_too(extensions: dict[str, Any]) -> None:
     client, gone = Client(), asyncio.Event()
-    exchange = Exchange(SCOPE | extensions, client.receive, nowhere)
+    exchange = HttpExchange(SCOPE | extensions, client.receive, nowhere)
     remove = exchange.when_gone(gone.set)
     client.leaves.set()
     await gone.wait()
@@ -65,7 +67,7 @@ async def test_under_another_server_a_client_that_leaves_is_noticed_too(extensio
 
 async def test_under_another_server_what_waits_for_a_client_to_leave_is_ended() -> None:
     client, told = Client(), list[str]()
-    exchange = Exchange(SCOPE, client.receive, nowhere)
+    exchange = HttpExchange(SCOPE, client.receive, nowhere)
     remove = exchange.when_gone(lambda: told.append("gone"))
     await asyncio.sleep(0)
     remove()

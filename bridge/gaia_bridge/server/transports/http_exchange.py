@@ -12,7 +12,7 @@ from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.messages import Refusal, error_bytes
 from gaia_bridge.server.http.departures import DISCONNECT
 
-__all__ = ["Exchange", "Headers"]
+__all__ = ["HttpExchange", "Headers"]
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -21,7 +21,7 @@ _JSON: Final = (b"application/json", b"application/*", b"*/*")
 _EVENTS: Final = (b"text/event-stream", b"text/*", b"*/*")
 
 
-class Exchange:
+class HttpExchange:
     """One request of a client.
 
     Args:
