@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,6 +36,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which loop the tests run in that are coroutines. `serve` takes uvloop's, an application that embeds us any."""
+    parser.addoption("--event-loop", choices=["asyncio", "uvloop"], default="asyncio", help="for tests in this process")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Whole folders are run by several workers, where pytest-xdist is there and nobody says how many; files by one."""
@@ -47,9 +53,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """The core runs on asyncio: uvicorn and the asyncio pipes of stdio leave no choice."""
-    return "asyncio"
+def anyio_backend(pytestconfig: pytest.Config) -> tuple[str, dict[str, Any]]:
+    """The core runs on asyncio's loop or on uvloop's, as the bridge does."""
+    return "asyncio", {"use_uvloop": pytestconfig.getoption("event_loop") == "uvloop"}
 
 
 @pytest.fixture(autouse=True)

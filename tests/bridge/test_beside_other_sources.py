@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import pytest
@@ -181,8 +181,7 @@ async def dropping() -> AsyncGenerator[str]:
 
     class Dropping(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            assert isinstance(transport, asyncio.Transport)
-            transport.abort()
+            cast("asyncio.Transport", transport).abort()
 
     server = await asyncio.get_running_loop().create_server(Dropping, "127.0.0.1", 0)
     async with server:

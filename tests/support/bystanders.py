@@ -239,7 +239,8 @@ def _descriptors() -> list[str]:
             target = os.readlink(f"/dev/fd/{number}")
         except OSError:  # the one that lists them; and not every system can tell
             target = "unknown"
-        found.append(target.partition(":[")[0])
+        if target != os.devnull or isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):  # uvloop's has one
+            found.append(target.partition(":[")[0])
     return found
 
 

@@ -29,7 +29,7 @@ from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.settings import ChatEndpointLimits
 
-__all__ = ["Event", "TurnExchange", "TurnEndpoint", "failed"]
+__all__ = ["Event", "TurnEndpoint", "TurnExchange", "failed"]
 
 T = TypeVar("T")
 

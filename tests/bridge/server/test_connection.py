@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from gaia_bridge.errors import AnswerError, ProtocolError
+from gaia_bridge.model import Progress
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.connection import Connection, Nowhere
 from tests.support.waiting import PATIENCE
@@ -114,10 +115,10 @@ async def test_a_question_that_is_given_up_is_taken_back() -> None:
 
 
 async def test_progress_with_an_answer_reaches_whoever_asked_and_nonsense_nobody() -> None:
-    channel, heard = Channel(), list[tuple[Any, ...]]()
+    channel, heard = Channel(), list[Progress]()
     connection = Connection(channel)
 
-    async def told(*report: Any) -> None:
+    async def told(report: Progress) -> None:
         heard.append(report)
 
     task = asked(connection, channel, told)
@@ -132,7 +133,7 @@ async def test_progress_with_an_answer_reaches_whoever_asked_and_nonsense_nobody
     await anyio.wait_all_tasks_blocked()
     connection.answered({"id": channel.sent[0]["id"], "result": {}})
     assert await done(task) == {}
-    assert heard == [(1, None, None), (2.5, 5, "half"), (3, None, None)]
+    assert heard == [Progress(1), Progress(2.5, 5, "half"), Progress(3)]
 
 
 async def test_where_there_is_no_way_back_and_after_the_end_nobody_is_asked() -> None:

@@ -12,7 +12,7 @@ from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.messages import Refusal, error_bytes
 from gaia_bridge.server.http.departures import DISCONNECT
 
-__all__ = ["HttpExchange", "Headers"]
+__all__ = ["Headers", "HttpExchange"]
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -40,7 +40,6 @@ class _Private(Struct, Generic[S]):
     started: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     requests: int = 0
-    last_used: float = 0.0
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         with self.scope:
@@ -59,6 +58,7 @@ class PrivateConnections(Generic[S]):
         self._make = make
         self._limit = limit
         self._of: dict[Hashable, _Private[S]] = {}
+        """By their clients; whose was used last comes last."""
         self._awaited: set[Hashable] = set()
         """Clients that are removed when their session ends; also those that were refused and keep asking."""
 
@@ -91,7 +91,8 @@ class PrivateConnections(Generic[S]):
             yield private.server
         finally:
             private.requests -= 1
-            private.last_used = anyio.current_time()
+            if self._of.get(request.client) is private:
+                self._of[request.client] = self._of.pop(request.client)
 
     async def _of_client(self, request: ClientRequest, tasks: TaskGroup) -> _Private[S] | None:
         client = request.client
@@ -113,10 +114,10 @@ class PrivateConnections(Generic[S]):
         return private
 
     def _make_room(self) -> None:
-        idle = [client for client, private in self._of.items() if not private.requests]
-        if not idle:
+        idle = next((client for client, private in self._of.items() if not private.requests), None)
+        if idle is None:
             raise UpstreamError(f"serves {self._limit} clients with a connection of their own, which is all it may")
-        private = self._of.pop(min(idle, key=lambda client: self._of[client].last_used))
+        private = self._of.pop(idle)
         logger.info("a connection of a client's own, which it was not using, gave way to another client's")
         private.scope.cancel()
 
