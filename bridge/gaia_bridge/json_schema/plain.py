@@ -39,6 +39,8 @@ _MAX_VALUES: Final = 1_000
 _MAX_NUMBER: Final = 2**53
 """Up to here, every reader of JSON can tell a whole number from its neighbours."""
 
+_NUMBERS: Final = frozenset({int, float, bool})
+
 _Choice = str | int | bool | None
 
 
@@ -67,9 +69,10 @@ class PlainSchema:
         if not is_object(schema) or levels == 0:
             return None
         plain = cls(levels)
+        takers = plain._takers()
         for keyword, held in schema.items():
-            take = _KEYWORDS.get(keyword)
-            if take is None or not take(plain, held):
+            take = takers.get(keyword)
+            if take is None or not take(held):
                 return None
         return plain
 
@@ -77,7 +80,7 @@ class PlainSchema:
         """Whether a value surely fits: if not, it may do so all the same."""
         return self._fits(value, _MAX_VALUES) >= 0
 
-    def _fits(self, value: Any, left: int) -> int:
+    def _fits(self, value: object, left: int) -> int:
         """How many more values may be judged after this one; less than 0 if it does not surely fit."""
         kind = type(value)
         if self._types is not None and kind not in self._types:
@@ -90,7 +93,7 @@ class PlainSchema:
             return self._fits_items(value, left - 1)
         return left - 1 if _is_scalar(value) else -1
 
-    def _fits_members(self, value: dict[Any, Any], left: int) -> int:
+    def _fits_members(self, value: Any, left: int) -> int:
         if not self._required <= value.keys():
             return -1
         for name, item in value.items():
@@ -103,7 +106,7 @@ class PlainSchema:
                 left = schema._fits(item, left)
         return left
 
-    def _fits_items(self, value: list[Any], left: int) -> int:
+    def _fits_items(self, value: Any, left: int) -> int:
         for item in value:
             if left < 0 or self._items is None:
                 return -1
@@ -111,6 +114,25 @@ class PlainSchema:
         return left
 
     # The keywords: whether what a schema says there is plain, and is a schema at all.
+
+    def _takers(self) -> Mapping[str, Callable[[Any], bool]]:
+        return {
+            "$comment": _is_text,
+            "$schema": self._take_dialect,
+            "additionalProperties": self._take_others,
+            "default": _is_plain_default,
+            "deprecated": _is_flag,
+            "description": _is_text,
+            "enum": self._take_choices,
+            "examples": _are_scalars,
+            "items": self._take_items,
+            "properties": self._take_properties,
+            "readOnly": _is_flag,
+            "required": self._take_required,
+            "title": _is_text,
+            "type": self._take_type,
+            "writeOnly": _is_flag,
+        }
 
     def _take_type(self, held: Any) -> bool:
         names = held if is_array(held) else [held]
@@ -150,41 +172,11 @@ class PlainSchema:
         if not is_array(held) or not held or not all(_is_scalar(value) and type(value) is not float for value in held):
             return False
         self._choices = held
-        return len({(type(choice), choice) for choice in held}) == len(held)
-
-    def _take_text(self, held: Any) -> bool:
-        return _is_text(held)
-
-    def _take_flag(self, held: Any) -> bool:
-        return isinstance(held, bool)
-
-    def _take_default(self, held: Any) -> bool:
-        return held == {} or self._take_examples(held if is_array(held) else [held])
-
-    def _take_examples(self, held: Any) -> bool:
-        return is_array(held) and all(map(_is_scalar, held))
+        told_apart: set[tuple[str, object]] = {(type(choice).__name__, choice) for choice in held}
+        return len(told_apart) == len(held)
 
     def _take_dialect(self, held: Any) -> bool:
         return held in _DIALECTS and self._levels == _MAX_LEVELS
-
-
-_KEYWORDS: Final[Mapping[str, Callable[[PlainSchema, Any], bool]]] = {
-    "$comment": PlainSchema._take_text,
-    "$schema": PlainSchema._take_dialect,
-    "additionalProperties": PlainSchema._take_others,
-    "default": PlainSchema._take_default,
-    "deprecated": PlainSchema._take_flag,
-    "description": PlainSchema._take_text,
-    "enum": PlainSchema._take_choices,
-    "examples": PlainSchema._take_examples,
-    "items": PlainSchema._take_items,
-    "properties": PlainSchema._take_properties,
-    "readOnly": PlainSchema._take_flag,
-    "required": PlainSchema._take_required,
-    "title": PlainSchema._take_text,
-    "type": PlainSchema._take_type,
-    "writeOnly": PlainSchema._take_flag,
-}
 
 
 def _is_text(value: Any) -> bool:
@@ -200,11 +192,22 @@ def _is_text(value: Any) -> bool:
     return True
 
 
-def _is_scalar(value: Any) -> bool:
+def _is_scalar(value: object) -> bool:
     """Whether this is no object or array, and the same to everybody who reads JSON."""
-    kind = type(value)
-    if kind is str:
+    if isinstance(value, str):
         return _is_text(value)
-    if kind is int or kind is float:
-        return bool(-_MAX_NUMBER <= value <= _MAX_NUMBER)  # which is not so of what is no number
-    return value is None or kind is bool
+    if isinstance(value, int | float):  # true and false among them
+        return type(value) in _NUMBERS and -_MAX_NUMBER <= value <= _MAX_NUMBER  # which is not so of what is no number
+    return value is None
+
+
+def _are_scalars(held: Any) -> bool:
+    return is_array(held) and all(map(_is_scalar, held))
+
+
+def _is_plain_default(held: Any) -> bool:
+    return held == {} or _is_scalar(held) or _are_scalars(held)
+
+
+def _is_flag(held: Any) -> bool:
+    return isinstance(held, bool)

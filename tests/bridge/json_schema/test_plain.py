@@ -33,7 +33,7 @@ TYPES = st.sampled_from(["string", "integer", "number", "boolean", "object", "ar
 
 def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Plain schemas with anything wrong with them that may be."""
-    plain = {
+    plain: dict[str, st.SearchStrategy[Any]] = {
         "type": TYPES | st.lists(TYPES, max_size=3) | SCALARS,
         "properties": st.dictionaries(NAMES, inner, max_size=3),
         "required": st.lists(NAMES, max_size=2) | SCALARS,
@@ -55,11 +55,11 @@ def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         "x-vendor": VALUES,
     }
     return st.lists(st.sampled_from(list(plain)), max_size=4, unique=True).flatmap(
-        lambda keywords: st.fixed_dictionaries({keyword: plain[keyword] for keyword in keywords})
+        lambda keywords: st.fixed_dictionaries({str(keyword): plain[keyword] for keyword in keywords})
     )
 
 
-SCHEMAS = st.recursive(st.just({}) | TYPES.map(lambda name: {"type": name}), schemas, max_leaves=6)
+SCHEMAS = st.recursive(st.builds(dict[str, Any]) | TYPES.map(lambda name: {"type": name}), schemas, max_leaves=6)
 
 
 @given(SCHEMAS, st.lists(VALUES, max_size=5))

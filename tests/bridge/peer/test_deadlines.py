@@ -80,7 +80,7 @@ async def test_requests_that_are_answered_in_time_set_one_timer(monkeypatch: pyt
 async def test_a_connection_that_is_closed_leaves_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = Clocks()
     clocks.start(1, LONG)
-    timer = clocks._timer
+    timer = clocks._timer  # pyright: ignore[reportPrivateUsage]
     assert timer is not None
     clocks.close()
     assert not timer.cancelled(), "there is a request yet"
