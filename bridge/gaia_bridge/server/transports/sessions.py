@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cached_property
@@ -41,6 +42,8 @@ class Session:
         """Whether it was ended."""
         self._limits = limits
         self._last_used = asyncio.get_running_loop().time()
+        self._left_at = time.monotonic()
+        """The same, by a clock that tells any two of them apart: that of some loops counts milliseconds."""
         self._open = 0
 
     @cached_property
@@ -82,7 +85,7 @@ class Session:
     @property
     def worth(self) -> tuple[bool, float]:
         """What is worth least gives way first: handshakes that were never finished, then what was used longest ago."""
-        return self.was_used, self._last_used
+        return self.was_used, self._left_at
 
     @property
     def idle_since(self) -> float:
@@ -96,7 +99,7 @@ class Session:
     def __exit__(self, *raised: object) -> None:
         """It no longer is."""
         self._open -= 1
-        self._last_used = asyncio.get_running_loop().time()
+        self._last_used, self._left_at = asyncio.get_running_loop().time(), time.monotonic()
 
 
 class _Standing:
