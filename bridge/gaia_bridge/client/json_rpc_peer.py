@@ -212,18 +212,17 @@ class JsonRpcPeer:
         method, params = message.get("method"), message.get("params")
         if not isinstance(method, str):
             return
-        if not is_object(params):
-            params = {}
+        params, origin = self._origin(params if is_object(params) else {}, during)
         if "id" in message:
             if self._tasks is not None:
-                params, during = self._origin(params, during)
-                self._questions.ask(self._tasks, message["id"], method, params, during)
+                self._questions.ask(self._tasks, message["id"], method, params, origin)
         elif method == _PROGRESS:
             self.progress.tell(params.get(PROGRESS_TOKEN_KEY), params)
         else:
             if method == _CANCELLED:
                 self._questions.withdraw(params.get("requestId"))
-            self.on_notification(method, params, during)
+            # What it says of a task of ours does not tell that it says so of all else, which streams do.
+            self.on_notification(method, params, None if during is None else origin)
 
     def ended(self, reason: str) -> None:
         """The link has ended, and not because we closed it."""
@@ -272,7 +271,7 @@ class JsonRpcPeer:
                 clock.release()
 
     def _origin(self, params: JSON, during: int | None) -> tuple[JSON, int | None]:
-        """The parameters of a question without the related task, and the request that the question belongs to."""
+        """The parameters of a message without the task that only we know of, and the request that it belongs to."""
         meta = params.get("_meta")
         related = meta.get(RELATED_TASK_KEY) if is_object(meta) else None
         task = related.get("taskId") if is_object(related) else None

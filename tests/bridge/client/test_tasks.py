@@ -132,6 +132,51 @@ async def test_what_a_task_asks_belongs_to_the_call() -> None:
     assert [params.get("_meta") for _, params in delegate.asked] == [{}, None]
 
 
+async def test_what_a_task_says_names_no_task_that_only_we_know() -> None:
+    reports: list[Progress] = []
+    said: list[tuple[JSON, int | None]] = []
+
+    class Told(Role):
+        def notified(self, method: str, params: JSON, during: int | None = None) -> None:
+            said.append((params, during))
+
+    async def hear(report: Progress) -> None:
+        reports.append(report)
+
+    async def script(wire: Wire) -> None:
+        made = await wire.next("tools/call")
+        wire.answer(made, {"task": working(status="completed")})
+        fetched = await wire.next("tasks/result")
+        for meta in (RELATED, {**RELATED, "a/b": 1}, {RELATED_TASK: {"taskId": "of another"}}):
+            wire.notify("notifications/message", {"level": "info", "data": 1, "_meta": meta})
+        wire.notify("notifications/message", {"level": "info", "data": 2, "_meta": RELATED}, during=fetched["id"])
+        wire.answer(fetched, RESULT)
+
+    async def reporting(wire: Wire) -> None:
+        made = await wire.next("tools/call")
+        wire.answer(made, {"task": working()})
+        poll = await wire.next("tasks/get")
+        wire.progress(made, 1, _meta=RELATED)
+        wire.progress(made, 2, _meta={**RELATED, "a/b": 1})
+        wire.answer(poll, working(pollInterval=20))
+        wire.answer(await wire.next("tasks/get"), working(status="completed"))
+        wire.answer(await wire.next("tasks/result"), RESULT)
+
+    async with listed(script, Told()) as (connection, _):
+        number = connection.new_id()
+        assert await called(connection, number=number) == RESULT
+    of_another = {RELATED_TASK: {"taskId": "of another"}}
+    assert [(params["_meta"], during) for params, during in said] == [
+        ({}, None),
+        ({"a/b": 1}, None),
+        (of_another, None),
+        ({}, number),
+    ]
+    async with listed(reporting) as (connection, _):
+        assert await called(connection, on_progress=hear) == RESULT
+    assert reports == [Progress(1), Progress(2, meta={"a/b": 1})]
+
+
 async def test_whoever_cancels_the_call_cancels_the_task() -> None:
     over = anyio.Event()
 
