@@ -98,12 +98,12 @@ async def connected(port: int) -> AsyncGenerator[SocketStream]:
 
 async def read_all(stream: SocketStream) -> bytes:
     """Read until the server closes."""
-    data = b""
+    data = bytearray()
     try:
         while True:
             data += await stream.receive()
     except (anyio.EndOfStream, anyio.BrokenResourceError):
-        return data
+        return bytes(data)
 
 
 async def read_until(stream: SocketStream, end: bytes) -> bytes:
