@@ -54,6 +54,7 @@ async def test_its_tools_appear_beside_the_agents_work_in_both_eras_and_outlive_
                         assert await names(client) == [tool.name for tool in stdio_upstream.TOOLS]
                         await use(client, "")
 
+                await until_connected_in_both_eras(url)
                 children = upstream_processes(bridge.process.pid)
                 assert len(children) == len(ERAS)  # what it hears first settles the era of its only connection
                 for child in children:
@@ -68,6 +69,16 @@ async def test_its_tools_appear_beside_the_agents_work_in_both_eras_and_outlive_
 def upstream_processes(bridge: int) -> set[psutil.Process]:
     """The upstream among the processes of a bridge."""
     return {child for child in psutil.Process(bridge).children() if str(UPSTREAM) in command_of(child)}
+
+
+async def until_connected_in_both_eras(url: str) -> None:
+    """Wait for the second connection: while it is slow to start, its clients are served by the first one."""
+    async with httpx2.AsyncClient(base_url=url) as http:
+        while True:
+            [upstream] = [source for source in (await http.get("/status")).json()["sources"] if source["name"] == "up"]
+            if [other["state"] for other in upstream["connection"]["otherEras"]] == ["ready"]:
+                return
+            await anyio.lowlevel.checkpoint()
 
 
 async def until_stopped(url: str) -> None:
