@@ -41,8 +41,6 @@ _MAX_NUMBER: Final = 2**53
 
 _NUMBERS: Final = frozenset({int, float, bool})
 
-_Choice = str | int | bool | None
-
 
 class PlainSchema:
     """One schema that says no more than types, members, items and choices. Made by `of`."""
@@ -52,7 +50,7 @@ class PlainSchema:
     def __init__(self, levels: int) -> None:
         self._levels = levels
         self._types: frozenset[type] | None = None
-        self._choices: list[_Choice] | None = None
+        self._choices: frozenset[tuple[type, object]] | None = None
         self._members: dict[str, PlainSchema] = {}
         self._others: PlainSchema | bool = True
         self._required = frozenset[str]()
@@ -85,13 +83,13 @@ class PlainSchema:
         kind = type(value)
         if self._types is not None and kind not in self._types:
             return -1
-        if self._choices is not None and not any(kind is type(choice) and value == choice for choice in self._choices):
-            return -1
         if kind is dict:
-            return self._fits_members(value, left - 1)
+            return -1 if self._choices is not None else self._fits_members(value, left - 1)
         if kind is list:
-            return self._fits_items(value, left - 1)
-        return left - 1 if _is_scalar(value) else -1
+            return -1 if self._choices is not None else self._fits_items(value, left - 1)
+        if not _is_scalar(value) or (self._choices is not None and (kind, value) not in self._choices):
+            return -1
+        return left - 1
 
     def _fits_members(self, value: Any, left: int) -> int:
         if not self._required <= value.keys():
@@ -171,9 +169,10 @@ class PlainSchema:
     def _take_choices(self, held: Any) -> bool:
         if not is_array(held) or not held or not all(_is_scalar(value) and type(value) is not float for value in held):
             return False
-        self._choices = held
-        told_apart: set[tuple[str, object]] = {(type(choice).__name__, choice) for choice in held}
-        return len(told_apart) == len(held)
+        # There may be far more of them than what is judged here has values.
+        choices: set[tuple[type, object]] = {(type(choice), choice) for choice in held}
+        self._choices = frozenset(choices)
+        return len(choices) == len(held)
 
     def _take_dialect(self, held: Any) -> bool:
         return held in _DIALECTS and self._levels == _MAX_LEVELS

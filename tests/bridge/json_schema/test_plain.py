@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gaia_bridge.json_schema import plain as plain_module
 from gaia_bridge.json_schema.plain import PlainSchema
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 
@@ -149,6 +150,26 @@ def test_what_nobody_can_be_sure_of_here_is_left_to_the_engine(value: Any) -> No
     assert plain is not None
     assert not plain.fits(value)
     assert SchemaValidator(TOOL).errors(value) is None
+
+
+class _Compared(int):
+    """A whole number that counts how often it is compared."""
+
+    times = 0
+    __hash__ = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        _Compared.times += 1
+        return int(self) == other
+
+
+def test_a_value_is_looked_up_among_many_choices_and_not_compared_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_module, "_NUMBERS", frozenset({int, _Compared}))
+    plain = PlainSchema.of({"items": {"enum": [_Compared(number) for number in range(1_000)]}})
+    assert plain is not None
+    _Compared.times = 0
+    assert plain.fits([_Compared(999)] * 100)
+    assert _Compared.times < 1_000
 
 
 def test_a_schema_that_holds_itself_ends() -> None:
