@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 __all__ = ["PipeEnd"]
 
 _P = TypeVar("_P", bound=asyncio.BaseProtocol)
+
+_STANDARD: Final = 2
+"""Up to here, descriptors are those of standard streams, which uvloop leaves to the file. A pipe lies there where
+whoever started the process had closed them."""
 
 
 class PipeEnd:
@@ -56,5 +60,6 @@ class PipeEnd:
     def _left_to_its_closer(self) -> asyncio.AbstractEventLoop:
         """The running loop, which closes the descriptor from now on, if not through `close`."""
         loop = asyncio.get_running_loop()
-        self._is_ours = self._is_ours and isinstance(loop, asyncio.BaseEventLoop)
+        left_to_us = isinstance(loop, asyncio.BaseEventLoop) or self._descriptor <= _STANDARD
+        self._is_ours = self._is_ours and left_to_us
         return loop

@@ -71,6 +71,28 @@ def test_a_transport_closes_nothing_but_its_own_descriptor(run: Run, way: str, s
     os.close(theirs)
 
 
+@pytest.mark.parametrize("standard", [0, 1, 2])
+def test_a_pipe_on_the_descriptor_of_a_closed_standard_stream_is_closed_as_well(run: Run, standard: int) -> None:
+    async def open_and_close() -> None:
+        transport, _ = await PipeEnd(standard).connect_writer(asyncio.BaseProtocol)
+        transport.close()
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    kept = os.dup(standard)
+    reading, writing = os.pipe()
+    try:
+        os.dup2(writing, standard)
+        os.close(writing)
+        run(open_and_close())
+        os.set_blocking(reading, False)
+        assert os.read(reading, 1) == b""
+    finally:
+        os.dup2(kept, standard)
+        os.close(kept)
+        os.close(reading)
+
+
 def test_the_end_of_a_server_closes_nothing_but_its_own_descriptors(run: Run, strangers: list[int]) -> None:
     async def launch_and_stop() -> None:
         async with launched(child()):
