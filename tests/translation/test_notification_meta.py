@@ -15,6 +15,7 @@ from tests.translation.test_beyond_the_core import modern_response, nested, publ
 pytestmark = pytest.mark.anyio
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
+TASK: JSON = {"taskId": "t-1", "vendorField": 1}
 KEPT: JSON = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "example.org/m": [1, None]}
 OF_ONE_CONNECTION: JSON = {
     "progressToken": "theirs",
@@ -73,22 +74,23 @@ async def test_of_the_progress_and_the_log_of_a_call(of: Any, era: str, servers:
 
 
 async def ask(wire: Wire) -> None:
-    """A server that wants to know how far the answer to its question is."""
+    """A server whose task wants to know how far the answer to its question is."""
     while True:
         request = await wire.next()
         if request["method"] == "tools/list":
             wire.answer(request, {"tools": [{"name": "ask", "inputSchema": {"type": "object"}}]})
         elif request["method"] == "tools/call":
-            question: JSON = {"messages": [], "maxTokens": 1, "_meta": {"progressToken": "theirs"}}
+            question: JSON = {"messages": [], "maxTokens": 1, "_meta": {"progressToken": "theirs", RELATED: TASK}}
             wire.ask("q", "sampling/createMessage", question, during=request["id"])
             heard = await wire.next("notifications/progress")
-            await wire.next()
-            wire.answer(request, {"content": [], "structuredContent": heard["params"]})
+            answer = await wire.next()
+            said = {"progress": heard["params"], "answer": answer["result"]}
+            wire.answer(request, {"content": [], "structuredContent": said})
 
 
 @pytest.mark.requirement("S-34")
-@pytest.mark.parametrize("servers", [1, 3])
-async def test_of_the_progress_of_an_answer(servers: int) -> None:
+@pytest.mark.parametrize(("servers", "prefix"), [(1, ""), (3, "up0:")])
+async def test_of_an_answer_and_its_progress(servers: int, prefix: str) -> None:
     scripts = [legacy(ask, capabilities={"tools": {}}) for _ in range(servers)]
     async with publishing(*scripts) as (url, _, _), connect_http(f"{url}/mcp") as client:
         await client.initialize("2025-11-25", {"sampling": {}})
@@ -96,29 +98,35 @@ async def test_of_the_progress_of_an_answer(servers: int) -> None:
         result: JSON = {}
         async for message in client.exchange({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}):
             if message.get("method") == "sampling/createMessage":
-                told = {"progressToken": message["params"]["_meta"]["progressToken"], "progress": 1, "_meta": KEPT}
+                asked = message["params"]["_meta"]
+                assert asked[RELATED] == {**TASK, "taskId": f"{prefix}t-1"}
+                meta = {**KEPT, RELATED: asked[RELATED]}
+                told = {"progressToken": asked["progressToken"], "progress": 1, "_meta": meta}
                 await client.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
-                answer = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}
+                answer = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m", "_meta": meta}
                 await client.send({"jsonrpc": "2.0", "id": message["id"], "result": answer})
             else:
                 result = message["result"]
-    assert result["structuredContent"] == {"progressToken": "theirs", "progress": 1, "_meta": KEPT}
+    heard = result["structuredContent"]
+    assert heard["progress"] == {"progressToken": "theirs", "progress": 1, "_meta": {**KEPT, RELATED: TASK}}
+    assert heard["answer"]["_meta"] == {**KEPT, RELATED: TASK}
 
 
 @pytest.mark.requirement("S-34")
-@pytest.mark.parametrize("servers", [1, 3])
-async def test_of_a_log_message_that_belongs_to_no_call(servers: int) -> None:
+@pytest.mark.parametrize(("servers", "prefix"), [(1, ""), (3, "up0:")])
+async def test_of_a_log_message_that_belongs_to_no_call(servers: int, prefix: str) -> None:
     scripts = [legacy(talk, capabilities={"tools": {}, "logging": {}}) for _ in range(servers)]
     async with publishing(*scripts) as (url, _, transports), connect_sse(f"{url}/sse") as client:
         await client.initialize("2025-11-25")
         await client.request("logging/setLevel", {"level": "debug"})
         [wire] = transports[0].wires
-        for number, meta in enumerate([{**KEPT, **OF_ONE_CONNECTION}, *ODD]):
+        for number, meta in enumerate([{**KEPT, **OF_ONE_CONNECTION, RELATED: TASK}, *ODD]):
             wire.notify("notifications/message", {"level": "error", "data": number, "_meta": meta})
         said: list[JSON] = []
         async for message in client.exchange({"jsonrpc": "2.0", "method": "notifications/nothing"}):
             said.append(message["params"])
             if len(said) == 1 + len(ODD):
                 break
-    assert [params.get("_meta") for params in said] == [KEPT, *[None] * len(ODD)]
+    related = {**TASK, "taskId": f"{prefix}t-1"}
+    assert [params.get("_meta") for params in said] == [{**KEPT, RELATED: related}, *[None] * len(ODD)]
     assert [params["data"] for params in said] == list(range(1 + len(ODD)))

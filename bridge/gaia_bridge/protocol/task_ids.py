@@ -7,7 +7,7 @@ from typing import Final
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.meta import RELATED_TASK_KEY
 
-__all__ = ["TASK_ID", "TASK_STATUS", "made_task", "with_public_task"]
+__all__ = ["TASK_ID", "TASK_STATUS", "made_task", "with_own_task", "with_public_task"]
 
 TASK_ID: Final = "taskId"
 TASK_STATUS: Final = "notifications/tasks/status"
@@ -31,6 +31,22 @@ def with_public_task(message: JSON, prefix: str) -> JSON:
     if is_object(told) and is_object(related := told.get(RELATED_TASK_KEY)):
         message = {**message, "_meta": {**told, RELATED_TASK_KEY: with_public_task(related, prefix)}}
     return message
+
+
+def with_own_task(message: JSON, prefix: str) -> JSON:
+    """What a client says, with the server's own id of the task that it is related to.
+
+    Args:
+        message: The client's answer to a question, or the parameters of a notification; not changed.
+        prefix: What the public ids of the server's tasks begin with; empty where they are its own.
+    """
+    told = message.get("_meta")
+    related = told.get(RELATED_TASK_KEY) if is_object(told) else None
+    identifier = related.get(TASK_ID) if is_object(related) else None
+    if not (prefix and is_object(told) and is_object(related) and isinstance(identifier, str)):
+        return message
+    own = {**related, TASK_ID: identifier.removeprefix(prefix)}
+    return {**message, "_meta": {**told, RELATED_TASK_KEY: own}}
 
 
 def made_task(result: JSON) -> str | None:

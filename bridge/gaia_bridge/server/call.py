@@ -8,8 +8,10 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 from uuid import uuid4
 
+from msgspec.structs import replace
+
 from gaia_bridge.calls.cancellation import Cancellation
-from gaia_bridge.calls.question_progress import reports
+from gaia_bridge.calls.question_progress import Reports, reports
 from gaia_bridge.errors import AnswerError, ClientCapabilityError
 from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
 from gaia_bridge.peer.progress import progress_params
@@ -18,7 +20,7 @@ from gaia_bridge.protocol.earlier_revisions import declares_context, question_fo
 from gaia_bridge.protocol.encoding import encoded_notification
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import Revision, is_modern
-from gaia_bridge.protocol.task_ids import with_public_task
+from gaia_bridge.protocol.task_ids import with_own_task, with_public_task
 from gaia_bridge.protocol.vocabulary import (
     LOG_MESSAGE,
     answer_problem,
@@ -228,10 +230,20 @@ class Call:
         if problem := question_problem(method, asked):
             raise AnswerError(f"{method} cannot be asked: {problem}")
         asked = with_public_task(asked, self.task_prefix)
-        answer = await self.connection.ask(self.channel, method, asked, reports())
+        told = None if (heard := reports()) is None else self._by_own_task(heard)
+        answer = with_own_task(await self.connection.ask(self.channel, method, asked, told), self.task_prefix)
         if problem := answer_problem(method, answer):
             raise AnswerError(f"the client's answer to {method} is malformed: {problem}")
         return answer
+
+    def _by_own_task(self, heard: Reports) -> Reports:
+        """Who hears how far the client is: the server, which knows its tasks by their own ids."""
+
+        async def tell(report: Progress) -> None:
+            told = with_own_task({"_meta": report.meta}, self.task_prefix)
+            await heard(replace(report, meta=told["_meta"]))
+
+        return tell if self.task_prefix else heard
 
     async def close_stream(self) -> None:
         """End the event stream that carries the answer, where the client can resume it."""

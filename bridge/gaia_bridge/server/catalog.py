@@ -20,7 +20,7 @@ from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
 from gaia_bridge.loop_guard.bridge_hops import unmarked
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
-from gaia_bridge.protocol.task_ids import TASK_STATUS, with_public_task
+from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.sources.public_names import SourceName, assign_names, is_source_name
@@ -425,7 +425,7 @@ class Catalog:
             self._view = self._compiled()
         elif change.kind is ChangeKind.RESOURCE_UPDATED:
             change = Change(change.kind, self.addresses.public(source, change.uri))
-        elif (told := change.notification) is not None and told.method == TASK_STATUS:
+        elif (told := change.notification) is not None:
             params = with_public_task(dict(told.params), self.task_prefix(source))
             change = Change(change.kind, notification=Notification(told.method, params))
         self._emit(change)
