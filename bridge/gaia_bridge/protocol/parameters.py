@@ -150,7 +150,7 @@ def parameter_problem(method: str, params: Mapping[str, Any] | None, *, modern: 
     """Why the parameters of a request are invalid; empty if they are valid. See `check_parameters`."""
     given = _NOTHING if params is None else params
     shape = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, OBJECT)
-    if shape.fits(given):
+    if shape.accepts(given):
         return ""
     found = list(shape.problems(given))
     shown = [_described(problem) for problem in found[:_SHOWN]]

@@ -5,8 +5,11 @@ Fields that a shape does not name are not checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeGuard
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeGuard
+
+import msgspec
 
 from gaia_bridge.json_schema.parts import preview
 from gaia_bridge.protocol.json_types import is_array, is_object
@@ -58,17 +61,39 @@ class Problem(NamedTuple):
         return f"got {printable(preview(self.came))}; expected {self.expected}"
 
 
+_NOTHING: Final[Any] = Annotated[int, msgspec.Meta(gt=0, lt=0)]
+"""A type that no value can be converted to."""
+
+
 class Shape:
     """A condition on JSON values.
 
     Args:
         expected: What is expected, in words, for error messages.
         fits: Whether a value meets the condition.
+        plain: A type of msgspec's: decoded JSON that can be converted to it meets the condition.
     """
 
-    def __init__(self, expected: str, fits: Callable[[Any], bool]) -> None:
+    def __init__(self, expected: str, fits: Callable[[Any], bool], plain: Any = _NOTHING) -> None:
         self.expected = expected
         self.fits = fits
+        self._plain = plain
+
+    @cached_property
+    def plain(self) -> Any:
+        """A type of msgspec's: decoded JSON that can be converted to it fits. What cannot may fit as well."""
+        return self._as_plain()
+
+    def _as_plain(self) -> Any:
+        return self._plain
+
+    def accepts(self, value: Any) -> bool:
+        """Whether decoded JSON fits. Nearly all of it does, which costs one call then, whatever the shape."""
+        try:
+            msgspec.convert(value, self.plain)
+        except msgspec.ValidationError:
+            return bool(self.fits(value))
+        return True
 
     def problems(self, value: Any) -> Iterator[Problem]:
         """The problems of a value that does not fit."""
@@ -117,6 +142,11 @@ class Record(Shape):
         self._present = [(field.name, field.shape.fits) for field in fields]
         self._required = [field for field in fields if field.is_required]
 
+    def _as_plain(self) -> Any:
+        if self._values is None:
+            return _struct(self.fields) if self.fields else dict
+        return _NOTHING if self.fields else dict[str, self._values.plain]  # type: ignore[name-defined]
+
     def _fits(self, value: Any) -> bool:
         if not is_object(value):
             return False
@@ -155,6 +185,9 @@ class Items(Shape):
         self._item = item
         self._most = most
 
+    def _as_plain(self) -> Any:
+        return Annotated[list[self._item.plain], msgspec.Meta(max_length=self._most)]  # type: ignore[name-defined]
+
     def _fits(self, value: Any) -> bool:
         if not is_array(value) or (self._most is not None and len(value) > self._most):
             return False
@@ -187,6 +220,13 @@ class Tagged(Shape):
         self._kinds = kinds
         self._others = others
 
+    def _as_plain(self) -> Any:
+        # With a type of its own for each: a kind may be the same shape as another, and a part of other shapes.
+        plain: Any = _NOTHING
+        for kind, shape in self._kinds.items():
+            plain |= _struct(shape.fields, self._key, kind)
+        return plain
+
     def _of(self, value: Any) -> Record | None:
         kind = value.get(self._key) if is_object(value) else None
         return self._kinds.get(kind, self._others) if isinstance(kind, str) else None
@@ -214,13 +254,34 @@ def optional(*names: str, shape: Shape) -> tuple[Field, ...]:
 def one_of(*values: str) -> Shape:
     """One of several strings."""
     return Shape(
-        " or ".join(map(repr, values)) if len(values) < 3 else f"one of {', '.join(values)}", values.__contains__
+        " or ".join(map(repr, values)) if len(values) < 3 else f"one of {', '.join(values)}",
+        values.__contains__,
+        Literal[values],
     )
+
+
+def _struct(fields: Sequence[Field], key: str | None = None, kind: str | None = None) -> type:
+    """The type of objects whose fields have these shapes.
+
+    Args:
+        fields: The fields.
+        key: The one that says what kind of object it is, if one does.
+        kind: What that says.
+    """
+    checked = [field for field in fields if field.name != key]
+    members = [
+        (f"field{number}", field.shape.plain)
+        if field.is_required
+        else (f"field{number}", field.shape.plain | None, None)
+        for number, field in enumerate(checked)
+    ]
+    names = {f"field{number}": field.name for number, field in enumerate(checked)}
+    return msgspec.defstruct("Plain", members, tag_field=key, tag=kind, rename=names, kw_only=True, gc=False)
 
 
 def first_problem(shape: Shape, value: Any) -> str | None:
     """The first problem of a value, as `place: message`; `None` if the value fits."""
-    if shape.fits(value):
+    if shape.accepts(value):
         return None
     problem = next(iter(shape.problems(value)))
     place = ".".join(part for part in problem.place if isinstance(part, str))
@@ -239,13 +300,17 @@ def _is_whole(value: object) -> bool:
     )
 
 
-TEXT: Final = Shape("a string", lambda value: isinstance(value, str))
-FLAG: Final = Shape("true or false", lambda value: isinstance(value, bool))
-NUMBER: Final = Shape("a number", _is_number)
-WHOLE: Final = Shape("a whole number", _is_whole)
-FRACTION: Final = Shape("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
-TOKEN: Final = Shape("a string or an integer", lambda value: isinstance(value, str) or _is_whole(value))
-ANYTHING: Final = Shape("anything", lambda value: True)
+TEXT: Final = Shape("a string", str.__instancecheck__, str)
+FLAG: Final = Shape("true or false", bool.__instancecheck__, bool)
+NUMBER: Final = Shape("a number", _is_number, int | float)
+WHOLE: Final = Shape("a whole number", _is_whole, int)
+FRACTION: Final = Shape(
+    "a number from 0 to 1",
+    lambda value: _is_number(value) and 0 <= value <= 1,
+    Annotated[float, msgspec.Meta(ge=0, le=1)],
+)
+TOKEN: Final = Shape("a string or an integer", lambda value: isinstance(value, str) or _is_whole(value), str | int)
+ANYTHING: Final = Shape("anything", lambda value: True, Any)
 OBJECT: Final = Record()
 LIST: Final = Items(ANYTHING)
 TEXTS: Final = Items(TEXT, "a list of strings")
