@@ -44,8 +44,6 @@ known."""
 _PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
 
-"""The key in `_meta` that says which task a message belongs to (MCP 2025-11-25, tasks)."""
-
 
 @asynccontextmanager
 async def open_peer(
@@ -98,7 +96,8 @@ class JsonRpcPeer:
         self._translating: Revision | None = None
         self._link: Link | None = None
         self._tasks: TaskGroup | None = None
-        self._reason = ""
+        self._reason: str | None = None
+        """Why it has ended, once it has."""
         self._numbers = itertools.count(1) if numbers is None else numbers
         self._clocks = Clocks()
         self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
@@ -226,7 +225,7 @@ class JsonRpcPeer:
 
     def ended(self, reason: str) -> None:
         """The link has ended, and not because we closed it."""
-        if not self.over.is_set():
+        if self._reason is None:
             self._end(reason)
             if self.established:
                 with self._guarded("the end"):
@@ -281,14 +280,15 @@ class JsonRpcPeer:
         return params, during if during is None else self.origins.get(during, during)
 
     def _end(self, reason: str) -> None:
-        if not self.over.is_set():
+        if self._reason is None:
             self._reason = reason
             self.over.set()
 
     def _connected(self) -> Link:
-        if self.over.is_set():
+        if self._reason is not None:
             raise ConnectionLostError(self._reason)
-        return self.link
+        assert self._link is not None
+        return self._link
 
     async def _send(self, message: JSON) -> None:
         link, method = self._connected(), message.get("method")

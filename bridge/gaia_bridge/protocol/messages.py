@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 
+_NO_MESSAGE: Final = "Not a JSON-RPC 2.0 request, notification or response"
+
+
 class Refusal(NamedTuple):
     """Why a message is refused: a JSON-RPC error, and the id of the request that it answers, if that could be read."""
 
@@ -61,22 +64,28 @@ def message_problem(message: object) -> Refusal | None:
 
     In MCP an id must be a string or an integer, and must not be `null` (basic, "Requests").
     """
-    if not is_object(message) or message.get("jsonrpc") != "2.0" or not message.keys() & {"method", "result", "error"}:
-        problem = "Not a JSON-RPC 2.0 request, notification or response"
-    elif "method" not in message:
-        problem = _response_problem(message)
-    elif not isinstance(message["method"], str):
-        problem = "The method of a request must be a string"
-    elif "id" in message and identifier(message) is None:
-        problem = "The id of a request must be a string or an integer"
-    elif message.get("params") is not None and not is_object(message["params"]):
-        problem = "The params of a request must be an object"
+    if not is_object(message) or message.get("jsonrpc") != "2.0":
+        problem = _NO_MESSAGE
+    elif "method" in message:
+        problem = _request_problem(message)
     else:
-        problem = ""
+        problem = _response_problem(message)
     return Refusal(INVALID_REQUEST, problem, identifier(message)) if problem else None
 
 
+def _request_problem(message: JSON) -> str:
+    if not isinstance(message["method"], str):
+        return "The method of a request must be a string"
+    if "id" in message and not is_identifier(message["id"]):
+        return "The id of a request must be a string or an integer"
+    if (params := message.get("params")) is not None and not is_object(params):
+        return "The params of a request must be an object"
+    return ""
+
+
 def _response_problem(message: JSON) -> str:
+    if "result" not in message and "error" not in message:
+        return _NO_MESSAGE
     if not is_object(message.get("result", message.get("error"))) or {"result", "error"} <= message.keys():
         return "A response must have either a result or an error, which is an object"
     if is_identifier(message.get("id")) or ("error" in message and message.get("id") is None):
@@ -128,7 +137,7 @@ def era_problem(message: JSON, header: str | None) -> Refusal | None:
         header: The header, if it was sent. A body of the handshake era under a header of 2026-07-28 is found by
             `headers.envelope_problem`.
     """
-    if not says_revision(message) or (header is not None and header not in HANDSHAKE_REVISIONS):
+    if (header is not None and header not in HANDSHAKE_REVISIONS) or not says_revision(message):
         return None
     came = "no header" if header is None else header
     problem = f"MCP-Protocol-Version: {came} came with a body of another revision; expected the same in both"

@@ -33,6 +33,8 @@ class Turn:
         may_be_large: Whether it is one of those of which only so many are made at once.
     """
 
+    __slots__ = ("_backlog", "_client", "_over", "_slow", "_target", "size")
+
     def __init__(self, backlog: Backlog, client: Hashable, target: Hashable, may_be_large: bool) -> None:
         self.size = 0
         """Bytes of its answer, once there is one that has not left."""
@@ -52,7 +54,8 @@ class Turn:
         Args:
             size: Its bytes.
         """
-        self._make_way()
+        if self._slow is not None:
+            self._make_way()
         self._backlog.note(self._target, size)
         if not self._over:
             self.size = size
@@ -62,7 +65,8 @@ class Turn:
         """The answer has left, or there will be none."""
         if not self._over:
             self._over = True
-            self._make_way()
+            if self._slow is not None:
+                self._make_way()
             size, self.size = self.size, 0
             self._backlog.let_go(self._client, size)
 
@@ -76,6 +80,8 @@ class Turn:
 
 class _Client:
     """What is on its way to one client."""
+
+    __slots__ = ("cut", "held", "large", "turns", "waiting")
 
     def __init__(self) -> None:
         self.turns = 0
@@ -113,7 +119,9 @@ class Backlog:
         Raises:
             ProtocolError: Too much has waited for the client for too long.
         """
-        known = self._clients.setdefault(client, _Client())
+        known = self._clients.get(client)
+        if known is None:
+            known = self._clients[client] = _Client()
         may_be_large = self._large.get(target, True)
         known.turns += 1
         try:

@@ -28,6 +28,7 @@ from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_modern_questions
 from gaia_bridge.results.conversion import is_input_required, jsonable, words
 from gaia_bridge.results.earlier_content import content_for
+from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.call import Call
@@ -39,7 +40,7 @@ from gaia_bridge.server.introduction import discover_result, initialize_result
 from gaia_bridge.server.methods import Methods
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.server.tool_search import PublishedSearch
-from gaia_bridge.server.tracing import is_traced, request_span
+from gaia_bridge.server.tracing import request_span
 from gaia_bridge.settings import Settings
 
 __all__ = ["Answer", "Dispatcher"]
@@ -158,7 +159,7 @@ class Dispatcher:
             raise
         finally:
             call.is_over()
-        if answer.body:
+        if answer.body and call.translating is not None:
             answer = answer._replace(body=call.written(answer.body))
         if call.turn is not None:
             call.turn.answered(len(answer.body))

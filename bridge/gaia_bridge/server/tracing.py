@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,7 +12,7 @@ from gaia_bridge.protocol.json_types import is_object
 if TYPE_CHECKING:
     from gaia_bridge.server.call import Call
 
-__all__ = ["Span", "is_traced", "request_span"]
+__all__ = ["Span", "request_span"]
 
 
 class Span(Protocol):
@@ -22,11 +21,6 @@ class Span(Protocol):
     def ended(self, result: object) -> None:
         """It was answered with this."""
         ...
-
-
-def is_traced() -> bool:
-    """Whether anybody collects spans: the API alone, which is always there, makes none."""
-    return "opentelemetry.sdk" in sys.modules
 
 
 @contextmanager

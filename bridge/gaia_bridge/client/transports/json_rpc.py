@@ -59,7 +59,9 @@ def messages(content: bytes | str) -> list[JSON]:
         value: Any = from_json(content, allow_inf_nan=False)
     except ValueError as error:
         value = _leniently(content, error)
-    batch: list[Any] = value if is_array(value) else [value]
+    if is_object(value):
+        return [value]
+    batch: list[Any] = value if is_array(value) else []
     if len(batch) > _BATCH:
         raise UpstreamError(f"sent {len(batch):,} messages in one batch; at most {_BATCH:,} are read")
     found = [message for message in batch if is_object(message)]

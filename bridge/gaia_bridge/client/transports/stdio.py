@@ -256,8 +256,8 @@ class StdioLink(asyncio.Protocol):
         found = messages(line)
         for message in found:
             if is_response(message):
-                self._pending.resolve(message.get("id"), message)
-                self._note_error(message)
+                if not self._pending.resolve(message.get("id"), message):
+                    self._note_error(message)
             else:
                 self._receiver.message(message, None)
         if not found:
@@ -333,8 +333,9 @@ class _Input(asyncio.BaseProtocol):
         self._timeout = timeout
         self._on_lost = on_lost
         self._transport: asyncio.WriteTransport | None = None
+        self._is_full = False
         self._readable = anyio.Event()
-        self._readable.set()
+        """Set when it is full no longer."""
         self._lost: ConnectionLostError | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -343,11 +344,12 @@ class _Input(asyncio.BaseProtocol):
 
     def pause_writing(self) -> None:
         """The child does not keep up."""
-        if self._readable.is_set():
-            self._readable = anyio.Event()
+        if not self._is_full and self._lost is None:
+            self._is_full, self._readable = True, anyio.Event()
 
     def resume_writing(self) -> None:
         """The child has read enough."""
+        self._is_full = False
         self._readable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -363,11 +365,11 @@ class _Input(asyncio.BaseProtocol):
             ConnectionLostError: The child is gone.
             UpstreamError: It does not read.
         """
-        if not self._readable.is_set():
+        if self._is_full:
             with anyio.move_on_after(self._timeout):
-                while not self._readable.is_set():  # another that waited may have been quicker
+                while self._is_full:  # another that waited may have been quicker
                     await self._readable.wait()
-            if not self._readable.is_set():
+            if self._is_full:
                 raise UpstreamError(f"has not read its standard input for {self._timeout:g} s")
         if self._lost is not None:
             raise self._lost
@@ -382,7 +384,7 @@ class _Input(asyncio.BaseProtocol):
         """Nothing can be sent any more."""
         if self._lost is None:
             self._lost = error
-        self._readable.set()
+        self.resume_writing()
 
     def close(self) -> None:
         """Close the pipe, once everything was written."""

@@ -235,7 +235,6 @@ class Connection(HttpToolsProtocol):
         if len(held) < end:
             return False
         self._held, self._searched = held[end:], 0
-        self._unset_keepalive_if_required()
         self.scope = {**known.scope, "headers": [*known.scope["headers"]], "state": self.app_state.copy()}
         self._start("1.1", known.found)
         self.on_body(held[start:end])
@@ -413,7 +412,7 @@ class Connection(HttpToolsProtocol):
             self._set_deadline(self._limits.header_timeout)
         elif self._part in _BODY and self.cycle is not None and self.cycle.response_complete:
             self._set_deadline(self._limits.body_timeout)
-        else:
+        elif self._deadline is not None:
             self._clear_deadline()
 
     def _set_deadline(self, seconds: float) -> None:

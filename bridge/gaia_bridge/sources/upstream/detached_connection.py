@@ -34,7 +34,8 @@ from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.relay import ASKABLE, Relay, Relays
+from gaia_bridge.sources.upstream.relay import Relays
+from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
 
 __all__ = ["ConnectionOverError", "DetachedConnection", "Notified"]
 
@@ -175,7 +176,7 @@ class DetachedConnection:
             except Exception as error:  # raised again, not in the task group, which would wrap it
                 outcome = error
             finally:
-                relay.notes.end()
+                relay.end()
         if isinstance(outcome, UpstreamError):
             raise ToolError(f"server {self.name!r} {outcome}") from None
         if isinstance(outcome, Exception):

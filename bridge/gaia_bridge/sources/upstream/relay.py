@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final, Protocol
 
 import anyio
-from anyio.abc import TaskGroup
 
 from gaia_bridge.calls.parked_calls import Waiting
 from gaia_bridge.client import Deadline, OnProgress, ServerHandshake
@@ -28,7 +27,7 @@ from gaia_bridge.errors import (
     ClientCapabilityError,
     ProtocolError,
 )
-from gaia_bridge.model import LOG_LEVELS, LogMessage, Progress
+from gaia_bridge.model import LOG_LEVELS, LogMessage
 from gaia_bridge.protocol.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON, is_object, is_too_deep
 from gaia_bridge.protocol.meta import (
@@ -47,15 +46,15 @@ from gaia_bridge.protocol.vocabulary import (
     question_problem,
 )
 from gaia_bridge.results.conversion import is_input_required
+from gaia_bridge.runtime.tracing import is_traced
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.notification_queue import NotificationQueue
-from gaia_bridge.sources.upstream.parked_call import ParkedCall
+from gaia_bridge.sources.upstream.relayed_request import ASKABLE, Relay
 from gaia_bridge.sources.upstream.required_urls import asking_for, check_links, links_of
 from gaia_bridge.sources.upstream.tracing import request_span
 
-__all__ = ["ASKABLE", "Asks", "Relay", "Relays", "Tells", "may_be_asked"]
+__all__ = ["Asks", "Relays", "Tells"]
 
 logger = logging.getLogger(__name__)
 
@@ -86,13 +85,6 @@ _WHOSE: Final = (
 
 _STATE: Final = "upstream:"
 """The prefix of a `requestState` that the server created; see `parked_calls` for the others."""
-
-ASKABLE: Final[Mapping[str, JSON]] = {
-    "elicitation": {"form": {}, "url": {}},
-    "roots": {},
-    "sampling": {"context": {}, "tools": {}},
-}
-"""The client capabilities that are declared to servers."""
 
 _OUR_LEVELS: Final[Mapping[str, int]] = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 """How loud our own log is about an upstream's message; everything more severe is a warning."""
@@ -131,93 +123,6 @@ class Tells(Asks, Protocol):
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification."""
         ...
-
-
-class Relay:
-    """One request of one client, on its way through an upstream and back.
-
-    Args:
-        method: The JSON-RPC method.
-        params: Its parameters, without `_meta`.
-        request: The client's request.
-        tasks: Where messages to the client are sent from, if there are any.
-        limits: How often a client is told of progress, how many messages may wait for it, how long it may think.
-    """
-
-    def __init__(
-        self, method: str, params: JSON, request: ClientRequest, tasks: TaskGroup, limits: UpstreamLimits
-    ) -> None:
-        self.method = method
-        self.params = params
-        self.request = request
-        self.notes = NotificationQueue(tasks, limits)
-        self.notes.attach(request)
-        self.standing: ParkedCall | None = None
-        """The parked call, if the call may outlive the request."""
-        self.asked = 0
-        """The number of questions that its client has not answered yet."""
-        self.resting: Callable[[], AbstractContextManager[None]] = nullcontext
-        """A context manager that is entered while the server waits for the client."""
-        self._limits = limits
-
-    async def progress(self, report: Progress) -> None:
-        """Pass on progress from the server."""
-
-        async def tell(request: ClientRequest) -> None:
-            await request.report_progress(report)
-
-        self.notes.progress(tell)
-
-    def log(self, message: LogMessage) -> None:
-        """Pass on a log message from the server."""
-
-        async def log(request: ClientRequest) -> None:
-            await request.log(message)
-
-        self.notes.add(log)
-
-    @property
-    def can_be_asked_something(self) -> bool:
-        """Whether its client can answer any question."""
-        return may_be_asked(self.request)
-
-    @property
-    def may_ask(self) -> bool:
-        """Whether its next question could be anybody's: servers do one thing at a time for each call."""
-        return self.can_be_asked_something and not self.asked
-
-    def can_be_asked(self, method: str, params: JSON) -> bool:
-        """Whether its client can answer such a question now."""
-        return self.is_reachable and missing_capability(method, params, self.request.client_capabilities) is None
-
-    @property
-    def is_reachable(self) -> bool:
-        """Whether its client can be asked anything at all now."""
-        return self.standing is not None or not self.request.modern
-
-    async def ask(self, method: str, params: JSON) -> JSON:
-        """Put a question of the server to the client.
-
-        Raises:
-            ProtocolError: The client refused, or did not answer in time.
-        """
-        if self.standing is not None:
-            return await self.standing.ask(method, params)
-        await self.notes.flush()  # earlier notifications must arrive first
-        seconds = self._limits.question_timeout
-        with anyio.move_on_after(seconds):
-            try:
-                return await self.request.push(method, params)
-            except AnswerError as error:
-                raise error.for_server() from None
-            except ClientCapabilityError as error:
-                raise ProtocolError(INVALID_REQUEST, error.message) from None
-        raise ProtocolError(INVALID_REQUEST, f"The client did not answer {method} within {seconds:g} s")
-
-
-def may_be_asked(request: ClientRequest) -> bool:
-    """Whether the client declared that it answers any kind of question."""
-    return any(request.client_capabilities.get(name) is not None for name in ASKABLE)
 
 
 class Relays:
@@ -280,15 +185,20 @@ class Relays:
             await self._turn(relay)
         self._in_flight[number] = relay
         try:
-            with request_span(self._upstream, relay.method, _params(relay, modern=modern)) as params:
-                result = await connection.request(
-                    relay.method,
-                    params,
-                    on_progress=relay.progress if PROGRESS_TOKEN_KEY in relay.request.meta else None,
-                    deadline=deadline,
-                    rounds=False,
-                    number=number,
-                )
+            ask = partial(
+                connection.request,
+                relay.method,
+                on_progress=relay.progress if PROGRESS_TOKEN_KEY in relay.request.meta else None,
+                deadline=deadline,
+                rounds=False,
+                number=number,
+            )
+            params = _params(relay, modern=modern)
+            if is_traced():
+                with request_span(self._upstream, relay.method, params) as traced:
+                    result = await ask(traced)
+            else:
+                result = await ask(params)
         except ProtocolError as error:
             if relay.request.modern and (links := links_of(error)):
                 return asking_for(links, relay.request.client_capabilities)
@@ -298,7 +208,8 @@ class Relays:
         finally:
             del self._in_flight[number]
             self._changed()
-        await relay.notes.flush()
+        if relay.has_notes:
+            await relay.notes.flush()
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
             result = self._redactor.without_known_in(result)
         return _crossing_back(result, relay.request.client_capabilities, modern=modern)

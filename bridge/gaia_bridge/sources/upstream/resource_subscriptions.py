@@ -87,7 +87,7 @@ class ResourceSubscriptions:
                 logger.warning("upstream %r: no updates of %s any more: %s", self._upstream, printable(uri), error)
 
     async def _subscribe(self, uri: str) -> None:
-        with self._supervisor.using():
+        with self._supervisor.using:
             connection = await self._supervisor.connection(self._patience)
             if connection.may_subscribe:
                 await connection.subscribe(uri)

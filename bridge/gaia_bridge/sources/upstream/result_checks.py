@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -57,16 +57,16 @@ def _problem(method: str, result: JSON, size: float) -> str | None:
     # A level has two brackets, so that most results need not be looked at.
     if size > 2 * MAX_NESTING and is_too_deep(result):
         return f"is nested deeper than {MAX_NESTING} levels"
-    problem = next(filter(None, (result_problem(method, part) for part in _parts(result))), None)
+    content = result.get("content")
+    if not is_array(content) or len(content) <= _BLOCKS:
+        problem = result_problem(method, result)
+    else:
+        problem = next(filter(None, (result_problem(method, part) for part in _parts(result, content))), None)
     return None if problem is None else f"MCP does not allow: {problem}"
 
 
-def _parts(result: JSON) -> Iterator[JSON]:
+def _parts(result: JSON, content: list[Any]) -> Iterator[JSON]:
     """Results that have together what one has; none of them has many blocks."""
-    content = result.get("content")
-    if not is_array(content) or len(content) <= _BLOCKS:
-        yield result
-        return
     yield result | {"content": []}
     about = {key: value for key, value in result.items() if key != "structuredContent"}
     for start in range(0, len(content), _BLOCKS):

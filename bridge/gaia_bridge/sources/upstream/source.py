@@ -62,7 +62,8 @@ from gaia_bridge.sources.upstream.first_look import FirstLook
 from gaia_bridge.sources.upstream.isolation import PrivateConnections
 from gaia_bridge.sources.upstream.missing import understood
 from gaia_bridge.sources.upstream.parked_call import ParkedCall
-from gaia_bridge.sources.upstream.relay import Relay, Relays, may_be_asked
+from gaia_bridge.sources.upstream.relay import Relays
+from gaia_bridge.sources.upstream.relayed_request import Relay, may_be_asked
 from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscriptions
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 from gaia_bridge.sources.upstream.result_checks import ResultChecker
@@ -228,7 +229,7 @@ class Upstream:
         """
         if (ready := self._supervisor.ready) is not None:
             return ready.handshake
-        with self._supervisor.using():
+        with self._supervisor.using:
             return (await self._supervisor.connection(self._limits.call_timeout)).handshake
 
     @property
@@ -286,7 +287,7 @@ class Upstream:
     async def learn(self) -> None:
         """Wait until it is known what it offers, or that it fails."""
         if not self.features.settled:
-            with self._supervisor.using():
+            with self._supervisor.using:
                 await self._supervisor.settled.wait()
 
     async def seek(self) -> None:
@@ -420,8 +421,11 @@ class Upstream:
             if self._tasks is None:
                 await self._supervisor.connection(0)  # which says why there is none
                 raise UpstreamError("is not running")
-            if (other := await self._others.of(request, self.connected, self._tasks)) is not None:
-                return await other._relay(method, params, request)
+            ready = self._supervisor.ready
+            if ready is None or ready.handshake.modern is not request.modern or self._others.turning:
+                other = await self._others.of(request, self.connected, self._tasks)
+                if other is not None:
+                    return await other._relay(method, params, request)
             self._used = True
             relay = Relay(method, params, request, self._tasks, self._limits)
             relay.resting = self._turns.resting
@@ -429,7 +433,7 @@ class Upstream:
                 try:
                     return await self._perform(relay)
                 finally:
-                    relay.notes.end()
+                    relay.end()
             call = relay.standing = ParkedCall(self._tasks, relay.notes, partial(self._perform, relay))
         asked = await self._calls.run_or_park(call, request, f"{method} at {self.name}", self._limits.call_cap)
         return call.result if asked is None else asked
@@ -441,7 +445,7 @@ class Upstream:
 
     async def _perform(self, relay: Relay) -> JSON:
         began = asyncio.get_running_loop().time()
-        with self._supervisor.using():
+        with self._supervisor.using:
             async with self._turns:
                 connection = await self._supervisor.connection(self._limits.call_timeout)
                 try:
@@ -573,7 +577,7 @@ class Upstream:
         if self._used or self._supervisor.requests:
             return False
         self._tracker.hurry()
-        with self._supervisor.using():  # it is wanted again at once: nothing is held against it
+        with self._supervisor.using:  # it is wanted again at once: nothing is held against it
             self._supervisor.lost("is spoken to in the era of its first client", blameless=True)
         return True
 

@@ -124,6 +124,8 @@ class Supervisor(Generic[C]):
         """How many attempts to connect there were."""
         self.requests = 0
         """How many requests wait or are in progress."""
+        self.using = _Use(self._began, self._ended)
+        """Counts a request that needs the server, from before it has a connection until it ends: a context manager."""
         self._drained: anyio.Event | None = None
         """Set when there are none, if somebody waits for that."""
         self._connection: C | None = None
@@ -165,10 +167,6 @@ class Supervisor(Generic[C]):
         self._settle(self._absence())
 
     # Requests
-
-    def using(self) -> _Use:
-        """Count a request that needs the server, from before it has a connection until it ends: a context manager."""
-        return _Use(self._began, self._ended)
 
     def _began(self) -> None:
         self.requests += 1
@@ -469,7 +467,7 @@ def _absence(state: SourceState, reason: str, pause: float = 0) -> UpstreamError
 
 
 class _Use:
-    """A context manager; every call at a server needs one, and this is the cheapest kind."""
+    """A context manager that any number of requests may be in: it remembers nothing of them."""
 
     __slots__ = ("_began", "_ended")
 

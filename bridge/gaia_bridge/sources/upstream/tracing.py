@@ -6,9 +6,8 @@ OpenTelemetry, the server is given our span as the parent instead, whose own par
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.version import __version__
@@ -16,7 +15,8 @@ from gaia_bridge.version import __version__
 __all__ = ["request_span"]
 
 
-def request_span(upstream: str, method: str, params: JSON) -> AbstractContextManager[JSON]:
+@contextmanager
+def request_span(upstream: str, method: str, params: JSON) -> Generator[JSON]:
     """Trace one request until the end of the block.
 
     Args:
@@ -27,12 +27,6 @@ def request_span(upstream: str, method: str, params: JSON) -> AbstractContextMan
     Returns:
         Gives the parameters to send.
     """
-    is_on = "opentelemetry.sdk" in sys.modules  # whoever sets it up imports it
-    return _span(upstream, method, params) if is_on else nullcontext(params)
-
-
-@contextmanager
-def _span(upstream: str, method: str, params: JSON) -> Generator[JSON]:
     from opentelemetry.propagate import inject
     from opentelemetry.trace import SpanKind, get_tracer
 

@@ -18,7 +18,8 @@ from gaia_bridge.model import LogMessage, Progress
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sanitize.redaction import Redactor
 from gaia_bridge.settings import UpstreamLimits
-from gaia_bridge.sources.upstream.relay import Relay, Relays
+from gaia_bridge.sources.upstream.relay import Relays
+from gaia_bridge.sources.upstream.relayed_request import Relay
 from tests.support.upstreams import FakeRequest
 from tests.support.virtual_time import VIRTUAL_TIME
 
@@ -103,7 +104,7 @@ async def relayed(connection: Connection, client: FakeRequest, relays: Relays | 
         try:
             return await (relays or Relays("up", 60)).call(connection, relay, PATIENT)
         finally:
-            relay.notes.end()
+            relay.end()
     raise AssertionError
 
 

@@ -253,7 +253,7 @@ async def test_asking_cuts_a_pause_short_and_forgets_what_was() -> None:
         assert supervisor.pause > LIMITS.restart_patience
         supervisor.retry()
         await supervisor.connection(1)
-        with supervisor.using():
+        with supervisor.using:
             supervisor.lost("fell over again")
         assert supervisor.pause == pytest.approx(1)
 
@@ -270,7 +270,7 @@ async def test_ten_good_minutes_make_up_for_earlier_failures() -> None:
 @pytest.mark.requirement("F-004")
 async def test_a_connection_that_breaks_while_it_is_used_counts_and_is_made_again() -> None:
     async with supervised(server := Server()) as supervisor:
-        with supervisor.using():
+        with supervisor.using:
             supervisor.lost("exited with status 5")
             assert supervisor.status == SourceStatus(BACKOFF, "it exited with status 5")
             # A short pause is waited for.
@@ -310,7 +310,7 @@ async def test_a_server_that_is_needed_is_restarted_though_nobody_asks_it_anythi
 @pytest.mark.requirement("F-053")
 async def test_a_forgotten_session_is_no_failure() -> None:
     async with supervised(server := Server()) as supervisor:
-        with supervisor.using():
+        with supervisor.using:
             for number in range(10):
                 connection = await supervisor.connection(1)
                 assert connection is server.connections[number]
@@ -333,7 +333,7 @@ async def test_a_server_that_stays_is_greeted_anew_at_once_unless_it_forgets_all
 async def test_a_server_is_kept_for_a_moment_however_impatient_its_entry_is() -> None:
     impatient = replace(LIMITS, idle_timeout=0)
     async with supervised(Server(), limits=impatient) as supervisor:
-        with supervisor.using():
+        with supervisor.using:
             await anyio.sleep(10)
             assert state(supervisor) is READY
         await anyio.sleep(0.9)
@@ -374,11 +374,11 @@ async def test_it_starts_only_when_it_is_used_and_stops_when_it_is_not() -> None
 
 async def test_it_is_not_stopped_while_it_works_and_not_before_its_time_after_that() -> None:
     async with supervised(Server()) as supervisor:
-        with supervisor.using():
+        with supervisor.using:
             await anyio.sleep(5 * LIMITS.idle_timeout)
             assert supervisor.status.state is READY
         await anyio.sleep(LIMITS.idle_timeout / 2)
-        with supervisor.using():
+        with supervisor.using:
             pass
         await anyio.sleep(LIMITS.idle_timeout - 1)
         assert supervisor.status.state is READY
@@ -513,7 +513,7 @@ async def test_the_end_may_come_at_any_time() -> None:
                 while True:
                     await anyio.sleep(0.1)
                     if supervisor.status.state is READY:
-                        with supervisor.using():
+                        with supervisor.using:
                             supervisor.lost("was closed")
         assert supervisor.status.state is STOPPED
 

@@ -1,0 +1,139 @@
+"""One request of one client on its way through an upstream: what its client is told meanwhile, and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gaia_bridge.contract import ClientRequest
+from gaia_bridge.errors import AnswerError, ClientCapabilityError, ProtocolError
+from gaia_bridge.model import LogMessage, Progress
+from gaia_bridge.protocol.codes import INVALID_REQUEST
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.vocabulary import missing_capability
+from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.notification_queue import NotificationQueue
+from gaia_bridge.sources.upstream.parked_call import ParkedCall
+
+__all__ = ["ASKABLE", "Relay", "may_be_asked"]
+
+ASKABLE: Final[Mapping[str, JSON]] = {
+    "elicitation": {"form": {}, "url": {}},
+    "roots": {},
+    "sampling": {"context": {}, "tools": {}},
+}
+"""The client capabilities that are declared to servers."""
+
+
+class Relay:
+    """One request of one client, on its way through an upstream and back.
+
+    Args:
+        method: The JSON-RPC method.
+        params: Its parameters, without `_meta`.
+        request: The client's request.
+        tasks: Where messages to the client are sent from, if there are any.
+        limits: How often a client is told of progress, how many messages may wait for it, how long it may think.
+    """
+
+    def __init__(
+        self, method: str, params: JSON, request: ClientRequest, tasks: TaskGroup, limits: UpstreamLimits
+    ) -> None:
+        self.method = method
+        self.params = params
+        self.request = request
+        self.standing: ParkedCall | None = None
+        """The parked call, if the call may outlive the request."""
+        self.asked = 0
+        """The number of questions that its client has not answered yet."""
+        self.resting: Callable[[], AbstractContextManager[None]] = nullcontext
+        """A context manager that is entered while the server waits for the client."""
+        self._tasks = tasks
+        self._limits = limits
+        self._notes: NotificationQueue | None = None
+        self._is_over = False
+
+    @property
+    def notes(self) -> NotificationQueue:
+        """What its client is told before the answer. Most are told nothing, and have none."""
+        if self._notes is None:
+            self._notes = NotificationQueue(self._tasks, self._limits)
+            self._notes.attach(self.request)
+            if self._is_over:
+                self._notes.end()
+        return self._notes
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether its client was told anything, or could have been."""
+        return self._notes is not None
+
+    def end(self) -> None:
+        """Tell its client nothing more."""
+        self._is_over = True
+        if self._notes is not None:
+            self._notes.end()
+
+    async def progress(self, report: Progress) -> None:
+        """Pass on progress from the server."""
+
+        async def tell(request: ClientRequest) -> None:
+            await request.report_progress(report)
+
+        self.notes.progress(tell)
+
+    def log(self, message: LogMessage) -> None:
+        """Pass on a log message from the server."""
+
+        async def log(request: ClientRequest) -> None:
+            await request.log(message)
+
+        self.notes.add(log)
+
+    @property
+    def can_be_asked_something(self) -> bool:
+        """Whether its client can answer any question."""
+        return may_be_asked(self.request)
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether its next question could be anybody's: servers do one thing at a time for each call."""
+        return self.can_be_asked_something and not self.asked
+
+    def can_be_asked(self, method: str, params: JSON) -> bool:
+        """Whether its client can answer such a question now."""
+        return self.is_reachable and missing_capability(method, params, self.request.client_capabilities) is None
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether its client can be asked anything at all now."""
+        return self.standing is not None or not self.request.modern
+
+    async def ask(self, method: str, params: JSON) -> JSON:
+        """Put a question of the server to the client.
+
+        Raises:
+            ProtocolError: The client refused, or did not answer in time.
+        """
+        if self.standing is not None:
+            return await self.standing.ask(method, params)
+        if self.has_notes:
+            await self.notes.flush()  # earlier notifications must arrive first
+        seconds = self._limits.question_timeout
+        with anyio.move_on_after(seconds):
+            try:
+                return await self.request.push(method, params)
+            except AnswerError as error:
+                raise error.for_server() from None
+            except ClientCapabilityError as error:
+                raise ProtocolError(INVALID_REQUEST, error.message) from None
+        raise ProtocolError(INVALID_REQUEST, f"The client did not answer {method} within {seconds:g} s")
+
+
+def may_be_asked(request: ClientRequest) -> bool:
+    """Whether the client declared that it answers any kind of question."""
+    return any(request.client_capabilities.get(name) is not None for name in ASKABLE)
