@@ -121,7 +121,6 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 OWNERS = {
     "asyncio": (
         "gaia.mcp.aio.*",
-        "gaia_bridge.calls.parked_calls",
         "gaia_bridge.chaining.agent_transport",
         "gaia_bridge.client.*",
         "gaia_bridge.config_reloader",

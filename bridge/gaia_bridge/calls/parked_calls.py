@@ -7,8 +7,8 @@ the result, and sends the request again with the answer. Until then the work is 
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
+import itertools
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
@@ -28,6 +28,7 @@ from gaia_bridge.errors import (
     ProtocolError,
     RequestError,
 )
+from gaia_bridge.peer.deadlines import Clocks, Deadline
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.vocabulary import answer_problem, missing_capability
 from gaia_bridge.runtime.agent_runner import LoopHandle
@@ -127,6 +128,8 @@ class ParkedCalls(Generic[W]):
         self._waiting = waiting
         self._patience = patience
         self._loop = LoopHandle()
+        self._clocks = Clocks()
+        self._numbers = itertools.count()
         self._running: set[W] = set()
         self._parked: dict[str, tuple[W, Callable[[], None]]] = {}
         self._gone: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)
@@ -166,21 +169,23 @@ class ParkedCalls(Generic[W]):
             RequestError: The work cannot go on.
         """
         self._running.add(work)
-        deadline = asyncio.timeout(seconds)
+        number = next(self._numbers)
+        clock = self._clocks.start(number, Deadline(seconds, seconds))
         try:
-            async with deadline:
+            with clock:
                 try:
                     return await self._until_done(work, request)
                 except BaseException:
-                    late = deadline.expired()
+                    late = clock.is_up
                     work.cancel(f"{what} took too long" if late else cancel_reason("the client cancelled the request"))
                     raise
         except TimeoutError:
-            if not deadline.expired():
+            if not clock.is_up:
                 raise
             note_too_late()
             return None
         finally:
+            self._clocks.stop(number)
             self._running.discard(work)
 
     def close(self, reason: str) -> None:
@@ -189,6 +194,7 @@ class ParkedCalls(Generic[W]):
             work.cancel(reason)
         for handle in list(self._parked):
             self._cancel(handle, reason)
+        self._clocks.close()
 
     async def _until_done(self, work: W, request: ClientRequest) -> JSON | None:
         if request.input_responses:

@@ -42,7 +42,7 @@ __all__ = [
 
 def is_identifier(value: object) -> TypeGuard[int | str]:
     """Whether a value can be the id of a request: a string, or an integer written without a fraction."""
-    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+    return type(value) is str or type(value) is int
 
 
 class Problem(NamedTuple):

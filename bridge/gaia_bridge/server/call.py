@@ -118,7 +118,7 @@ class Call:
     def _same_program(self, host: str) -> Hashable:
         """Who asks, where nothing ties requests together: a program of one name and version at one address."""
         info = self.client_info
-        return host, *(str(info.get(key)) for key in ("name", "version"))
+        return host, str(info.get("name")), str(info.get("version"))
 
     def next_round(self, input_responses: Mapping[str, JSON], request_state: str | None) -> Call:
         """The same request with the answers to an `input_required` result."""

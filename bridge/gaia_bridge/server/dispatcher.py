@@ -80,6 +80,9 @@ class Answer(NamedTuple):
     """The code of an error."""
 
 
+_NO_ANSWER: Final = Answer(b"")
+
+
 class Dispatcher:
     """A catalog, published.
 
@@ -153,7 +156,7 @@ class Dispatcher:
     async def _run(self, call: Call, answered: Callable[[Answer], Awaitable[None]]) -> None:
         call.begins()
         try:
-            answer = Answer(b"") if call.is_cancelled else await self._answer(call)
+            answer = _NO_ANSWER if call.is_cancelled else await self._answer(call)
         except BaseException:
             call.sent()
             raise
@@ -171,7 +174,7 @@ class Dispatcher:
 
     async def _answer(self, call: Call) -> Answer:
         began = self._log.began(call)
-        outcome, answer = "failed", Answer(b"")
+        outcome, answer = "failed", _NO_ANSWER
         try:
             if not call.has_free_id:
                 raise ProtocolError(codes.INVALID_REQUEST, _ID_IN_USE)

@@ -48,6 +48,9 @@ logger = logging.getLogger(__name__)
 LISTENING: Final = 0.5
 """Seconds for an application to end by itself once it has heard of a disconnect. uvicorn's own deadline is later."""
 
+_GRAIN: Final = 0.001
+"""Seconds by which a timer may be early: those of uvloop count milliseconds."""
+
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:([\t -~\x80-\xff]*)(?=\r\n)", re.IGNORECASE)
 _BLANKS: Final = b" \t"
 
@@ -172,6 +175,9 @@ class Connection(HttpToolsProtocol):
         self._piece = Piece()
         self._deadline: asyncio.TimerHandle | None = None
         self._reading_deadline: asyncio.TimerHandle | None = None
+        self._is_idle = False
+        """Whether the last request is answered, and nothing came since."""
+        self._idle_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -191,7 +197,7 @@ class Connection(HttpToolsProtocol):
     # What comes
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        self._is_idle = False
         self._held = self._held + data if self._held else data
         self._read()
 
@@ -304,7 +310,6 @@ class Connection(HttpToolsProtocol):
         if (problem := fields_problem(self.headers, values, version)) is not None:
             self._refuse(400, problem)
             return
-        self._unset_keepalive_if_required()
         self._describe(version)
         if b"transfer-encoding" in values:
             self._part, self._without_body, self._last = _Part.CHUNKED_BODY, 0, b""
@@ -399,16 +404,34 @@ class Connection(HttpToolsProtocol):
     # Deadlines
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        is_open = not self.transport.is_closing()
+        if is_open:
+            self.flow.resume_reading()
+            self._is_idle, self._idle_since = True, self.loop.time()
+            if self.timeout_keep_alive_task is None:  # one lasts for many requests, which all come in time
+                self._keep_alive(self.timeout_keep_alive)
         if self._part is _Part.NEXT:
             self._part = _Part.HEAD
-            if self._held and not self.transport.is_closing():
-                self._unset_keepalive_if_required()
+            if self._held and is_open:
+                self._is_idle = False
                 self._read()
         self._watch()
 
+    def _keep_alive(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.timeout_keep_alive_task = None
+        if self._is_idle and not self.transport.is_closing():
+            rest = self._idle_since + self.timeout_keep_alive - self.loop.time()
+            if rest > _GRAIN:
+                self._keep_alive(rest)
+            else:
+                self.transport.close()
+
     def _watch(self) -> None:
-        if self._part is _Part.HEAD and self.timeout_keep_alive_task is None:
+        if self._part is _Part.HEAD and not self._is_idle:
             self._set_deadline(self._limits.header_timeout)
         elif self._part in _BODY and self.cycle is not None and self.cycle.response_complete:
             self._set_deadline(self._limits.body_timeout)

@@ -18,7 +18,7 @@ import math
 import os
 import socket
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any, cast
 
 import anyio
@@ -198,29 +198,25 @@ class _Requests:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._open: set[asyncio.Task[Any]] = set()
         self._ended: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        task = asyncio.current_task()
-        if scope["type"] != "http" or task is None:
-            await self._app(scope, receive, send)
-            return
-        self._open.add(task)
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
-            if task not in self._ended:
+            task = asyncio.current_task()
+            if task is None or task not in self._ended:
                 raise
             task.uncancel()
-        finally:
-            self._open.discard(task)
-            self._ended.discard(task)
 
-    def cancel(self) -> None:
-        """End them all."""
-        self._ended |= self._open
-        for task in list(self._open):
+    def cancel(self, tasks: Collection[asyncio.Task[Any]]) -> None:
+        """End requests.
+
+        Args:
+            tasks: Their tasks.
+        """
+        self._ended.update(tasks)
+        for task in self._ended:
             task.cancel()
 
 
@@ -277,7 +273,7 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         deadlines = (
             loop.call_later(self._grace, self._drop_connections),
-            loop.call_later(self._grace + LISTENING, self._requests.cancel),
+            loop.call_later(self._grace + LISTENING, self._cancel_requests),
         )
         try:
             await super().shutdown(sockets)
@@ -291,6 +287,9 @@ class _Server(uvicorn.Server):
         if self.started and not self._ended:
             self._grace = 0
             await self.shutdown(sockets)
+
+    def _cancel_requests(self) -> None:
+        self._requests.cancel(self.server_state.tasks)
 
     def _drop_connections(self) -> None:
         for connection in list(cast("set[Connection]", self.server_state.connections)):

@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from gaia_bridge.protocol.headers import REVISION_HEADER
 from gaia_bridge.protocol.messages import Refusal, error_bytes
 from gaia_bridge.server.http.departures import DISCONNECT
+from gaia_bridge.server.http.request_heads import SAME_HEAD
 
 __all__ = ["Headers", "HttpExchange"]
 
@@ -45,6 +46,13 @@ class HttpExchange:
         """Whether the client is known to have left."""
         self._receive = receive
         self._send = send
+
+    @property
+    def found(self) -> dict[object, Any]:
+        """What was found out about its head, for requests on the same connection that have the same."""
+        extensions: dict[str, Any] = self.scope.get("extensions") or {}
+        found: dict[object, Any] = extensions.get(SAME_HEAD, {})
+        return found
 
     def header(self, name: str) -> str | None:
         """A header; the last one, if it came several times."""

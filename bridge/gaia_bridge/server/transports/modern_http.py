@@ -82,10 +82,13 @@ class ModernHttp:
 
     def _problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
         """Why a request is not taken, before anybody works on it."""
-        if (name := repeated_header(exchange.scope["headers"])) is not None:
-            return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
-        came = exchange.headers
-        headers = {name: came[key].decode("latin-1") for key, name in ROUTING.items() if key in came}
+        headers = exchange.found.get(self)
+        if headers is None:
+            if (name := repeated_header(exchange.scope["headers"])) is not None:
+                return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
+            came = exchange.headers
+            headers = {name: came[key].decode("latin-1") for key, name in ROUTING.items() if key in came}
+            exchange.found[self] = headers
         return envelope_problem(message, headers, self._revisions) or self._parameter_problem(exchange, message)
 
     def _parameter_problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
