@@ -53,24 +53,37 @@ class CallRecord(NamedTuple):
 
     def __str__(self) -> str:
         """The line."""
-        call = self.to_json()
-        tools = f", called {', '.join(call['tools'])}" if self.tools else ""
-        what = f"{call['client']} {self.method} {call['target']} of {self.source}"
-        return f"{what}: {self.outcome} in {call['ms']:g} ms, {self.bytes_in} B in, {self.bytes_out} B out{tools}"
+        tools = f", called {', '.join(_named(self.tools))}" if self.tools else ""
+        return (
+            f"{self._who} {self.method} {self._what} of {self.source}: {self.outcome} in {self._ms:g} ms, "
+            f"{self.bytes_in} B in, {self.bytes_out} B out{tools}"
+        )
 
     def to_json(self) -> JSON:
         """The same for programs."""
         call = {
-            "client": f"{one_line(self.client, _SHOWN)} #{self.number & 0xFFFF:04x}",
+            "client": self._who,
             "source": self.source,
             "method": self.method,
-            "target": one_line(self.target.partition("?")[0], _SHOWN),
-            "ms": round(self.seconds * 1000, 1),
+            "target": self._what,
+            "ms": self._ms,
             "outcome": self.outcome,
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
         }
         return {**call, "tools": _named(self.tools)} if self.tools else call
+
+    @property
+    def _who(self) -> str:
+        return f"{one_line(self.client, _SHOWN)} #{self.number & 0xFFFF:04x}"
+
+    @property
+    def _what(self) -> str:
+        return one_line(self.target.partition("?")[0], _SHOWN)
+
+    @property
+    def _ms(self) -> float:
+        return round(self.seconds * 1000, 1)
 
 
 def tell_of(make: Callable[[], CallRecord]) -> None:

@@ -49,7 +49,8 @@ class QueuedBytes(io.BufferedIOBase):
 
     def _begin(self) -> None:
         """Start empty: also in a child of a process that forked, where the thread is not and is made again."""
-        self._changed = threading.Condition()  # of a lock that a signal handler may take again
+        self._lock = threading.RLock()  # which a signal handler may take again
+        self._changed = threading.Condition(self._lock)
         self._waiting: deque[bytes | Callable[[], bytes]] = deque()
         self._queued = 0
         self._dropped = 0
@@ -97,12 +98,15 @@ class QueuedBytes(io.BufferedIOBase):
             line: Makes it, with its end.
             size: Bytes that it counts for until then.
         """
-        with self._changed:
+        with self._lock:
             if self._in_line or self._queued + size > self._limit:
                 self._in_line = False
                 self._drop(1)
-            else:
-                self._queue(line, size)
+                return
+            self._waiting.append(line)
+            self._queued += size
+            if self._asleep or self._thread is None:
+                self._wake()
 
     def drain(self, seconds: float) -> bool:
         """Wait until everything is written.
