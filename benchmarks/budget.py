@@ -50,14 +50,14 @@ class Cost(NamedTuple):
 
 
 BUDGETS: Final = {
-    ("HTTP", "agent", LEGACY): Cost(415, 4),
-    ("HTTP", "agent", MODERN): Cost(501, 4),
-    ("HTTP", "stdio", LEGACY): Cost(568, 4),
-    ("HTTP", "stdio", MODERN): Cost(675, 4),
-    ("stdio", "agent", LEGACY): Cost(286, 6),
-    ("stdio", "agent", MODERN): Cost(344, 6),
-    ("stdio", "stdio", LEGACY): Cost(439, 6),
-    ("stdio", "stdio", MODERN): Cost(518, 6),
+    ("HTTP", "agent", LEGACY): Cost(359, 4),
+    ("HTTP", "agent", MODERN): Cost(384, 4),
+    ("HTTP", "stdio", LEGACY): Cost(437, 4),
+    ("HTTP", "stdio", MODERN): Cost(478, 4),
+    ("stdio", "agent", LEGACY): Cost(246, 6),
+    ("stdio", "agent", MODERN): Cost(262, 6),
+    ("stdio", "stdio", LEGACY): Cost(324, 6),
+    ("stdio", "stdio", MODERN): Cost(356, 6),
 }
 """What a call cost when it was last looked at, by the client's transport, what is called, and the era."""
 
