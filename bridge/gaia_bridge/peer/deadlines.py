@@ -37,6 +37,7 @@ class Clocks:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = math.inf
+        self._is_closed = False
 
     def start(self, number: int, deadline: Deadline) -> Clock:
         """The clock of a request that begins now; it runs until it is stopped.
@@ -53,9 +54,12 @@ class Clocks:
     def stop(self, number: int) -> None:
         """The request has ended."""
         self.running.pop(number).is_over = True
+        if self._is_closed and not self.running:
+            self._stop_timer()
 
     def close(self) -> None:
-        """No request begins any more."""
+        """No request begins any more; those in flight end in time. May be called twice."""
+        self._is_closed = True
         if not self.running:
             self._stop_timer()
 

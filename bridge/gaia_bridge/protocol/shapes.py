@@ -91,7 +91,7 @@ class Shape:
         """Whether decoded JSON fits. Nearly all of it does, which costs one call then, whatever the shape."""
         try:
             msgspec.convert(value, self.plain)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeEncodeError):  # lone surrogates cannot be compared there
             return bool(self.fits(value))
         return True
 

@@ -46,7 +46,10 @@ ODD: Final[list[Any]] = [
     "text",
     "user",
     "object",
+    "\ud800",
     [],
+    {"type": "\ud800"},
+    {"\ud800": "\udfff"},
     {},
     [None],
 ]

@@ -240,8 +240,11 @@ class OtherEras(Generic[S]):
             await self._turning.wait()
         if self._yields is not None:
             self._known.prefer(wanted)
-        if (await shared()).era is wanted or not self._known.may_have(wanted):
+        there = (await shared()).era
+        if there is wanted or not self._known.may_have(wanted):
             return None
+        if self._yields is not None:
+            self._known.prefer(there)  # the clients of its era have no other connection
         if self._yields is not None and not self._yielded and not self._of and self._yields():
             await self._turned(wanted, shared)
             return None

@@ -277,6 +277,22 @@ async def test_each_connection_may_crash_without_the_other() -> None:
         assert "exited with code 5" in said(await upstream.call_tool("crash", {}, new))
         assert said(await upstream.call_tool("pid", {}, old)) == again
         assert int(said(await upstream.call_tool("pid", {}, new))) > 0
+        assert upstream.details["protocolVersion"] == "2026-07-28"
+
+
+@pytest.mark.requirement("F-281")
+async def test_a_connection_that_ends_is_opened_again_for_the_clients_that_it_had() -> None:
+    async with running(raw_server("both"), replace(PATIENT, backoff_start=0.01)) as upstream:
+        old, new = FakeRequest(), FakeRequest(modern=True)
+        for client in (new, old, new):
+            await upstream.call_tool("pid", {}, client)
+        await upstream.call_tool("crash", {}, old)
+        pid = said(await upstream.call_tool("pid", {}, old))
+        starts = upstream.details["starts"]
+        await upstream.call_tool("crash", {}, new)
+        await until(lambda: upstream.details["starts"] > starts and upstream.status.state is SourceState.READY)
+        assert upstream.details["protocolVersion"] == "2026-07-28"
+        assert said(await upstream.call_tool("pid", {}, old)) == pid
 
 
 @pytest.mark.requirement("P-200")
