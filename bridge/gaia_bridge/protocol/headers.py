@@ -23,7 +23,6 @@ __all__ = [
     "NAME_HEADER",
     "PARAM_PREFIX",
     "REVISION_HEADER",
-    "ROUTING",
     "HeaderMap",
     "ParameterHeaders",
     "annotation_problem",
@@ -92,14 +91,14 @@ def repeated_header(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """The name of a routing header that was sent more than once, if any: recipients may disagree which value counts."""
     seen: set[bytes] = set()
     for name, _ in headers:
-        if name in ROUTING:
+        if name in _ROUTING:
             if name in seen:
-                return ROUTING[name]
+                return _ROUTING[name]
             seen.add(name)
     return None
 
 
-ROUTING: Final = {name.encode(): name for name in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER)}
+_ROUTING: Final = {name.encode(): name for name in (REVISION_HEADER, METHOD_HEADER, NAME_HEADER)}
 """The headers that repeat parts of a request, by their names as bytes."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
@@ -23,6 +23,7 @@ __all__ = [
     "error_bytes",
     "error_message",
     "identifier",
+    "is_plain_request",
     "is_request",
     "message_problem",
     "meta_of",
@@ -71,6 +72,20 @@ def message_problem(message: object) -> Refusal | None:
     else:
         problem = _response_problem(message)
     return Refusal(INVALID_REQUEST, problem, identifier(message)) if problem else None
+
+
+def is_plain_request(message: object) -> TypeGuard[JSON]:
+    """Whether a value is a request with parameters, as most are. If not, see `message_problem`."""
+    try:
+        return (
+            type(message) is dict
+            and message["jsonrpc"] == "2.0"
+            and type(message["method"]) is str
+            and type(message["id"]) in (int, str)
+            and type(message["params"]) is dict
+        )
+    except KeyError:
+        return False
 
 
 def _request_problem(message: JSON) -> str:

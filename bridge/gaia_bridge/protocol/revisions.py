@@ -18,11 +18,11 @@ __all__ = [
     "HANDSHAKE_REVISIONS",
     "LATEST_HANDSHAKE",
     "PUBLISHED",
+    "RESUMABLE_REVISIONS",
     "UNSTATED_REVISION",
     "Revision",
     "Revisions",
     "is_modern",
-    "is_resumable",
     "negotiated",
 ]
 
@@ -37,6 +37,10 @@ UNSTATED_REVISION: Final = "2025-03-26"
 BATCHING_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
 """The revisions with JSON-RPC batches: 2025-03-26 requires servers to accept them (basic, "Batching"), 2024-11-05 has
 them as part of JSON-RPC 2.0, and 2025-06-18 removed them."""
+
+RESUMABLE_REVISIONS: Final = frozenset({"2025-11-25"})
+"""The revisions in which an event stream may begin with a priming event, which has no data and lets the client resume.
+Clients of earlier revisions cannot parse it (2025-11-25, basic/transports, "Sending Messages to the Server")."""
 
 
 class Revision:
@@ -121,14 +125,6 @@ DRAFTS: Final[tuple[Revision, ...]] = ()
 def is_modern(revision: str) -> bool:
     """Whether the revision has no handshake and no sessions: 2026-07-28 and later."""
     return revision not in HANDSHAKE_REVISIONS
-
-
-def is_resumable(revision: str) -> bool:
-    """Whether an event stream may begin with a priming event, which has no data and lets the client resume.
-
-    Clients of earlier revisions cannot parse it (2025-11-25, basic/transports, "Sending Messages to the Server").
-    """
-    return revision in HANDSHAKE_REVISIONS[HANDSHAKE_REVISIONS.index("2025-11-25") :]
 
 
 def negotiated(params: object) -> str:

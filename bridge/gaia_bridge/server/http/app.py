@@ -17,12 +17,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gaia_bridge.contract import JSON
 from gaia_bridge.protocol.codes import INVALID_REQUEST
 from gaia_bridge.protocol.json_types import is_array
-from gaia_bridge.protocol.messages import Refusal, decoded, era_problem, identifier, message_problem, unexpected_batch
+from gaia_bridge.protocol.messages import (
+    Refusal,
+    decoded,
+    era_problem,
+    identifier,
+    is_plain_request,
+    message_problem,
+    unexpected_batch,
+)
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.guard import REQUEST_ID, Guard
 from gaia_bridge.server.http.people import FOR_PEOPLE, is_person
+from gaia_bridge.server.http.request_heads import WHOLE_BODY
 from gaia_bridge.server.transports.handshake_http import HandshakeHttp
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.modern_http import ModernHttp
@@ -70,7 +79,7 @@ class HttpBinding:
         """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge."""
         if is_array(exchange.content):
             await exchange.refuse(unexpected_batch())
-        elif exchange.header("accept") is not None and not exchange.accepts[0]:
+        elif "accept" in exchange.headers and not exchange.accepts[0]:
             await exchange.refuse(_NO_JSON, 406)
         elif exchange.revision in (None, *HANDSHAKE_REVISIONS):
             await self._handshake.single_call(exchange)
@@ -196,10 +205,15 @@ class _McpPaths:
 
     @staticmethod
     async def _post(binding: HttpBinding, serve: _Serve, scope: Scope, receive: Receive, send: Send) -> None:
-        body = (await receive()).get("body", b"")  # all of it: the guard hands over whole bodies
+        body: bytes | None = (scope.get("extensions") or {}).get(WHOLE_BODY)
+        if body is None:
+            body = (await receive()).get("body", b"")  # all of it: the guard hands over whole bodies
         content: Any = decoded(body)
         exchange = HttpExchange(scope, receive, send, content, len(body))
-        if problem := _problem(exchange, by_header=serve is not HttpBinding.messages):
+        if is_plain_request(content) and "_meta" not in content["params"]:  # as most are in the handshake era
+            scope[REQUEST_ID] = content["id"]
+            await serve(binding, exchange)
+        elif problem := _problem(exchange, by_header=serve is not HttpBinding.messages):
             await exchange.refuse(problem)
         else:
             scope[REQUEST_ID] = identifier(content)
@@ -218,5 +232,5 @@ def _problem(exchange: HttpExchange, *, by_header: bool) -> Refusal | None:
         return content
     if is_array(content):
         return None
-    problem = message_problem(content)
+    problem = None if is_plain_request(content) else message_problem(content)
     return problem or (era_problem(content, exchange.revision) if by_header else None)

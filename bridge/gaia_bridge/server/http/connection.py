@@ -35,6 +35,7 @@ from gaia_bridge.server.http.request_heads import (
     BODY_ARRIVED,
     HEAD_END,
     SAME_HEAD,
+    WHOLE_BODY,
     KnownHead,
     fields_problem,
     head_problem,
@@ -199,7 +200,10 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._is_idle = False
         self._held = self._held + data if self._held else data
-        self._read()
+        if self._part is _Part.HEAD and self._read_known() and not self._held:
+            self._watch()  # as it is nearly always
+        else:
+            self._read()
 
     def _read(self) -> None:
         """Read what is held, as far as it is to be read now."""
@@ -242,8 +246,9 @@ class Connection(HttpToolsProtocol):
             return False
         self._held, self._searched = held[end:], 0
         self.scope = {**known.scope, "headers": [*known.scope["headers"]], "state": self.app_state.copy()}
-        self._start("1.1", known.found)
-        self.on_body(held[start:end])
+        cycle = self._start("1.1", known.found)
+        self.scope["extensions"][WHOLE_BODY] = body = held[start:end]
+        cycle.body += body
         self._end_request()
         return True
 
@@ -329,14 +334,16 @@ class Connection(HttpToolsProtocol):
         self._known = KnownHead(head, self._length, dict(self.scope), {})
         return self._known.found
 
-    def _start(self, version: str, found: dict[object, Any] | None, *, expects: bool = False) -> None:
+    def _start(self, version: str, found: dict[object, Any] | None, *, expects: bool = False) -> Cycle:
         """Have the application work on a request."""
-        self.cycle = self._cycle(version, expects=expects)  # pyright: ignore[reportIncompatibleVariableOverride]
+        cycle = self._cycle(version, expects=expects)
+        self.cycle = cycle  # pyright: ignore[reportIncompatibleVariableOverride]
         if found is not None:
             self.scope["extensions"][SAME_HEAD] = found
-        task = self.loop.create_task(self.cycle.run_asgi(self.app))
+        task = self.loop.create_task(cycle.run_asgi(self.app))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        return cycle
 
     def _describe(self, version: str) -> None:
         """Complete the scope. The target is taken as it came: what is no path is not made one."""

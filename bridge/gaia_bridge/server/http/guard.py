@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gaia_bridge.openai_api.errors import CHAT_PREFIX, refusal_body
 from gaia_bridge.server.http.access_policy import AccessPolicy, quoted, split_authority
 from gaia_bridge.server.http.refusal_log import Refusals
-from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD
+from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, WHOLE_BODY
 
 if TYPE_CHECKING:
     from gaia_bridge.server.http.cross_origin import CrossOrigin
@@ -118,8 +118,11 @@ class Guard:
             return
         extensions: Mapping[str, Any] = scope.get("extensions") or {}
         found: dict[object, Any] = extensions.get(SAME_HEAD, {})
-        if (head := found.get(self)) is not None:  # it was accepted, and needs no headers that CORS adds
-            await self._forward(head, scope, receive, send)
+        if self in found:  # it was accepted, with the length that it says, and needs no headers that CORS adds
+            if WHOLE_BODY in extensions:
+                await self._app(scope, receive, send)
+            else:
+                await self._forward(found[self], scope, receive, send)
             return
         head = _scan(scope)
         refusal = self._check_caller(scope, head)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -10,6 +10,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from gaia_bridge.server.http.departures import Departure
 
 __all__ = ["Cycle", "Piece"]
+
+_LOWER: Final = frozenset((b"cache-control", b"content-length", b"content-type", b"date", b"mcp-session-id"))
+"""Names of headers as most answers of ours write them: they need not be made lower case to be known."""
 
 
 class Piece:
@@ -52,7 +55,7 @@ class Cycle(RequestResponseCycle):
         lines = [STATUS_LINE[status]]
         has_length, says_close = False, False
         for raw_name, value in headers:
-            name = raw_name.lower()
+            name = raw_name if raw_name in _LOWER else raw_name.lower()
             if name == b"content-length":
                 self.expected_content_length, has_length = int(value), True
             elif name == b"transfer-encoding":

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from gaia_bridge.server.http.access_policy import quoted
 
-__all__ = ["BODY_ARRIVED", "HEAD_END", "SAME_HEAD", "KnownHead", "fields_problem", "head_problem"]
+__all__ = ["BODY_ARRIVED", "HEAD_END", "SAME_HEAD", "WHOLE_BODY", "KnownHead", "fields_problem", "head_problem"]
 
 HEAD_END: Final = b"\r\n\r\n"
 
@@ -18,6 +18,10 @@ BODY_ARRIVED: Final = "gaia_bridge.body_arrived"
 SAME_HEAD: Final = "gaia_bridge.same_head"
 """Another: what was found out about the head of this request, by whoever wants to know it again when the same comes
 next on the connection. A dictionary, by the one who found it out."""
+
+
+WHOLE_BODY: Final = "gaia_bridge.whole_body"
+"""Another: the bytes of the body, where they came together with a head that came before. `receive` gives them, too."""
 
 
 class KnownHead(NamedTuple):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 __all__ = ["EventStream", "ReplayBuffer", "framed"]
@@ -109,10 +110,12 @@ class EventStream:
         self._retry = retry
         self.is_open = False
         """Whether there is an event."""
-        self._when_open: Callable[[], None] | None = None
+        self.on_open: Callable[[], None] | None = None
+        """Called once, when the stream begins."""
         self._over = False
         self._is_paused = False
-        self._reader = 0
+        self.reader = 0
+        """Which response carries it: the next one has a higher number."""
         self._is_read = is_read
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
@@ -138,10 +141,6 @@ class EventStream:
             self._bytes += len(event)
             self._wake()
 
-    def when_open(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback` once when the stream begins; nobody, if `None`."""
-        self._when_open = callback
-
     def open(self) -> None:
         """Begin the stream, if it has not begun."""
         if self.is_open:
@@ -150,7 +149,7 @@ class EventStream:
         if self._replay is not None and self._retry is not None:
             event_id = self._replay.add(self, b"")
             self._waiting.append(f"id: {event_id}\r\nretry: {self._retry}\r\ndata: \r\n\r\n".encode())
-        callback, self._when_open = self._when_open, None
+        callback, self.on_open = self.on_open, None
         if callback is not None:
             callback()
         self._wake()
@@ -177,24 +176,29 @@ class EventStream:
 
     def resume(self, missed: list[bytes]) -> None:
         """The client comes back: what it missed is sent, and then what is new, on the response that reads next."""
-        self._reader += 1
+        self.reader += 1
         self._is_paused, self._is_read = False, True
         self._waiting = deque(missed)
         self._bytes = sum(map(len, missed))
         self._let_go()
         self._wake()
 
-    def carried(self) -> _Carried:
+    @contextmanager
+    def carried(self) -> Generator[None]:
         """While a response carries it, or is about to: one that ends before its first event leaves no reader behind."""
-        return _Carried(self.left, self._reader)
+        reader = self.reader
+        try:
+            yield
+        finally:
+            self.left(reader)
 
     def events(self) -> AsyncGenerator[bytes]:
         """What a response sends, as it comes, until the stream is over or another response takes its place."""
-        return self._events(self._reader)  # of now: another response may come before this one's first step
+        return self._events(self.reader)  # of now: another response may come before this one's first step
 
     async def _events(self, reader: int) -> AsyncGenerator[bytes]:
         try:
-            while reader == self._reader:
+            while reader == self.reader:
                 if self._waiting:
                     event = self._waiting.popleft()
                     self._bytes = max(0, self._bytes - len(event))
@@ -210,11 +214,12 @@ class EventStream:
 
     def left(self, reader: int) -> None:
         """A response ended. Nobody waits for it, unless another has taken its place."""
-        if reader == self._reader:
+        if reader == self.reader:
             self._is_read = False
-            self._bytes = 0
-            self._waiting.clear()  # whoever resumes is given it again
-            self._let_go()
+            if self.is_open:  # whoever resumes is given again what was not read
+                self._bytes = 0
+                self._waiting.clear()
+                self._let_go()
 
     @property
     def _is_full(self) -> bool:
@@ -235,19 +240,3 @@ def framed(message: bytes, event_id: str | None) -> bytes:
     """A message as an event. JSON that we write has no line ends."""
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\r\n"
     return head + b"event: message\r\ndata: " + message + b"\r\n\r\n"
-
-
-class _Carried:
-    """A context manager; every request over HTTP in the handshake era needs one, and this is the cheapest kind."""
-
-    __slots__ = ("_leave", "_reader")
-
-    def __init__(self, leave: Callable[[int], None], reader: int) -> None:
-        self._leave = leave
-        self._reader = reader
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *raised: object) -> None:
-        self._leave(self._reader)

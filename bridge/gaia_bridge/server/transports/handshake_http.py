@@ -25,7 +25,7 @@ from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Connection, Nowhere
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
-from gaia_bridge.server.transports.http_exchange import Headers, HttpExchange
+from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.replies import Reply, never_empty
 from gaia_bridge.server.transports.sessions import SESSION_HEADER, Session, Sessions
 from gaia_bridge.settings import HttpLimits
@@ -57,7 +57,7 @@ class HandshakeHttp:
 
     async def __call__(self, exchange: HttpExchange) -> None:
         """Answer one request."""
-        identity = exchange.header(SESSION_HEADER)
+        identity = exchange.headers.get(SESSION_HEADER)
         session = None if identity is None else self.sessions.get(identity)
         if exchange.method not in ("GET", "POST", "DELETE"):
             await exchange.refuse(Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, _ALLOWED)
@@ -100,7 +100,7 @@ class HandshakeHttp:
             with self.sessions.opening() as session:
                 # This answer is short: its stream need not be resumed, and clients complain of an event without data.
                 stream = EventStream(None, self._limits.stream_messages)
-                await self._answer(session, stream, exchange, message)
+                await self._answer(session, stream, exchange, message, opens=True)
 
     def _handshake_problem(self, message: JSON) -> Refusal | None:
         if problem := parameter_problem("initialize", message.get("params"), modern=False):
@@ -120,19 +120,19 @@ class HandshakeHttp:
             await self._listen(session, exchange)
         else:
             self.sessions.end(session)
-            await exchange.nothing(200, _named(session))
+            await exchange.nothing(200, session.named)
 
     async def _post(self, session: Session, exchange: HttpExchange) -> None:
         message = exchange.content
         if not exchange.accepts[1]:
-            await exchange.refuse(_NOT_ACCEPTED, 406, _named(session))
+            await exchange.refuse(_NOT_ACCEPTED, 406, session.named)
         elif is_array(message):
             await self._batch(session, exchange, message)
         elif is_request(message):
             await self._answer(session, session.stream(), exchange, message)
         else:
             self._receive(session.connection, message)
-            await exchange.nothing(202, _named(session))
+            await exchange.nothing(202, session.named)
 
     def _receive(self, connection: Connection, message: JSON) -> None:
         """A notification or a response came."""
@@ -141,36 +141,48 @@ class HandshakeHttp:
         else:
             connection.answered(message)
 
-    async def _answer(self, session: Session, stream: EventStream, exchange: HttpExchange, message: JSON) -> None:
-        """Answer one request; it goes on when its client leaves, who may come back for the rest."""
+    async def _answer(
+        self, session: Session, stream: EventStream, exchange: HttpExchange, message: JSON, *, opens: bool = False
+    ) -> None:
+        """Answer one request; it goes on when its client leaves, who may come back for the rest.
+
+        Args:
+            session: Whose request it is.
+            stream: Carries what is said before the answer.
+            exchange: The response.
+            message: The request.
+            opens: Whether the session is kept once this is answered, if it was a handshake.
+        """
         call = Call(session.connection, stream, message, exchange.size)
-        reply = Reply(stream)
-
-        async def take(answer: Answer) -> None:
-            if session.connection.is_greeted and self.sessions.get(session.id) is None and not session.is_over:
-                self.sessions.add(session)
-            await reply.take(call, answer)
-
-        self._dispatcher.begin(call, take)
+        reply, reader = Reply(stream), stream.reader
+        self._dispatcher.begin(
+            call, partial(self._opened, session, reply, call) if opens else partial(reply.take, call)
+        )
         try:
-            with stream.carried():
-                if exchange.accepts[0]:
-                    await reply.first(self._limits.quick_answer)
-                if reply.answer is not None:
-                    # A handshake that failed has opened no session.
-                    named = _named(session) if session.connection.is_greeted else None
-                    await exchange.json(reply.answer.body, 200, named)
-                else:
-                    stream.open()
-                    await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+            if exchange.accepts[0]:
+                await reply.first(self._limits.quick_answer)
+            if reply.answer is not None:
+                # A handshake that failed has opened no session.
+                named = session.named if session.connection.is_greeted else None
+                await exchange.json(reply.answer.body, 200, named)
+            else:
+                stream.open()
+                await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
         finally:
+            stream.left(reader)
             call.sent()
             reply.close()
+
+    async def _opened(self, session: Session, reply: Reply, call: Call, answer: Answer) -> None:
+        """The first request of a session was answered."""
+        if session.connection.is_greeted and not session.is_over:
+            self.sessions.add(session)
+        await reply.take(call, answer)
 
     async def _batch(self, session: Session, exchange: HttpExchange, messages: list[Any]) -> None:
         """Serve a batch: each message as if it had come alone, what they are answered on one stream."""
         if problem := batch_problem(messages, session.connection.revision, self._limits.batch):
-            await exchange.refuse(problem, 400, _named(session))
+            await exchange.refuse(problem, 400, session.named)
             return
         logger.info("a batch of %d messages came", len(messages))
         stream, waiting = session.stream(), 0
@@ -193,19 +205,19 @@ class HandshakeHttp:
             else:
                 self._receive(session.connection, item)
         if not waiting and not stream.is_open:
-            await exchange.nothing(202, _named(session))
+            await exchange.nothing(202, session.named)
             return
         if not waiting:
             stream.finish(b"")
         with stream.carried():
-            await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+            await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
 
     async def _listen(self, session: Session, exchange: HttpExchange) -> None:
         """The standing stream of a session, or the rest of one that broke."""
         if not exchange.accepts[1]:
-            await exchange.refuse(_NO_EVENTS, 406, _named(session))
+            await exchange.refuse(_NO_EVENTS, 406, session.named)
             return
-        seen = exchange.header("last-event-id")
+        seen = exchange.headers.get("last-event-id")
         if seen:  # what is empty names no event
             found = session.replay.after(seen)
             stream, missed = found or (None, [])
@@ -213,14 +225,14 @@ class HandshakeHttp:
             stream, missed = session.standing, []
             if session.is_listened_to:
                 conflict = Refusal(INVALID_REQUEST, "Conflict: Only one SSE stream is allowed per session")
-                await exchange.refuse(conflict, 409, _named(session))
+                await exchange.refuse(conflict, 409, session.named)
                 return
         if stream is None:  # a gap must not look like a complete replay
-            await exchange.stream(_no_events(), self._limits.ping_interval, _named(session))
+            await exchange.stream(_no_events(), self._limits.ping_interval, session.named)
             return
         stream.resume(missed)
         with stream.carried():
-            await exchange.stream(stream.events(), self._limits.ping_interval, _named(session))
+            await exchange.stream(stream.events(), self._limits.ping_interval, session.named)
 
     async def single_call(self, exchange: HttpExchange) -> None:
         """One JSON-RPC request, one JSON answer, no session: what simple HTTP clients expect of a bridge."""
@@ -259,7 +271,3 @@ _NO_EVENTS: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept
 async def _no_events() -> AsyncGenerator[bytes]:
     return
     yield b""
-
-
-def _named(session: Session) -> Headers:
-    return [(SESSION_HEADER.encode(), session.id.encode())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -17,9 +17,19 @@ __all__ = ["Headers", "HttpExchange"]
 
 Headers = list[tuple[bytes, bytes]]
 
-_REVISION: Final = REVISION_HEADER.encode()
 _JSON: Final = (b"application/json", b"application/*", b"*/*")
 _EVENTS: Final = (b"text/event-stream", b"text/*", b"*/*")
+
+
+class _Fields(NamedTuple):
+    """What a head says."""
+
+    values: dict[str, str]
+    """Headers; the last one of a name, if it came several times."""
+    revision: str | None
+    """What the head says that the body is of."""
+    accepts: tuple[bool, bool]
+    """Whether the client takes JSON, and whether it takes events (RFC 9110, section 12.5.1)."""
 
 
 class HttpExchange:
@@ -38,42 +48,23 @@ class HttpExchange:
         self.method: str = scope["method"]
         self.content = content
         self.size = size
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        told = self.headers.get(_REVISION)
-        self.revision = None if told is None else told.decode("latin-1")
-        """What the header says that the body is of."""
+        extensions: dict[str, Any] = scope.get("extensions") or {}
+        self.found: dict[object, Any] = extensions.get(SAME_HEAD, {})
+        """What was found out about its head, for requests on the same connection that have the same."""
+        fields: _Fields | None = self.found.get(_Fields)
+        if fields is None:
+            fields = self.found[_Fields] = _read(scope["headers"])
+        self.headers, self.revision, self.accepts = fields
         self.is_gone = False
         """Whether the client is known to have left."""
         self._receive = receive
         self._send = send
 
     @property
-    def found(self) -> dict[object, Any]:
-        """What was found out about its head, for requests on the same connection that have the same."""
-        extensions: dict[str, Any] = self.scope.get("extensions") or {}
-        found: dict[object, Any] = extensions.get(SAME_HEAD, {})
-        return found
-
-    def header(self, name: str) -> str | None:
-        """A header; the last one, if it came several times."""
-        value = self.headers.get(name.encode())
-        return None if value is None else value.decode("latin-1")
-
-    @property
     def host(self) -> str:
         """The address of the client."""
         client = self.scope.get("client")
         return client[0] if client else ""
-
-    @property
-    def accepts(self) -> tuple[bool, bool]:
-        """Whether the client takes JSON, and whether it takes events (RFC 9110, section 12.5.1)."""
-        accept = self.headers.get(b"accept", b"")
-        if accept == b"application/json, text/event-stream":  # as all SDKs write it
-            return True, True
-        accept = b",".join(value for name, value in self.scope["headers"] if name == b"accept").lower()
-        kinds = {kind.partition(b";")[0].strip() for kind in accept.split(b",")}
-        return not kinds.isdisjoint(_JSON), not kinds.isdisjoint(_EVENTS)
 
     def when_gone(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` when the client leaves; returns a function that ends this, which must be called.
@@ -150,3 +141,11 @@ class HttpExchange:
             await EventSourceResponse(events, headers=told, ping=int(ping))(self.scope, receive, send)
         finally:
             ends.clear()
+
+
+def _read(headers: Headers) -> _Fields:
+    values = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    accept = b",".join(value for name, value in headers if name == b"accept").lower()
+    kinds = {kind.partition(b";")[0].strip() for kind in accept.split(b",")}
+    accepts = not kinds.isdisjoint(_JSON), not kinds.isdisjoint(_EVENTS)
+    return _Fields(values, values.get(REVISION_HEADER), accepts)

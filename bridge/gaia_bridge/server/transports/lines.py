@@ -16,6 +16,7 @@ from gaia_bridge.protocol.messages import (
     batched_problem,
     decoded,
     error_bytes,
+    is_plain_request,
     is_request,
     message_problem,
     oversized,
@@ -78,7 +79,9 @@ class LineClient:
         """Have a line answered, whatever it is."""
         content = oversized(line) if isinstance(line, OversizedLine) else decoded(line)
         size = 0 if isinstance(line, OversizedLine) else len(line)
-        if is_array(content):
+        if is_plain_request(content):
+            await self._pass_on(content, None, size)
+        elif is_array(content):
             await self._take_batch(content)
         elif isinstance(content, Refusal):
             await self._write(error_bytes(content))

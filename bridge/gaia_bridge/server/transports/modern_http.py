@@ -10,7 +10,6 @@ from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, HTTP_STATUS, INVALID_REQUEST
 from gaia_bridge.protocol.headers import (
     PARAM_PREFIX,
-    ROUTING,
     ParameterHeaders,
     envelope_problem,
     repeated_header,
@@ -32,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 _NO_SINGLE_MESSAGE: Final = Refusal(INVALID_REQUEST, "Body must be a single JSON-RPC request or notification object")
 _NOWHERE: Final = Nowhere()
-_PARAM: Final = PARAM_PREFIX.encode()
 _MOST_ASKED: Final = 10_000
 """Tools of which it is remembered what headers they ask for; as many as an agent may have."""
 
@@ -82,14 +80,12 @@ class ModernHttp:
 
     def _problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
         """Why a request is not taken, before anybody works on it."""
-        headers = exchange.found.get(self)
-        if headers is None:
-            if (name := repeated_header(exchange.scope["headers"])) is not None:
-                return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
-            came = exchange.headers
-            headers = {name: came[key].decode("latin-1") for key, name in ROUTING.items() if key in came}
-            exchange.found[self] = headers
-        return envelope_problem(message, headers, self._revisions) or self._parameter_problem(exchange, message)
+        if self not in exchange.found:
+            exchange.found[self] = repeated_header(exchange.scope["headers"])
+        if (name := exchange.found[self]) is not None:
+            return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
+        problem = envelope_problem(message, exchange.headers, self._revisions)
+        return problem or self._parameter_problem(exchange, message)
 
     def _parameter_problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
         if (translating := self._revisions.translating_of(message)) is not None:
@@ -100,7 +96,7 @@ class ModernHttp:
         arguments: Any = {} if given is None else given
         if message["method"] != "tools/call" or not isinstance(name, str) or not is_object(arguments):
             return None
-        if not arguments and not any(header.startswith(_PARAM) for header in exchange.headers):
+        if not arguments and not any(header.startswith(PARAM_PREFIX) for header in exchange.headers):
             return None
         schema = self._dispatcher.tool_search.schema(name)
         if schema is None:

@@ -36,11 +36,12 @@ class Reply:
         self.answer: Answer | None = None
         """The answer, where nothing was said before it."""
         self._waiter: asyncio.Future[None] | None = None
-        stream.when_open(self.wake)
+        stream.on_open = self.wake
 
     async def take(self, call: Call, answer: Answer) -> None:
         """The request is answered."""
-        answer = never_empty(call, answer)
+        if not answer.body:
+            answer = never_empty(call, answer)
         if self.stream.is_open:
             self.stream.finish(answer.body)
         else:
@@ -56,7 +57,7 @@ class Reply:
         Returns:
             Whether there is anything yet. `wake` ends the waiting early.
         """
-        if not self._is_decided:
+        if self.answer is None and not self.stream.is_open:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
             timer = None if patience is None else loop.call_later(patience, self.wake)
@@ -65,18 +66,14 @@ class Reply:
             finally:
                 if timer is not None:
                     timer.cancel()
-        return self._is_decided
+        return self.answer is not None or self.stream.is_open
 
     def close(self) -> None:
         """Hold on to nothing: an answer may be large, and must not wait for the garbage collector."""
-        self.stream.when_open(None)
+        self.stream.on_open = None
         self.answer = None
 
     def wake(self) -> None:
         """Wait no longer."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    @property
-    def _is_decided(self) -> bool:
-        return self.answer is not None or self.stream.is_open

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from functools import cached_property
 from uuid import uuid4
 
-from gaia_bridge.protocol.revisions import is_resumable
+from gaia_bridge.protocol.revisions import RESUMABLE_REVISIONS
 from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.transports.event_stream import EventStream, ReplayBuffer
+from gaia_bridge.server.transports.http_exchange import Headers
 from gaia_bridge.settings import HttpLimits
 
 __all__ = ["SESSION_HEADER", "Session", "Sessions"]
@@ -35,13 +36,16 @@ class Session:
 
     def __init__(self, limits: HttpLimits) -> None:
         self.id = uuid4().hex
+        self.named: Headers = [(SESSION_HEADER.encode(), self.id.encode())]
+        """The header that names it."""
         self.connection = Connection(_Standing(self))
         self.was_used = False
         """Whether its owner came back after the first request, as those do who read the answer."""
         self.is_over = False
         """Whether it was ended."""
         self._limits = limits
-        self._last_used = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
+        self._last_used = self._loop.time()
         self._left_at = time.monotonic()
         """The same, by a clock that tells any two of them apart: that of some loops counts milliseconds."""
         self._open = 0
@@ -74,7 +78,7 @@ class Session:
 
     def stream(self) -> EventStream:
         """A stream for one request, or one batch."""
-        retry = self._limits.retry_interval if is_resumable(self.connection.revision) else None
+        retry = self._limits.retry_interval if self.connection.revision in RESUMABLE_REVISIONS else None
         return EventStream(self.replay, self._limits.stream_messages, retry=retry)
 
     @property
@@ -99,7 +103,7 @@ class Session:
     def __exit__(self, *raised: object) -> None:
         """It no longer is."""
         self._open -= 1
-        self._last_used, self._left_at = asyncio.get_running_loop().time(), time.monotonic()
+        self._last_used, self._left_at = self._loop.time(), time.monotonic()
 
 
 class _Standing:
