@@ -100,6 +100,8 @@ class Connection:
         """What the server said about itself."""
         self.ended = peer.over
         """Set when the connection is over, whoever ended it."""
+        self.new_id = peer.new_id
+        """Gives an id for a request that is about to be made: what comes on its behalf can be told by it."""
         self._peer = peer
         self._delegate = delegate
         self._limits = limits
@@ -179,10 +181,6 @@ class Connection:
         if rounds and is_input_required(result):
             result = await play(method, result, ask, self._answer, self._limits)
         return result
-
-    def new_id(self) -> int:
-        """An id for a request that is about to be made: what comes on its behalf can be told by it."""
-        return self._peer.new_id()
 
     async def notify(self, method: str, params: JSON | None = None) -> None:
         """Send a notification.

@@ -98,7 +98,8 @@ class JsonRpcPeer:
         self._tasks: TaskGroup | None = None
         self._reason: str | None = None
         """Why it has ended, once it has."""
-        self._numbers = itertools.count(1) if numbers is None else numbers
+        self.new_id = (itertools.count(1) if numbers is None else numbers).__next__
+        """A unique id for a request; never 0, which some servers treat as absent."""
         self._clocks = Clocks()
         self._questions = Questions(delegate, self.declared, limits, self._send, self._answering)
 
@@ -130,10 +131,6 @@ class JsonRpcPeer:
         self._questions.revision = revision
         self.link.agree(revision)
 
-    def new_id(self) -> int:
-        """A unique id for a request; never 0, which some servers treat as absent."""
-        return next(self._numbers)
-
     async def request(
         self,
         method: str,
@@ -163,9 +160,10 @@ class JsonRpcPeer:
         """
         link = self._connected()
         if number is None:
-            number = next(self._numbers)
+            number = self.new_id()
         message: JSON = {"jsonrpc": "2.0", "id": number, "method": method}
-        params = _with_token(params, None if on_progress is None else number)
+        if on_progress is not None or (params is not None and "_meta" in params):
+            params = _with_token(params, None if on_progress is None else number)
         if self._delegate.id:
             params = passed(params, self._delegate.id)
         if params is not None:

@@ -93,10 +93,12 @@ def passed(params: JSON | None, own: str) -> JSON:
         params: The parameters so far; what their `_meta` says of other bridges stays.
         own: The id of this bridge.
     """
-    meta = None if params is None else params.get("_meta")
-    if not is_object(meta):
-        meta = {}
-    return {**(params or {}), "_meta": {**meta, HOPS_META_KEY: [*(_ids(meta.get(HOPS_META_KEY)) or ()), own]}}
+    if params is None or "_meta" not in params:
+        return {**(params or {}), "_meta": {HOPS_META_KEY: [own]}}
+    meta = params["_meta"] if is_object(params["_meta"]) else {}
+    if HOPS_META_KEY not in meta:
+        return {**params, "_meta": {**meta, HOPS_META_KEY: [own]}}
+    return {**params, "_meta": {**meta, HOPS_META_KEY: [*(_ids(meta[HOPS_META_KEY]) or ()), own]}}
 
 
 def came_through(definition: Mapping[str, Any]) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class Clocks:
     def __init__(self) -> None:
         self.running: dict[int, Clock] = {}
         """By the ids of the requests."""
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = math.inf
         self._is_closed = False
@@ -46,7 +46,7 @@ class Clocks:
             number: The id of the request.
             deadline: How long it may take.
         """
-        clock = self.running[number] = Clock(self, deadline, self._loop.time())
+        clock = self.running[number] = Clock(self, deadline, self.loop.time())
         if clock.ends_at < self._rings_at:
             self.ring_at(clock.ends_at)
         return clock
@@ -65,18 +65,18 @@ class Clocks:
 
     def now(self) -> float:
         """What the event loop's clock says."""
-        return self._loop.time()
+        return self.loop.time()
 
     def ring_at(self, when: float) -> None:
         """Look then, or before, at what is over."""
         if when < self._rings_at:
             self._stop_timer()
             self._rings_at = when
-            self._timer = self._loop.call_at(when, self._ring)
+            self._timer = self.loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
         self._timer, self._rings_at = None, math.inf
-        soon = self._loop.time() + _GRAIN
+        soon = self.loop.time() + _GRAIN
         for clock in [clock for clock in self.running.values() if not clock.is_up]:
             if clock.ends_at <= soon:
                 clock.interrupt()
@@ -101,7 +101,8 @@ class Clock:
     def __init__(self, clocks: Clocks, deadline: Deadline, now: float) -> None:
         self._clocks = clocks
         self._deadline = deadline
-        self._cap_at = now + deadline.cap
+        idle_at, cap_at = now + deadline.idle, now + deadline.cap
+        self._cap_at = cap_at
         self._holds = 0
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
@@ -109,11 +110,11 @@ class Clock:
         """Whether the request has ended; who held its clock may release it later."""
         self.is_up = False
         """Whether it was too late."""
-        self.ends_at = min(now + deadline.idle, self._cap_at)
+        self.ends_at = idle_at if idle_at < cap_at else cap_at
         """When its time is up, by the event loop's clock."""
 
     def __enter__(self) -> None:
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._clocks.loop)
         assert task is not None
         self._task, self._cancelling = task, task.cancelling()
 

@@ -72,7 +72,7 @@ class LineFramer:
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """Take the next bytes; returns the lines that they complete, without line ends and blank lines."""
-        if data.endswith(b"\n") and not self._size and len(data) <= self._limit and data.find(b"\n") == len(data) - 1:
+        if data.endswith(b"\n") and not self._size and data.find(b"\n") == len(data) - 1 < self._limit:
             line = data[:-1].removesuffix(b"\r")  # fast path: nearly always exactly one line
             return [line] if line.strip() else []
         lines: list[bytes | OversizedLine] = []

@@ -6,6 +6,7 @@ for values that msgspec cannot write. The parser is `jiter`, which `pydantic_cor
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import jiter
@@ -14,7 +15,7 @@ import msgspec
 from gaia_bridge.protocol.json_types import MAX_NESTING, is_array, is_object, is_too_deep
 from gaia_bridge.sanitize.escaping import valid_text
 
-__all__ = ["from_json", "to_json", "valid_json", "valid_json_of_size"]
+__all__ = ["from_json", "size_of", "to_json", "valid_json", "valid_json_of_size"]
 
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -47,6 +48,14 @@ def to_json(value: Any) -> bytes:
         return _unusual(value)
     opened = written.count(b"[") + written.count(b"{")  # at least the number of levels
     return _unusual(value) if opened > MAX_NESTING and is_too_deep(value) else written
+
+
+def size_of(value: Any) -> float:
+    """Bytes of a JSON value when it is written; infinite for one that can hardly be written, or not at all."""
+    try:
+        return len(_ENCODER.encode(value))
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return math.inf
 
 
 def _unusual(value: Any) -> bytes:

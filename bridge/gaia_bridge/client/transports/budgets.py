@@ -78,6 +78,7 @@ class Share:
             seconds: Processor time that was spent on the stream; not wall-clock time, which grows on a busy machine.
         """
         now = self._now()
-        self._credit = min(self._burst, self._credit + (now - self._at) * self._part) - seconds
+        credit = self._credit + (now - self._at) * self._part
+        self._credit = credit = (credit if credit < self._burst else self._burst) - seconds
         self._at = now
-        return max(0.0, -self._credit / self._part)
+        return 0.0 if credit >= 0 else -credit / self._part

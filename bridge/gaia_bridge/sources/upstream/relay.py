@@ -178,7 +178,8 @@ class Relays:
             UpstreamError: It did not answer as it should, or had no turn for the call.
         """
         modern = connection.handshake.modern
-        check_links(relay.request.input_responses)
+        if relay.request.input_responses:
+            check_links(relay.request.input_responses)
         await self.want_logs(connection, relay.request.log_level)
         number = connection.new_id()
         if self.asks and relay.can_be_asked_something and not modern:
@@ -207,12 +208,13 @@ class Relays:
             raise _understood(ProtocolError(error.code, self._redactor.without_known(error.message), data)) from None
         finally:
             del self._in_flight[number]
-            self._changed()
-        if relay.has_notes:
-            await relay.notes.flush()
+            if self._news is not None:
+                self._changed()
+        if relay.queue is not None:
+            await relay.queue.flush()
         if result.get("isError") is True and not is_too_deep(result):  # which is refused
             result = self._redactor.without_known_in(result)
-        return _crossing_back(result, relay.request.client_capabilities, modern=modern)
+        return _crossing_back(result, relay.request, modern=modern)
 
     async def answer(self, method: str, params: JSON, during: int | None) -> JSON:
         """Answer a question of the server: ask the client on whose behalf the server works.
@@ -379,7 +381,7 @@ class Relays:
             connection: The connection, unless it has that level already.
             level: The level that one more client wants, if any.
         """
-        if level is not None and (self._level is None or is_loud_enough(self._level, level)):
+        if level not in (None, self._level) and (self._level is None or is_loud_enough(self._level, level)):
             self._level = level
         wanted = (connection, self._level)
         if self._level is None or connection.handshake.modern or self._told == wanted:
@@ -426,7 +428,7 @@ def _are_of_one_client(relays: Sequence[Relay]) -> bool:
 def _params(relay: Relay, *, modern: bool) -> JSON:
     """The parameters that are sent to the server."""
     request = relay.request
-    meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP}
+    meta = {key: value for key, value in request.meta.items() if key not in _OUR_HOP} if request.meta else {}
     more: JSON = {}
     if modern:
         if request.log_level is not None:
@@ -456,7 +458,7 @@ def _own_state(state: str) -> str:
     return state.removeprefix(_STATE)
 
 
-def _crossing_back(result: JSON, declared: Mapping[str, Any], *, modern: bool) -> JSON:
+def _crossing_back(result: JSON, request: ClientRequest, *, modern: bool) -> JSON:
     """A result for the client: without `serverInfo`, which is about our own connection, and with a `resultType`."""
     meta = result.get("_meta")
     if is_object(meta) and SERVER_INFO_KEY in meta:
@@ -464,7 +466,7 @@ def _crossing_back(result: JSON, declared: Mapping[str, Any], *, modern: bool) -
         result = {key: value for key, value in result.items() if key != "_meta"} | ({"_meta": others} if others else {})
     if not modern or "resultType" not in result:
         return result | {"resultType": "complete"}
-    return _marked(result, declared) if is_input_required(result) else result
+    return _marked(result, request.client_capabilities) if is_input_required(result) else result
 
 
 def _marked(result: JSON, declared: Mapping[str, Any]) -> JSON:

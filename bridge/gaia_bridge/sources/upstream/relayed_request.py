@@ -54,29 +54,25 @@ class Relay:
         """A context manager that is entered while the server waits for the client."""
         self._tasks = tasks
         self._limits = limits
-        self._notes: NotificationQueue | None = None
+        self.queue: NotificationQueue | None = None
+        """Of its `notes`, if its client was told anything, or could have been."""
         self._is_over = False
 
     @property
     def notes(self) -> NotificationQueue:
         """What its client is told before the answer. Most are told nothing, and have none."""
-        if self._notes is None:
-            self._notes = NotificationQueue(self._tasks, self._limits)
-            self._notes.attach(self.request)
+        if self.queue is None:
+            self.queue = NotificationQueue(self._tasks, self._limits)
+            self.queue.attach(self.request)
             if self._is_over:
-                self._notes.end()
-        return self._notes
-
-    @property
-    def has_notes(self) -> bool:
-        """Whether its client was told anything, or could have been."""
-        return self._notes is not None
+                self.queue.end()
+        return self.queue
 
     def end(self) -> None:
         """Tell its client nothing more."""
         self._is_over = True
-        if self._notes is not None:
-            self._notes.end()
+        if self.queue is not None:
+            self.queue.end()
 
     async def progress(self, report: Progress) -> None:
         """Pass on progress from the server."""
@@ -121,8 +117,8 @@ class Relay:
         """
         if self.standing is not None:
             return await self.standing.ask(method, params)
-        if self.has_notes:
-            await self.notes.flush()  # earlier notifications must arrive first
+        if self.queue is not None:
+            await self.queue.flush()  # earlier notifications must arrive first
         seconds = self._limits.question_timeout
         with anyio.move_on_after(seconds):
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
@@ -11,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from gaia_bridge.constants import KIB
-from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_text import size_of
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
 from gaia_bridge.protocol.vocabulary import result_problem
 
@@ -40,17 +39,10 @@ class ResultChecker:
             method: What was asked.
             result: What came, of any size and shape.
         """
-        size = _size(result)
+        size = size_of(result)
         if size > _LARGE:
             return await anyio.to_thread.run_sync(partial(_problem, method, result, size), limiter=self._threads)
         return _problem(method, result, size)
-
-
-def _size(result: JSON) -> float:
-    try:
-        return len(to_json(result))
-    except ValueError:  # it is nested too deep to be written
-        return math.inf
 
 
 def _problem(method: str, result: JSON, size: float) -> str | None:

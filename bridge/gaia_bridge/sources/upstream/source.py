@@ -6,9 +6,9 @@ is started, the bridge publishes what the server offered last time; the real lis
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -416,20 +416,21 @@ class Upstream:
             async with self._private.serving(request, self._tasks) as private:
                 if private is not None:
                     return await private._relay(method, params, request)
-        call = self._calls.resumed(request)
+        call = None if request.request_state is None else self._calls.resumed(request)
         if call is None:
             if self._tasks is None:
                 await self._supervisor.connection(0)  # which says why there is none
                 raise UpstreamError("is not running")
             ready = self._supervisor.ready
-            if ready is None or ready.handshake.modern is not request.modern or self._others.turning:
+            same_era = ready is not None and ready.handshake.modern is request.modern and not self._others.turning
+            if not same_era:
                 other = await self._others.of(request, self.connected, self._tasks)
                 if other is not None:
                     return await other._relay(method, params, request)
             self._used = True
             relay = Relay(method, params, request, self._tasks, self._limits)
             relay.resting = self._turns.resting
-            if not self._may_be_parked(request):
+            if same_era or not self._may_be_parked(request):
                 try:
                     return await self._perform(relay)
                 finally:
@@ -444,7 +445,7 @@ class Upstream:
         return request.modern and not speaks_modern and may_be_asked(request)
 
     async def _perform(self, relay: Relay) -> JSON:
-        began = asyncio.get_running_loop().time()
+        began = time.monotonic()
         with self._supervisor.using:
             async with self._turns:
                 connection = await self._supervisor.connection(self._limits.call_timeout)
@@ -457,8 +458,8 @@ class Upstream:
                 return await self._send(connection, relay, began)
 
     async def _send(self, connection: Connection, relay: Relay, began: float) -> JSON:
-        waited = asyncio.get_running_loop().time() - began
-        deadline = Deadline(self._limits.call_timeout, max(0.0, self._limits.call_cap - waited))
+        rest = self._limits.call_cap - (time.monotonic() - began)
+        deadline = Deadline(self._limits.call_timeout, rest if rest > 0 else 0)
         garbage, _ = self._transport.garbage
         try:
             result = await self._relays.call(connection, relay, deadline)
