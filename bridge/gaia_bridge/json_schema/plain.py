@@ -78,7 +78,7 @@ class PlainSchema:
         """Whether a value surely fits: if not, it may do so all the same."""
         return self._fits(value, _MAX_VALUES) >= 0
 
-    def _fits(self, value: object, left: int) -> int:
+    def _fits(self, value: Any, left: int) -> int:
         """How many more values may be judged after this one; less than 0 if it does not surely fit."""
         kind = type(value)
         if self._types is not None and kind not in self._types:
@@ -87,7 +87,8 @@ class PlainSchema:
             return -1 if self._choices is not None else self._fits_members(value, left - 1)
         if kind is list:
             return -1 if self._choices is not None else self._fits_items(value, left - 1)
-        if not _is_scalar(value) or (self._choices is not None and (kind, value) not in self._choices):
+        is_sure = (value.isascii() or _is_text(value)) if kind is str else _is_scalar(value)
+        if not is_sure or (self._choices is not None and (kind, value) not in self._choices):
             return -1
         return left - 1
 
@@ -95,8 +96,13 @@ class PlainSchema:
         if not self._required <= value.keys():
             return -1
         for name, item in value.items():
-            schema = self._members.get(name) or self._others
-            if left < 0 or schema is False or not _is_text(name):
+            if left < 0:
+                return -1
+            if (member := self._members.get(name)) is not None:
+                left = member._fits(item, left)
+                continue
+            schema = self._others
+            if schema is False or not _is_text(name):
                 return -1
             if schema is True:
                 left = left - 1 if _is_scalar(item) else -1

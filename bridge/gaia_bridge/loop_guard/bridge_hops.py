@@ -69,6 +69,8 @@ def check_hops(meta: Mapping[str, Any], own: str, limit: int) -> None:
     Raises:
         ProtocolError: It is refused; says why.
     """
+    if HOPS_META_KEY not in meta:
+        return
     hops = hops_of(meta) or ()
     if own in hops:
         way = len(hops) - hops.index(own)

@@ -22,7 +22,8 @@ def encoded(value: Any) -> bytes:
 
 def encoded_result(request_id: int | str, result: JSON) -> bytes:
     """A response with a result."""
-    return b'{"jsonrpc":"2.0","id":' + _identifier(request_id) + b',"result":' + encoded(result) + b"}"
+    written = b"%d" % request_id if type(request_id) is int else _identifier(request_id)
+    return b'{"jsonrpc":"2.0","id":' + written + b',"result":' + encoded(result) + b"}"
 
 
 def encoded_error(request_id: int | str | None, error: ProtocolError) -> bytes:

@@ -121,17 +121,18 @@ def envelope_problem(
     """
     params = message.get("params")
     request_meta = params.get("_meta") if is_object(params) else None
-    if not is_object(request_meta) or not is_object(params):
+    if not is_object(request_meta):
         problem = f"params._meta must be an object with {meta.PROTOCOL_VERSION_KEY} and {meta.CLIENT_CAPABILITIES_KEY}"
         return Refusal(INVALID_PARAMS, problem, identifier(message))
-    if missing := [key for key in (meta.PROTOCOL_VERSION_KEY, meta.CLIENT_CAPABILITIES_KEY) if key not in request_meta]:
+    if meta.PROTOCOL_VERSION_KEY not in request_meta or meta.CLIENT_CAPABILITIES_KEY not in request_meta:
+        missing = [key for key in (meta.PROTOCOL_VERSION_KEY, meta.CLIENT_CAPABILITIES_KEY) if key not in request_meta]
         return Refusal(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}", identifier(message))
     revision = request_meta[meta.PROTOCOL_VERSION_KEY]
     if headers is not None and (mismatch := _mismatch(message, revision, headers, revisions)):
         return Refusal(HEADER_MISMATCH, mismatch, identifier(message))
     if not isinstance(revision, str):
         return Refusal(INVALID_PARAMS, f"{meta.PROTOCOL_VERSION_KEY} in _meta must be a string", identifier(message))
-    return revision_problem(revision, identifier(message), revisions)
+    return None if revision in revisions else revision_problem(revision, identifier(message), revisions)
 
 
 def revision_problem(
@@ -153,7 +154,8 @@ def _mismatch(message: JSON, revision: Any, headers: Mapping[str, str], revision
         message = translating.read(message, message["method"])
     key = NAMED.get(message["method"])
     wanted = None if key is None else message["params"].get(key)
-    if wanted is not None and decoded_value(headers.get(NAME_HEADER)) != wanted:
+    told = headers.get(NAME_HEADER)
+    if wanted is not None and decoded_value(told) != wanted:
         return f"{NAME_HEADER} header does not match the request body's {key!r} parameter"
     return ""
 

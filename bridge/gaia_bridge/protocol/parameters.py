@@ -142,8 +142,9 @@ def check_parameters(method: str, params: Mapping[str, Any] | None, *, modern: b
     Raises:
         ProtocolError: A parameter is invalid; says which one, what came and what was expected.
     """
-    if problem := parameter_problem(method, params, modern=modern):
-        raise ProtocolError(INVALID_PARAMS, problem)
+    shape = (_OF_MODERN if modern else _OF_HANDSHAKE).get(method, OBJECT)
+    if not shape.accepts(_NOTHING if params is None else params):
+        raise ProtocolError(INVALID_PARAMS, parameter_problem(method, params, modern=modern))
 
 
 def parameter_problem(method: str, params: Mapping[str, Any] | None, *, modern: bool) -> str:

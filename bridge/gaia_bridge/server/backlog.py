@@ -130,7 +130,7 @@ class Backlog:
             else:
                 await self._wait(known, may_be_large)
         except BaseException:
-            self._end(client)
+            self.let_go(client, 0)
             raise
         known.cut = cut
         return Turn(self, client, target, may_be_large)
@@ -141,10 +141,9 @@ class Backlog:
 
     def note(self, target: Hashable, size: int) -> None:
         """How large an answer was."""
-        self._large.pop(target, None)
-        self._large[target] = size >= self.limits.large
-        while len(self._large) > self.limits.targets:
+        if self._large.pop(target, None) is None and len(self._large) >= self.limits.targets:
             del self._large[next(iter(self._large))]
+        self._large[target] = size >= self.limits.large
 
     def hold(self, client: Hashable, size: int) -> None:
         """An answer waits for a client."""
@@ -155,9 +154,14 @@ class Backlog:
 
     def let_go(self, client: Hashable, size: int) -> None:
         """An answer of that size waits no longer, and its call is over."""
-        self._clients[client].held -= size
+        known = self._clients[client]
+        known.held -= size
         self.held -= size
-        self._end(client)
+        known.turns -= 1
+        if known.turns:
+            self._wake(known)
+        else:
+            del self._clients[client]
 
     def make_way(self, client: Hashable) -> None:
         """One call that may have a large answer keeps no other waiting."""
@@ -199,14 +203,6 @@ class Backlog:
             turn, may_be_large = known.waiting.popleft()
             known.large += may_be_large
             turn.set()
-
-    def _end(self, client: Hashable) -> None:
-        known = self._clients[client]
-        known.turns -= 1
-        if known.turns:
-            self._wake(known)
-        else:
-            del self._clients[client]
 
     def _cut_off(self) -> None:
         """End the way on which most is waiting, of those that can be ended; the others end by themselves."""

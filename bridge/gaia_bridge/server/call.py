@@ -19,7 +19,7 @@ from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.earlier_revisions import declares_context, question_for
 from gaia_bridge.protocol.encoding import encoded_notification
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.protocol.revisions import Revision, is_modern
+from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from gaia_bridge.protocol.task_ids import with_own_task, with_public_task
 from gaia_bridge.protocol.vocabulary import (
     LOG_MESSAGE,
@@ -102,9 +102,10 @@ class Call:
         self.id: int | str = message.get("id", 0)
         self.method: str = message["method"]
         self.params: Mapping[str, Any] = message.get("params") or _NOTHING
-        told = self.params.get("_meta")
-        self.meta: Mapping[str, Any] = told if is_object(told) else _NOTHING
-        self.modern = is_modern(connection.revision)
+        self.meta: Mapping[str, Any] = _NOTHING
+        if "_meta" in self.params and is_object(self.params["_meta"]):
+            self.meta = self.params["_meta"]
+        self.modern = connection.revision not in HANDSHAKE_REVISIONS
         self.input_responses: Mapping[str, JSON] = _NOTHING
         self.request_state: str | None = None
         self.client: Hashable = connection if host is None else self._same_program(host)

@@ -9,7 +9,7 @@ from gaia_bridge.calls.call_log import KEPT, CallRecord, is_wanted, leave
 from gaia_bridge.calls.cancellation import was_too_late
 from gaia_bridge.errors import ProtocolError
 from gaia_bridge.protocol.headers import NAMED
-from gaia_bridge.protocol.json_types import is_object
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
 
@@ -62,10 +62,8 @@ class CallLog:
             return "-"
 
 
-def outcome_of(result: object) -> str:
+def outcome_of(result: JSON) -> str:
     """How a call ended that has this result."""
-    if not is_object(result):
-        return "ok"
     if result.get("resultType") == "input_required":
         return "asked for input"
     if result.get("isError") is not True:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskStatus
+from msgspec import Struct
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError, RequestError
@@ -23,6 +24,7 @@ from gaia_bridge.protocol.encoding import encoded_error, encoded_result
 from gaia_bridge.protocol.headers import NAMED
 from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.parameters import HANDSHAKE_METHODS, MODERN_METHODS, check_parameters
+from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.protocol.sealed_state import STATEFUL_METHODS, StateSeal
 from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_modern_questions
@@ -71,7 +73,7 @@ _ID_IN_USE: Final = "This id belongs to a request that is not answered yet; expe
 _KEPT_BY_NOBODY: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
-class Answer(NamedTuple):
+class Answer(Struct, frozen=True):
     """The answer to one request."""
 
     body: bytes
@@ -163,7 +165,7 @@ class Dispatcher:
         finally:
             call.is_over()
         if answer.body and call.translating is not None:
-            answer = answer._replace(body=call.written(answer.body))
+            answer = Answer(call.written(answer.body), answer.code)
         if call.turn is not None:
             call.turn.answered(len(answer.body))
         if len(answer.body) > self.settings.agent.large_result_bytes:
@@ -228,10 +230,10 @@ class Dispatcher:
         check_hops(call.meta, self._own, self.settings.max_hops)
         if call.modern:
             return self._enveloped(call, await self._modern(call))
-        result = content_for(call.connection.revision, call.method, await self._handshake(call))
-        if result.keys().isdisjoint(_OF_MODERN_RESULTS):
-            return result
-        return {key: value for key, value in result.items() if key not in _OF_MODERN_RESULTS}
+        result = await self._handshake(call)
+        if call.connection.revision != LATEST_HANDSHAKE:
+            result = content_for(call.connection.revision, call.method, result)
+        return {key: result[key] for key in result if key not in _OF_MODERN_RESULTS}
 
     async def _handshake(self, call: Call) -> JSON:
         if call.method not in HANDSHAKE_METHODS:

@@ -210,13 +210,17 @@ class _McpPaths:
             body = (await receive()).get("body", b"")  # all of it: the guard hands over whole bodies
         content: Any = decoded(body)
         exchange = HttpExchange(scope, receive, send, content, len(body))
-        if is_plain_request(content) and "_meta" not in content["params"]:  # as most are in the handshake era
-            scope[REQUEST_ID] = content["id"]
-            await serve(binding, exchange)
-        elif problem := _problem(exchange, by_header=serve is not HttpBinding.messages):
+        by_header = serve is not HttpBinding.messages
+        if is_plain_request(content):
+            says_revision = by_header and "_meta" in content["params"]
+            problem = era_problem(content, exchange.revision) if says_revision else None
+            number = content["id"]
+        else:
+            problem, number = _problem(exchange, by_header=by_header), identifier(content)
+        if problem is not None:
             await exchange.refuse(problem)
         else:
-            scope[REQUEST_ID] = identifier(content)
+            scope[REQUEST_ID] = number
             await serve(binding, exchange)
 
 
@@ -232,5 +236,5 @@ def _problem(exchange: HttpExchange, *, by_header: bool) -> Refusal | None:
         return content
     if is_array(content):
         return None
-    problem = None if is_plain_request(content) else message_problem(content)
+    problem = message_problem(content)
     return problem or (era_problem(content, exchange.revision) if by_header else None)

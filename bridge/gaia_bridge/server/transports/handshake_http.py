@@ -15,6 +15,7 @@ from gaia_bridge.protocol.messages import (
     batch_problem,
     batched_problem,
     error_bytes,
+    is_plain_request,
     is_request,
     too_many_sessions,
     unexpected_batch,
@@ -62,8 +63,12 @@ class HandshakeHttp:
         if exchange.method not in ("GET", "POST", "DELETE"):
             await exchange.refuse(Refusal(INVALID_REQUEST, "Method Not Allowed"), 405, _ALLOWED)
         elif session is not None:
+            session.was_used = True
             with session:
-                await self._of_session(session, exchange)
+                if exchange.method == "POST":
+                    await self._post(session, exchange)
+                else:
+                    await self._without_message(session, exchange)
         elif identity is not None:
             await exchange.refuse(Refusal(INVALID_REQUEST, "Session not found"), 404)
         elif exchange.method != "POST":
@@ -112,11 +117,8 @@ class HandshakeHttp:
         asked = f"The params of initialize have {size:,} bytes; expected at most {most:,}. Declare less."
         return Refusal(INVALID_PARAMS, asked, message["id"])
 
-    async def _of_session(self, session: Session, exchange: HttpExchange) -> None:
-        session.was_used = True
-        if exchange.method == "POST":
-            await self._post(session, exchange)
-        elif exchange.method == "GET":
+    async def _without_message(self, session: Session, exchange: HttpExchange) -> None:
+        if exchange.method == "GET":
             await self._listen(session, exchange)
         else:
             self.sessions.end(session)
@@ -126,10 +128,10 @@ class HandshakeHttp:
         message = exchange.content
         if not exchange.accepts[1]:
             await exchange.refuse(_NOT_ACCEPTED, 406, session.named)
+        elif is_plain_request(message) or (is_object(message) and is_request(message)):
+            await self._answer(session, session.stream(), exchange, message)
         elif is_array(message):
             await self._batch(session, exchange, message)
-        elif is_request(message):
-            await self._answer(session, session.stream(), exchange, message)
         else:
             self._receive(session.connection, message)
             await exchange.nothing(202, session.named)

@@ -15,8 +15,8 @@ from gaia_bridge.protocol.headers import (
     repeated_header,
     revision_problem,
 )
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.protocol.messages import Refusal, is_request
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.messages import Refusal
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import Connection, Nowhere
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
@@ -62,9 +62,9 @@ class ModernHttp:
             await exchange.nothing(405, [(b"allow", b"POST")])
         elif not (events or (only_json and json)):
             await exchange.nothing(406)
-        elif is_array(message) or (is_object(message) and "method" not in message):
+        elif not is_object(message) or "method" not in message:
             await exchange.refuse(_NO_SINGLE_MESSAGE)
-        elif not is_request(message):
+        elif "id" not in message:
             await self._acknowledge(exchange)
         elif problem := self._problem(exchange, message):
             await exchange.refuse(problem)

@@ -132,15 +132,13 @@ class Sessions:
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
         self._known: dict[str, Session] = {}
+        self.get = self._known.get
+        """Gives the session of an id, if there is one."""
         self._opening = 0
         self._sweep: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._known)
-
-    def get(self, identity: str) -> Session | None:
-        """The session of that id."""
-        return self._known.get(identity)
 
     @property
     def is_full(self) -> bool:

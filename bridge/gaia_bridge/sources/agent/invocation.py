@@ -39,11 +39,12 @@ class Invocation:
 
     Args:
         limits: How large its messages may be, and how many may wait for a slow client before the oldest is dropped.
+        loop: The event loop.
     """
 
-    def __init__(self, limits: AgentLimits) -> None:
+    def __init__(self, limits: AgentLimits, loop: LoopHandle) -> None:
         self._limits = limits
-        self._loop = LoopHandle()
+        self._loop = loop
         self._has_news = False
         """Whether there is something to look at since `advance` has looked last."""
         self._waiter: asyncio.Future[None] | None = None
@@ -143,10 +144,11 @@ class Invocation:
             done = self.outcome is not None
             for _ in range(len(self._notes)):  # no more: an agent can speak faster than this loop listens
                 await self._relay(self._notes.popleft(), request)
-            self.raise_if_cancelled()
+            if self._cancelled:
+                self.raise_if_cancelled()
             if done:
                 return True
-            if self.questions:
+            if self._questions and self.questions:
                 return False
             await self._news()
 

@@ -21,7 +21,7 @@ from gaia_bridge.errors import (
 from gaia_bridge.protocol.json_types import is_larger, is_small
 from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
 from gaia_bridge.results.conversion import as_protocol_error, failure_text, is_input_required
-from gaia_bridge.runtime.agent_runner import AgentRunner, Outcome
+from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.invocation import Invocation
 
@@ -44,6 +44,7 @@ class AgentInvoker:
     def __init__(self, runner: AgentRunner, limits: AgentLimits) -> None:
         self._runner = runner
         self._limits = limits
+        self._loop = LoopHandle()
         self._one_large = threading.Lock()
         self._calls = ParkedCalls[Invocation](Waiting(limits.max_parked), limits.question_timeout)
 
@@ -61,7 +62,9 @@ class AgentInvoker:
         Raises:
             RequestError: The failure, in words that a peer may read.
         """
-        active = self._calls.resumed(request) or self._started(call, convert, request)
+        active = None if request.request_state is None else self._calls.resumed(request)
+        if active is None:
+            active = self._started(call, convert, request)
         asked = await self._calls.run_or_park(active, request, what, self._limits.call_timeout)
         if asked is not None:
             return asked
@@ -73,7 +76,7 @@ class AgentInvoker:
         self._calls.close("the agent is no longer published")
 
     def _started(self, call: Callable[[], Any], convert: Callable[[Any], JSON], request: ClientRequest) -> Invocation:
-        active = Invocation(self._limits)
+        active = Invocation(self._limits, self._loop)
         state = request.request_state
         context = RequestContext(active, request, None if state is None else state.removeprefix(_AGENT_STATE))
         converted = partial(self._converted, convert)

@@ -20,7 +20,7 @@ from gaia_bridge.errors import (
 )
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.runtime.agent_runner import AgentRunner, Outcome
+from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.invocation import Invocation
 from gaia_bridge.sources.agent.invoker import AgentInvoker
@@ -95,11 +95,11 @@ async def test_a_call_over_its_deadline_is_an_error_and_its_code_can_know(blocki
 
 @pytest.mark.anyio
 async def test_how_a_cancelled_call_ended_is_not_what_came_of_it() -> None:
-    call, done = Invocation(AgentLimits()), Outcome(1)
+    call, done = Invocation(AgentLimits(), LoopHandle()), Outcome(1)
     call.cancel("it took too long")
     call.finish(Outcome(None, asyncio.CancelledError()))
     assert call.outcome is None, "or its deadline would look like a failure of the agent, if the agent is quick to end"
-    other = Invocation(AgentLimits())
+    other = Invocation(AgentLimits(), LoopHandle())
     other.finish(done)
     other.cancel("it is over")
     assert other.outcome is done
