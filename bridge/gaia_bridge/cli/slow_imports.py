@@ -33,11 +33,13 @@ def told_of_slow_imports(patience: float = _PATIENCE) -> Generator[None]:
             frame = sys._current_frames().get(importer)  # pyright: ignore[reportPrivateUsage] # documented
             logger.warning("agents are still being loaded after %g s: %s", waited, _being_imported(frame))
 
-    threading.Thread(target=watch, name="imports", daemon=True).start()
+    watcher = threading.Thread(target=watch, name="imports", daemon=True)
+    watcher.start()
     try:
         yield
     finally:
         done.set()
+        watcher.join(_PATIENCE)  # what it is just saying is said before the block is over
 
 
 def _being_imported(frame: FrameType | None) -> str:

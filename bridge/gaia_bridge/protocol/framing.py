@@ -64,6 +64,8 @@ class LineFramer:
         self._size = 0
         self._head = b""
         self._tail = b""
+        self.blank = 0
+        """Blank lines that came, which whoever counts them sets back."""
 
     @property
     def size(self) -> int:
@@ -74,7 +76,10 @@ class LineFramer:
         """Take the next bytes; returns the lines that they complete, without line ends and blank lines."""
         if data.endswith(b"\n") and not self._size and data.find(b"\n") == len(data) - 1 < self._limit:
             line = data[:-1].removesuffix(b"\r")  # fast path: nearly always exactly one line
-            return [line] if line.strip() else []
+            if line.strip():
+                return [line]
+            self.blank += 1
+            return []
         lines: list[bytes | OversizedLine] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
@@ -110,4 +115,7 @@ class LineFramer:
         self._size, self._parts, self._head, self._tail = 0, [], b"", b""
         if size > self._limit + 1 or len(line) > self._limit:
             return [OversizedLine(size, head, tail)]
-        return [line] if line.strip() else []
+        if line.strip():
+            return [line]
+        self.blank += 1
+        return []

@@ -123,9 +123,10 @@ def result_problem(method: str, result: Mapping[str, Any]) -> str | None:
         problems = (question_problem(item["method"], item.get("params") or {}) for item in asked.values())
         return next(filter(None, problems), None)
     # Results of extensions, and tasks of 2025-11-25, are not checked.
-    if kind != "complete" or method not in RESULTS or is_object(result.get("task")):
+    if kind != "complete" or method not in RESULTS or ("task" in result and is_object(result["task"])):
         return None
-    return first_problem(RESULTS[method], result)
+    shape = RESULTS[method]
+    return None if shape.accepts(result) else first_problem(shape, result)
 
 
 def question_problem(method: str, params: Mapping[str, Any]) -> str | None:

@@ -76,4 +76,6 @@ class Garbage:
 
 
 def _is_message(message: JSON) -> bool:
-    return isinstance(message.get("method"), str) or ("id" in message and ("result" in message or "error" in message))
+    if "id" in message and ("result" in message or "error" in message):
+        return True
+    return isinstance(message.get("method"), str)

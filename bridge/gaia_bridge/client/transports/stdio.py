@@ -27,6 +27,7 @@ from gaia_bridge.client.transports.error_output import ErrorOutput
 from gaia_bridge.client.transports.json_rpc import cancellation, encoded, is_response
 from gaia_bridge.client.transports.lines import Garbage, messages, request_id_of
 from gaia_bridge.client.transports.process import Child, exit_text, undisturbed
+from gaia_bridge.constants import KIB
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.framing import LineFramer, OversizedLine
@@ -47,6 +48,10 @@ _MISCONFIGURED: Final = 78
 
 _ENDLESS: Final = 4
 """How many times too long a line may be before the child is given up: it will not end."""
+
+
+_UNTIMED: Final = KIB
+"""Bytes that cost the loop less than to look how much they cost. Of a child that floods it, more comes at once."""
 
 
 class StdioTransport:
@@ -214,17 +219,25 @@ class StdioLink(asyncio.Protocol):
         """The child wrote something to its standard output."""
         if self._reason is not None:
             return  # read on, so that the child does not block while it ends, and forget it
+        if len(data) <= _UNTIMED:
+            self._read(data)
+            return
         began = time.thread_time()
+        self._read(data)
+        self._pace(time.thread_time() - began)
+
+    def _read(self, data: bytes) -> None:
         lines = self._framer.feed(data)
         for line in lines:
             self._take(line)
-        try:
-            self._blank.add(data.count(b"\n") - len(lines))
-        except FloodError as error:
-            self._finish(str(error))
-        self._pace(time.thread_time() - began)
-        if self._framer.size > _ENDLESS * self._limits.message_bytes:
+        if not lines and self._framer.size > _ENDLESS * self._limits.message_bytes:
             self._finish(f"wrote a line of more than {self._framer.size:,} bytes to its standard output")
+        if self._framer.blank:
+            blank, self._framer.blank = self._framer.blank, 0
+            try:
+                self._blank.add(blank)
+            except FloodError as error:
+                self._finish(str(error))
 
     def _pace(self, seconds: float) -> None:
         """Read on a while later, if what came last has cost the loop too much time."""

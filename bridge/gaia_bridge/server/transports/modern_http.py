@@ -126,10 +126,10 @@ class ModernHttp:
                 # Only an answer that is not on a stream has a status, and some errors must have theirs; but a silent
                 # response is not kept by everybody.
                 await reply.first(None if only_json else self._limits.ping_interval)
-            remove()  # from here on the response tells it, which waits for `receive`, too
             if reply.answer is not None:
                 await exchange.json(reply.answer.body, _status(reply.answer))
             elif not exchange.is_gone:
+                remove()  # from here on the response tells it, which waits for `receive`, too
                 stream.open()
                 await exchange.stream(stream.events(), self._limits.ping_interval)
         finally:

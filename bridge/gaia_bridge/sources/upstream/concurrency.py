@@ -41,7 +41,10 @@ class Turns:
 
     async def __aexit__(self, *raised: object) -> None:
         """Release the semaphore."""
-        self._give()
+        if self._queue:
+            self._give()
+        else:
+            self._free += 1
 
     @contextmanager
     def resting(self) -> Generator[None]:

@@ -20,7 +20,6 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -122,12 +121,8 @@ class Supervisor(Generic[C]):
         """Set when the first attempt to connect has ended, or when none is needed yet."""
         self.starts = 0
         """How many attempts to connect there were."""
-        self.requests = 0
-        """How many requests wait or are in progress."""
-        self.using = _Use(self._began, self._ended)
+        self.using = _Use()
         """Counts a request that needs the server, from before it has a connection until it ends: a context manager."""
-        self._drained: anyio.Event | None = None
-        """Set when there are none, if somebody waits for that."""
         self._connection: C | None = None
         self._attempt = _Attempt()
         self._over = anyio.Event()
@@ -138,7 +133,6 @@ class Supervisor(Generic[C]):
         self._failure = ""
         self._resume_at = 0.0
         self._ready_at = -math.inf
-        self._used_at = -math.inf
         self._unanswered = 0
         self._closed = False
 
@@ -168,21 +162,14 @@ class Supervisor(Generic[C]):
 
     # Requests
 
-    def _began(self) -> None:
-        self.requests += 1
-
-    def _ended(self) -> None:
-        self.requests -= 1
-        self._used_at = asyncio.get_running_loop().time()
-        if not self.requests and self._drained is not None:
-            self._drained.set()
-            self._drained = None
+    @property
+    def requests(self) -> int:
+        """How many requests wait or are in progress."""
+        return self.using.count
 
     async def wait_drained(self) -> None:
         """Wait until no request is in progress."""
-        while self.requests:
-            self._drained = self._drained or anyio.Event()
-            await self._drained.wait()
+        await self.using.wait_drained()
 
     @property
     def ready(self) -> C | None:
@@ -347,7 +334,7 @@ class Supervisor(Generic[C]):
 
     def _become_ready(self, connection: C) -> None:
         self._connection = connection
-        self._ready_at = self._used_at = anyio.current_time()
+        self._ready_at = self.using.last = anyio.current_time()
         self._suspected = anyio.Event()
         self._restarts.ready(self._ready_at)
         self._failure = ""
@@ -382,10 +369,10 @@ class Supervisor(Generic[C]):
     async def _stop_when_idle(self) -> None:
         patience = max(self._limits.idle_timeout, _LEAST_IDLE)
         while True:
-            await anyio.sleep_until(self._used_at + patience)
+            await anyio.sleep_until(self.using.last + patience)
             if self.requests or self._life.needed:
-                self._used_at = anyio.current_time()
-            elif anyio.current_time() >= self._used_at + patience:
+                self.using.last = anyio.current_time()
+            elif anyio.current_time() >= self.using.last + patience:
                 logger.info("upstream %r is stopped: nobody used it", self._name)
                 self._rest("nobody used it")
                 return
@@ -467,16 +454,29 @@ def _absence(state: SourceState, reason: str, pause: float = 0) -> UpstreamError
 
 
 class _Use:
-    """A context manager that any number of requests may be in: it remembers nothing of them."""
+    """The requests to one server that wait or are in progress: each is made in this context manager."""
 
-    __slots__ = ("_began", "_ended")
+    __slots__ = ("_drained", "count", "last")
 
-    def __init__(self, began: Callable[[], None], ended: Callable[[], None]) -> None:
-        self._began = began
-        self._ended = ended
+    def __init__(self) -> None:
+        self.count = 0
+        """How many there are."""
+        self.last = -math.inf
+        """When the last one ended, by the event loop's clock."""
+        self._drained: anyio.Event | None = None
 
     def __enter__(self) -> None:
-        self._began()
+        self.count += 1
 
     def __exit__(self, *raised: object) -> None:
-        self._ended()
+        self.count -= 1
+        self.last = asyncio.get_running_loop().time()
+        if not self.count and self._drained is not None:
+            self._drained.set()
+            self._drained = None
+
+    async def wait_drained(self) -> None:
+        """Wait until there are none."""
+        while self.count:
+            self._drained = self._drained or anyio.Event()
+            await self._drained.wait()
