@@ -1,22 +1,26 @@
 """One line for each call: who asked what of whom, how long it took, how it ended, and how much was said, never what.
 
-The thread that writes the log formats the line; the caller only hands over a tuple of texts and numbers. If the level
-is not enabled, a call costs one test of the level.
+The thread that writes the log formats the line; the caller only hands over texts and numbers. If the level is not
+enabled, a call costs one test of the level.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from typing import Any, Final
+
+from msgspec import Struct
 
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sanitize.escaping import one_line
 
-__all__ = ["KEPT", "CallRecord", "is_wanted", "leave", "size_of", "tell_of"]
+__all__ = ["KEPT", "CallHandler", "CallRecord", "is_wanted", "leave", "record_of", "size_of", "tell_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +38,11 @@ _RECORD: Final = vars(logging.LogRecord(logger.name, logging.INFO, __file__, 0, 
 """What all records of calls share: computing it for each would cost more than the rest."""
 
 
-class CallRecord(NamedTuple):
+_REMEMBERED: Final = 256
+"""Beginnings of lines: a client calls the same tools again and again."""
+
+
+class CallRecord(Struct, frozen=True, gc=False):
     """What is logged about one call."""
 
     client: str
@@ -55,35 +63,49 @@ class CallRecord(NamedTuple):
         """The line."""
         tools = f", called {', '.join(_named(self.tools))}" if self.tools else ""
         return (
-            f"{self._who} {self.method} {self._what} of {self.source}: {self.outcome} in {self._ms:g} ms, "
-            f"{self.bytes_in} B in, {self.bytes_out} B out{tools}"
+            f"{_who(self.client, self.number)} {self.method} {_what(self.target)} of {self.source}: {self.outcome} "
+            f"in {round(self.seconds * 1000, 1):g} ms, {self.bytes_in} B in, {self.bytes_out} B out{tools}"
         )
 
     def to_json(self) -> JSON:
         """The same for programs."""
         call = {
-            "client": self._who,
+            "client": _who(self.client, self.number),
             "source": self.source,
             "method": self.method,
-            "target": self._what,
-            "ms": self._ms,
+            "target": _what(self.target),
+            "ms": round(self.seconds * 1000, 1),
             "outcome": self.outcome,
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
         }
         return {**call, "tools": _named(self.tools)} if self.tools else call
 
-    @property
-    def _who(self) -> str:
-        return f"{one_line(self.client, _SHOWN)} #{self.number & 0xFFFF:04x}"
 
-    @property
-    def _what(self) -> str:
-        return one_line(self.target.partition("?")[0], _SHOWN)
+@lru_cache(_REMEMBERED)
+def _who(client: str, number: int) -> str:
+    return f"{one_line(client, _SHOWN)} #{number & 0xFFFF:04x}"
 
-    @property
-    def _ms(self) -> float:
-        return round(self.seconds * 1000, 1)
+
+@lru_cache(_REMEMBERED)
+def _what(target: str) -> str:
+    return one_line(target.partition("?")[0], _SHOWN)
+
+
+class CallHandler(logging.Handler):
+    """A handler that needs no record to log a call, which costs more than the line."""
+
+    @abstractmethod
+    def take(self, call: CallRecord, created: float) -> bool:
+        """Log a call.
+
+        Args:
+            call: The call.
+            created: When it ended, in seconds since the epoch.
+
+        Returns:
+            Whether it will be: if not, it is given a record.
+        """
 
 
 def tell_of(make: Callable[[], CallRecord]) -> None:
@@ -103,10 +125,36 @@ def is_wanted() -> bool:
 
 def leave(call: CallRecord) -> None:
     """Log the line of a call."""
-    now = time.time()
+    now, handler = time.time(), _only_handler()
+    if handler is None or not handler.take(call, now):
+        logger.handle(record_of(call, now))
+
+
+def record_of(call: CallRecord, created: float) -> logging.LogRecord:
+    """The record of a call.
+
+    Args:
+        call: The call.
+        created: When it ended, in seconds since the epoch.
+    """
     record = logging.LogRecord.__new__(logging.LogRecord)
-    record.__dict__ = {**_RECORD, "msg": call, "call": call, "created": now, "msecs": now % 1 * 1000}
-    logger.handle(record)
+    record.__dict__ = {**_RECORD, "msg": call, "call": call, "created": created, "msecs": created % 1 * 1000}
+    return record
+
+
+def _only_handler() -> CallHandler | None:
+    """The handler of all that is logged of calls, if there is one alone and nothing is filtered."""
+    found: logging.Handler | None = None
+    place: logging.Logger | None = logger
+    while place is not None:
+        for handler in place.handlers:
+            if found is not None:
+                return None
+            found = handler
+        place = place.parent if place.propagate else None
+    if logger.filters or logger.disabled or not isinstance(found, CallHandler) or found.filters:
+        return None
+    return found if found.level <= logging.INFO else None
 
 
 def size_of(value: Any) -> int:

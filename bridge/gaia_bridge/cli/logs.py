@@ -7,8 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Final
 
+from gaia_bridge.calls.call_log import CallHandler, CallRecord, record_of
 from gaia_bridge.cli.streams import QueuedBytes
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
@@ -29,6 +31,9 @@ _BODIES = ("mcp.server.sse", "sse_starlette.sse")
 _NAMES_ONLY = ("tools/call", "prompts/get")
 """Methods whose line in the log (`calls.call_log`) has no URI, in which anything might be."""
 
+_OF_CALLS: Final = {"levelname": "INFO", "name": record_of.__module__}
+"""What all of these say."""
+
 _LINE_BYTES = 512
 """What the line of a call counts for while it waits to be made; hardly one has more."""
 
@@ -42,6 +47,10 @@ class LineFormatter(logging.Formatter):
     redacted = Redactor()
     """What takes the secrets out: by their shape, and those that it was told."""
 
+    def __init__(self, layout: str = "%(message)s", time_of_day: str | None = None) -> None:
+        super().__init__(layout, time_of_day)
+        self._layout = layout
+
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Format all but the traceback."""
         record.message = printable(record.message, limit=None)
@@ -49,19 +58,25 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; what follows its first line is a traceback."""
-        if getattr(getattr(record, "call", None), "method", None) in _NAMES_ONLY:
-            return self._of_call(record)
+        call: CallRecord | None = getattr(record, "call", None)
+        if call is not None and call.method in _NAMES_ONLY:
+            return self.line_of(call, record.created)
         first, *traceback = self.redacted(super().format(record)).split("\n")
         return "\n".join([first, *(f"    {printable(line, limit=None)}" for line in traceback)])
 
-    def _of_call(self, record: logging.LogRecord) -> str:
-        """The line of a call, as it would be otherwise, without all that such a record cannot have.
+    def line_of(self, call: CallRecord, created: float) -> str:
+        """The line of a call, as `format` makes it of the record.
 
-        It has names that clients know, and nothing that anybody said: looking for the shapes of secrets costs more than
-        the rest.
+        Args:
+            call: The call.
+            created: When it ended, in seconds since the epoch.
         """
-        record.message, record.asctime = str(record.msg), _time_of_day(int(record.created))
-        return self.redacted.without_known(self.formatMessage(record))
+        if call.method not in _NAMES_ONLY:
+            return self.format(record_of(call, created))
+        # It has names that clients know, and nothing that anybody said: to look for the shapes of secrets costs more
+        # than the rest.
+        said = {"asctime": _time_of_day(int(created)), "message": printable(str(call), limit=None), **_OF_CALLS}
+        return self.redacted.without_known(self._layout % said)
 
 
 @lru_cache(maxsize=1)
@@ -69,23 +84,30 @@ def _time_of_day(second: int) -> str:
     return time.strftime(_TIME, time.localtime(second))
 
 
-class _StandardError(logging.Handler):
+class _StandardError(CallHandler):
     """Writes to what `sys.stderr` is at that moment. A log that cannot be written stops nothing."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        queue = getattr(sys.stderr, "buffer", None)
-        if isinstance(queue, QueuedBytes) and getattr(record, "call", None) is not None:
-            # It refers to nothing that changes, and there are many: the thread that writes puts it into words.
-            queue.write_later(lambda: self._line(record).encode("utf-8", "backslashreplace"), _LINE_BYTES)
+        call = getattr(record, "call", None)
+        if call is not None and self.take(call, record.created):
             return
         try:
-            sys.stderr.write(self._line(record))
+            sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
         except (OSError, ValueError):
             pass
 
-    def _line(self, record: logging.LogRecord) -> str:
-        return self.format(record) + "\n"
+    def take(self, call: CallRecord, created: float) -> bool:
+        queue = getattr(sys.stderr, "buffer", None)
+        if not isinstance(queue, QueuedBytes):
+            return False
+        # It refers to nothing that changes, and there are many: the thread that writes puts it into words.
+        queue.write_later(partial(self._line, call, created), _LINE_BYTES)
+        return True
+
+    def _line(self, call: CallRecord, created: float) -> bytes:
+        assert isinstance(self.formatter, LineFormatter)
+        return f"{self.formatter.line_of(call, created)}\n".encode("utf-8", "backslashreplace")
 
 
 def log_to_stderr(level: str) -> Callable[[], None]:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gaia_bridge.calls.call_log import CallRecord
+from gaia_bridge.calls.call_log import CallHandler, CallRecord, leave, record_of
 from gaia_bridge.cli.logs import LineFormatter, hide_in_log, log_to_stderr
 from gaia_bridge.sanitize.redaction import Redactor
 from tests.support.agents import one_tool
@@ -38,13 +38,66 @@ def test_the_line_of_a_call_is_as_that_of_any_other_record(name: str) -> None:
     call = CallRecord(name, 5, "tools/call", name, "source", "ok", 0.001, 1, 2)
     lines: list[str] = []
     for second in (0.0, 0.9, 61.0):
-        for message, said in ((call, call), (str(call), None)):
-            made = logging.makeLogRecord(
-                {"msg": message, "call": said, "created": second, "levelname": "INFO", "name": "gaia_bridge.calls"}
-            )
-            lines.append(formatter.format(made))
-    assert lines[::2] == lines[1::2]
-    assert lines[0] == lines[2] != lines[4]
+        made = record_of(call, second)
+        lines.append(formatter.format(made))
+        assert formatter.line_of(call, second) == lines[-1]
+        made.msg, made.call = str(call), None
+        assert formatter.format(made) == lines[-1]
+    assert lines[0] == lines[1] != lines[2]
+
+
+@pytest.mark.requirement("F-112")
+def test_the_line_of_a_call_with_an_address_has_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    call = CallRecord("client/1", 5, "resources/read", "db://user:hunter2secret@host/x", "source", "ok", 0.001, 1, 2)
+    assert "hunter2secret" not in LineFormatter().line_of(call, 0)
+
+
+class Counting(logging.Handler):
+    """Counts records."""
+
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+
+
+class Taking(CallHandler):
+    """Takes calls as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[CallRecord] = []
+        self.records: list[logging.LogRecord] = []
+
+    def take(self, call: CallRecord, created: float) -> bool:
+        self.taken.append(call)
+        return True
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+def test_a_call_is_logged_without_a_record_where_nobody_else_wants_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = CallRecord("client/1", 5, "tools/call", "work", "source", "ok", 0.001, 1, 2)
+    root, package = logging.getLogger(), logging.getLogger("gaia_bridge")
+    taking, counting = Taking(), Counting()
+    monkeypatch.setattr(root, "handlers", [taking])
+    leave(call)
+    assert (taking.taken, taking.records) == ([call], [])
+    for place in (root, package):
+        place.addHandler(counting)
+        leave(call)
+        place.removeHandler(counting)
+    assert (len(taking.taken), len(taking.records), counting.count) == (1, 2, 2)
+    taking.setLevel(logging.WARNING)
+    leave(call)
+    taking.setLevel(logging.INFO)
+    taking.addFilter(lambda record: False)
+    leave(call)
+    assert (len(taking.taken), len(taking.records)) == (1, 2), "it is not wanted"
+    monkeypatch.setattr(package, "propagate", False)
+    leave(call)
+    assert (len(taking.taken), len(taking.records)) == (1, 2), "it does not get there"
 
 
 def test_a_traceback_cannot_be_taken_for_a_record() -> None:

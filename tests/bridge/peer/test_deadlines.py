@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -84,7 +85,7 @@ async def test_a_connection_that_is_closed_leaves_no_timer(first: str) -> None:
     clocks.start(1, LONG)
     timer = clocks._timer  # pyright: ignore[reportPrivateUsage]
     assert timer is not None
-    ends = [clocks.close, partial(clocks.stop, 1)]
+    ends: list[Callable[[], None]] = [clocks.close, partial(clocks.stop, 1)]
     for end in ends if first == "it ends" else reversed(ends):
         assert not timer.cancelled(), "there may be a request yet"
         end()
