@@ -15,7 +15,7 @@ import msgspec
 from gaia_bridge.protocol.json_types import MAX_NESTING, is_array, is_object, is_too_deep
 from gaia_bridge.sanitize.escaping import valid_text
 
-__all__ = ["from_json", "size_of", "to_json", "valid_json", "valid_json_of_size"]
+__all__ = ["from_json", "json_size", "to_json", "valid_json", "valid_json_of_size"]
 
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -50,7 +50,7 @@ def to_json(value: Any) -> bytes:
     return _unusual(value) if opened > MAX_NESTING and is_too_deep(value) else written
 
 
-def size_of(value: Any) -> float:
+def json_size(value: Any) -> float:
     """Bytes of a JSON value when it is written; infinite for one that can hardly be written, or not at all."""
     try:
         return len(_ENCODER.encode(value))

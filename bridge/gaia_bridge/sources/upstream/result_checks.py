@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from gaia_bridge.constants import KIB
-from gaia_bridge.protocol.json_text import size_of
+from gaia_bridge.protocol.json_text import json_size
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
 from gaia_bridge.protocol.vocabulary import result_problem
 
@@ -39,7 +39,7 @@ class ResultChecker:
             method: What was asked.
             result: What came, of any size and shape.
         """
-        size = size_of(result)
+        size = json_size(result)
         if size > _LARGE:
             return await anyio.to_thread.run_sync(partial(_problem, method, result, size), limiter=self._threads)
         return _problem(method, result, size)
