@@ -95,7 +95,8 @@ class Client:
         self._http = http
         self._url = url
         self._modern = modern
-        self._headers = {"accept": "application/json, text/event-stream"}
+        self.headers = {"accept": "application/json, text/event-stream"}
+        """Of its next request."""
         self._numbers = itertools.count(1)
 
     async def greet(self) -> None:
@@ -105,12 +106,12 @@ class Client:
         about = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "soak", "version": "1"}}
         await self.request("initialize", about)
         await self._http.post(
-            self._url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=self._headers
+            self._url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=self.headers
         )
 
     async def request(self, method: str, params: JSON) -> JSON:
         """Make a request; the message that answers it."""
-        headers = dict(self._headers)
+        headers = dict(self.headers)
         if self._modern:
             headers |= {"mcp-protocol-version": MODERN, "mcp-method": method, "mcp-name": params["name"]}
             params = params | {
@@ -124,7 +125,7 @@ class Client:
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         response = await self._http.post(self._url, json=message, headers=headers)
         if (session := response.headers.get("mcp-session-id")) is not None:
-            self._headers |= {"mcp-session-id": session, "mcp-protocol-version": LEGACY}
+            self.headers |= {"mcp-session-id": session, "mcp-protocol-version": LEGACY}
         data = [line.removeprefix("data:").strip() for line in response.text.splitlines() if line.startswith("data:")]
         found = [json.loads(item) for item in data if item]
         answers = [item for item in found or [response.json()] if item.get("id") == number]

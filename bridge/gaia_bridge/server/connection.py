@@ -20,7 +20,7 @@ from gaia_bridge.protocol.encoding import encoded_notification, encoded_request
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 
-__all__ = ["Channel", "Connection", "Nowhere"]
+__all__ = ["NOWHERE", "Channel", "Connection"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Channel(Protocol):
         ...
 
 
-class Nowhere:
+class _Nowhere:
     """The channel of a client that has none: implements `Channel`."""
 
     can_ask = False
@@ -59,6 +59,10 @@ class Nowhere:
 
     def end(self) -> None:
         """There is none."""
+
+
+NOWHERE: Final = _Nowhere()
+"""Where a client has no channel, or has one no longer."""
 
 
 class Connection:

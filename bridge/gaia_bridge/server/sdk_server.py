@@ -27,7 +27,7 @@ from gaia_bridge.protocol.parameters import METHODS
 from gaia_bridge.protocol.revisions import is_modern
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import Connection, Nowhere
+from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.introduction import capabilities_of
 
@@ -158,10 +158,10 @@ class _Handlers:
         """
         said = session.client_params
         if said is None:
-            return Connection(Nowhere())
+            return Connection(NOWHERE)
         if (known := self._connections.get(id(said))) is not None:
             return known
-        connection = self._connections[id(said)] = Connection(Nowhere())
+        connection = self._connections[id(said)] = Connection(NOWHERE)
         connection.initialize_result = said.model_dump(by_alias=True, mode="json", exclude_none=True)
         connection.revision = session.protocol_version
         connection.told = capabilities_of(self._dispatcher.catalog, modern=False)

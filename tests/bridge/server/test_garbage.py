@@ -68,3 +68,34 @@ async def test_calls_leave_nothing_to_the_garbage_collector(modern: bool, quick_
                 for _ in range(CALLS):
                     await client.request("tools/call", {"name": tool, "arguments": {}})
     assert found == {}
+
+
+@pytest.mark.requirement("F-090")
+@pytest.mark.parametrize("quick_answer", [0.0, 5.0], ids=["event stream", "json"])
+@pytest.mark.parametrize("end", ["it is deleted", "others take its place"])
+async def test_sessions_and_their_connections_leave_nothing_to_the_garbage_collector(
+    quick_answer: float, end: str
+) -> None:
+    agent = ScriptedAgent(execute, "work", "fail")
+    settings = Settings(http=HttpLimits(quick_answer=quick_answer, sessions=2))
+    async with serving({"one": agent, "two": agent}, settings) as (url, bridge):
+        await bridge.add_upstream(raw_server())
+        await until(lambda: all(source.status.state is SourceState.READY for source in bridge.sources))
+
+        async def live() -> None:
+            async with httpx2.AsyncClient() as http:
+                client = Client(http, f"{url}/mcp", modern=False)
+                await client.greet()
+                for tool in ("one__work", "up__meta"):
+                    await client.request("tools/call", {"name": tool, "arguments": {}})
+                async with http.stream("GET", f"{url}/mcp", headers=client.headers) as standing:
+                    assert standing.status_code == 200
+                if end == "it is deleted":
+                    assert (await http.delete(f"{url}/mcp", headers=client.headers)).status_code == 200
+
+        for _ in range(CALLS):
+            await live()
+        with uncollected() as found:
+            for _ in range(CALLS):
+                await live()
+    assert found == {}

@@ -77,6 +77,13 @@ class ReplayBuffer:
             if event.stream is stream and event.message
         ]
 
+    def close(self) -> None:
+        """Keep nothing, now or later: events lead to their streams, which lead back here."""
+        self._max_events = 0
+        self._first += len(self._events)
+        self._events.clear()
+        self._bytes = 0
+
     def _id(self, number: int) -> str:
         return f"{self._prefix}-{number}"
 
@@ -211,6 +218,7 @@ class EventStream:
                     await self._news
         finally:
             self.left(reader)
+            del self  # the traceback of a cancelled response, with this frame, is left to the garbage collector
 
     def left(self, reader: int) -> None:
         """A response ended. Nobody waits for it, unless another has taken its place."""

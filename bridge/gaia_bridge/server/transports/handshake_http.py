@@ -23,7 +23,7 @@ from gaia_bridge.protocol.messages import (
 from gaia_bridge.protocol.parameters import parameter_problem
 from gaia_bridge.protocol.revisions import UNSTATED_REVISION
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import Connection, Nowhere
+from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange
@@ -36,7 +36,6 @@ __all__ = ["HandshakeHttp"]
 logger = logging.getLogger(__name__)
 
 _ALLOWED: Final = [(b"allow", b"GET, POST, DELETE")]
-_NOWHERE: Final = Nowhere()
 
 
 class HandshakeHttp:
@@ -242,13 +241,13 @@ class HandshakeHttp:
         if is_array(message):
             await exchange.refuse(unexpected_batch())
             return
-        connection = Connection(_NOWHERE, exchange.revision or UNSTATED_REVISION)
+        connection = Connection(NOWHERE, exchange.revision or UNSTATED_REVISION)
         if not is_request(message):
             self._receive(connection, message)
             await exchange.nothing(202)
             return
         reply = Reply(EventStream(None, self._limits.stream_messages))
-        call = Call(connection, _NOWHERE, message, exchange.size)
+        call = Call(connection, NOWHERE, message, exchange.size)
         self._dispatcher.begin(call, partial(reply.take, call))
         remove = exchange.when_gone(reply.wake)
         try:

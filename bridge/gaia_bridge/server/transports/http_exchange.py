@@ -127,7 +127,7 @@ class HttpExchange:
 
         told = {"cache-control": "no-cache, no-transform"}
         told |= {name.decode("latin-1"): value.decode("latin-1") for name, value in headers or ()}
-        # The tasks of a response are left to the garbage collector, with what they know; not with the connection, too.
+        # The tasks of a response are left to the garbage collector; not the connection and the events with them.
         ends: list[Any] = [self._receive, self._send]
 
         async def receive() -> Message:
@@ -137,10 +137,12 @@ class HttpExchange:
         async def send(message: Message) -> None:
             await ends[1](message)
 
+        response = EventSourceResponse(events, headers=told, ping=int(ping))
         try:
-            await EventSourceResponse(events, headers=told, ping=int(ping))(self.scope, receive, send)
+            await response(self.scope, receive, send)
         finally:
             ends.clear()
+            del response.body_iterator
 
 
 def _read(headers: Headers) -> _Fields:

@@ -18,7 +18,7 @@ from gaia_bridge.protocol.headers import (
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.messages import Refusal
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import Connection, Nowhere
+from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange
@@ -30,7 +30,6 @@ __all__ = ["ModernHttp"]
 logger = logging.getLogger(__name__)
 
 _NO_SINGLE_MESSAGE: Final = Refusal(INVALID_REQUEST, "Body must be a single JSON-RPC request or notification object")
-_NOWHERE: Final = Nowhere()
 _MOST_ASKED: Final = 10_000
 """Tools of which it is remembered what headers they ask for; as many as an agent may have."""
 
@@ -111,11 +110,11 @@ class ModernHttp:
 
     async def _serve(self, exchange: HttpExchange, message: JSON, *, only_json: bool, soon: bool) -> None:
         stream = EventStream(None, self._limits.stream_messages, can_ask=False)
-        connection = Connection(_NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
+        connection = Connection(NOWHERE, message["params"]["_meta"][meta.PROTOCOL_VERSION_KEY])
         translating = self._revisions.translating_of(message)
         call = Call(connection, stream, message, exchange.size, exchange.host, translating)
         if only_json and call.method != "subscriptions/listen":
-            call.channel = _NOWHERE
+            call.channel = NOWHERE
         else:
             only_json = False
         reply = Reply(stream)

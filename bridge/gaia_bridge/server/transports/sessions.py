@@ -15,7 +15,7 @@ from functools import cached_property
 from uuid import uuid4
 
 from gaia_bridge.protocol.revisions import RESUMABLE_REVISIONS
-from gaia_bridge.server.connection import Connection
+from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.transports.event_stream import EventStream, ReplayBuffer
 from gaia_bridge.server.transports.http_exchange import Headers
 from gaia_bridge.settings import HttpLimits
@@ -75,6 +75,9 @@ class Session:
         self.connection.close()
         if self._is_standing:
             self.standing.finish(b"")
+        self.connection.standing = NOWHERE  # which does not lead back here
+        if "replay" in self.__dict__:
+            self.replay.close()
 
     def stream(self) -> EventStream:
         """A stream for one request, or one batch."""
