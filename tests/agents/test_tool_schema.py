@@ -242,8 +242,8 @@ def test_a_type_without_a_json_form_is_refused_by_name(annotation: Any) -> None:
 def test_an_annotation_that_names_nothing_is_refused_by_name() -> None:
     def odd(value: int) -> None: ...
 
-    odd.__annotations__["value"] = "Nowhere"
-    with pytest.raises(TypeError, match="tool 'odd' has no JSON Schema: name 'Nowhere' is not defined"):
+    odd.__annotations__["value"] = "NOWHERE"
+    with pytest.raises(TypeError, match="tool 'odd' has no JSON Schema: name 'NOWHERE' is not defined"):
         input_schema(odd, "odd")
 
 

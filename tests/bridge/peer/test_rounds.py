@@ -12,7 +12,7 @@ from gaia_bridge.errors import ProtocolError
 from gaia_bridge.peer.rounds import Question, RoundsError, play_rounds
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.call import Call
-from gaia_bridge.server.connection import Connection, Nowhere
+from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.settings import AgentLimits
 
@@ -115,7 +115,7 @@ async def test_a_client_that_plays_no_rounds_is_told_whose_questions_make_no_sen
     async def ask(call: Call) -> JSON:
         return asks(requests)
 
-    call = Call(Connection(Nowhere()), Nowhere(), {"id": 1, "method": "tools/call"})
+    call = Call(Connection(NOWHERE), NOWHERE, {"id": 1, "method": "tools/call"})
     with pytest.raises(ProtocolError, match="The server answered tools/call with"):
         await brought_to_an_end(ask, call, AgentLimits())
 
@@ -130,7 +130,7 @@ async def test_a_server_that_has_nothing_to_ask_yet_is_waited_for_on_behalf_of_a
         states.append(call.request_state)
         return await server.again({})
 
-    call = Call(Connection(Nowhere()), Nowhere(), {"id": 1, "method": "tools/call"})
+    call = Call(Connection(NOWHERE), NOWHERE, {"id": 1, "method": "tools/call"})
     assert await brought_to_an_end(ask, call, AgentLimits()) == DONE
     assert states == [None, "1", "2"]
     assert len(pauses) == 2

@@ -13,7 +13,7 @@ import pytest
 from gaia_bridge.errors import AnswerError, ProtocolError
 from gaia_bridge.model import Progress
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.server.connection import Connection, Nowhere
+from gaia_bridge.server.connection import NOWHERE, Connection
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -140,7 +140,7 @@ async def test_where_there_is_no_way_back_and_after_the_end_nobody_is_asked() ->
     channel = Channel()
     connection = Connection(channel)
     with pytest.raises(AnswerError, match="no way back to the client"):
-        await connection.ask(Nowhere(), "roots/list", {}, None)
+        await connection.ask(NOWHERE, "roots/list", {}, None)
     connection.close()
     with pytest.raises(AnswerError, match="the client is gone"):
         await connection.ask(channel, "roots/list", {}, None)
@@ -177,7 +177,7 @@ async def test_a_question_that_is_given_up_as_the_client_goes_is_no_error_of_the
 
 
 async def test_a_cancellation_reaches_the_request_of_its_id_with_its_reason_if_that_is_one() -> None:
-    connection, one, other = Connection(Nowhere()), InFlight(), InFlight()
+    connection, one, other = Connection(NOWHERE), InFlight(), InFlight()
     connection.received.begin(1, one)
     connection.received.begin("two", other)
     connection.received.cancel("1", "enough")
@@ -191,7 +191,7 @@ async def test_a_cancellation_reaches_the_request_of_its_id_with_its_reason_if_t
 
 
 async def test_the_second_of_two_requests_of_one_id_may_not_begin_and_leaves_the_first_in_flight() -> None:
-    connection, first, second = Connection(Nowhere()), InFlight(), InFlight()
+    connection, first, second = Connection(NOWHERE), InFlight(), InFlight()
     assert connection.received.begin(1, first)
     assert not connection.received.begin(1, second)
     assert connection.received.begin("1", second)
@@ -204,7 +204,7 @@ async def test_the_second_of_two_requests_of_one_id_may_not_begin_and_leaves_the
 async def test_whoever_waits_for_the_end_hears_of_it_once_and_one_that_fails_keeps_it_from_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    connection, heard = Connection(Nowhere()), list[str]()
+    connection, heard = Connection(NOWHERE), list[str]()
 
     def fail() -> None:
         raise ProtocolError(-1, "on purpose")

@@ -18,7 +18,7 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
-from gaia_bridge.server.connection import Connection, Nowhere
+from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
 from tests.support.agents import one_tool
@@ -49,7 +49,7 @@ class Gated(FixedSource):
 def call(number: int) -> Call:
     params: JSON = {"name": "work", "arguments": {}}
     message: JSON = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-    return Call(Connection(Nowhere(), LATEST_HANDSHAKE), Nowhere(), message)
+    return Call(Connection(NOWHERE, LATEST_HANDSHAKE), NOWHERE, message)
 
 
 @pytest.mark.requirement("F-253")

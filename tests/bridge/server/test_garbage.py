@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -98,4 +99,57 @@ async def test_sessions_and_their_connections_leave_nothing_to_the_garbage_colle
         with uncollected() as found:
             for _ in range(CALLS):
                 await live()
+    assert found == {}
+
+
+async def over_sse(url: str, http: httpx2.AsyncClient) -> None:
+    """A client of HTTP+SSE that shakes hands, calls, and leaves."""
+    about = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "sse", "version": "1"}}
+    async with http.stream("GET", f"{url}/sse") as stream:
+        events = (line.removeprefix("data: ") async for line in stream.aiter_lines() if line.startswith("data: "))
+        place = url + await anext(events)
+        for number, (method, params) in enumerate(
+            [("initialize", about), ("tools/call", {"name": "up__meta", "arguments": {}})]
+        ):
+            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            assert (await http.post(place, json=message)).status_code == 202
+            assert json.loads(await anext(events))["id"] == number
+            await http.post(place, json={"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+
+async def listening(url: str, http: httpx2.AsyncClient) -> None:
+    """A client of 2026-07-28 that listens for changes, and leaves."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "listening", "version": "1"},
+    }
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "subscriptions/listen",
+    }
+    async with http.stream("POST", f"{url}/mcp", json=message, headers=headers) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data: "):
+                assert "acknowledged" in line
+                break
+
+
+@pytest.mark.requirement("F-090")
+@pytest.mark.parametrize("live", [over_sse, listening])
+async def test_streams_that_are_left_leave_nothing_to_the_garbage_collector(
+    live: Callable[[str, httpx2.AsyncClient], Awaitable[None]],
+) -> None:
+    agent = ScriptedAgent(execute, "work", "fail")
+    async with serving({"one": agent, "two": agent}) as (url, bridge), httpx2.AsyncClient() as http:
+        await bridge.add_upstream(raw_server())
+        await until(lambda: all(source.status.state is SourceState.READY for source in bridge.sources))
+        for _ in range(2):
+            await live(url, http)
+        with uncollected() as found:
+            for _ in range(CALLS):
+                await live(url, http)
     assert found == {}

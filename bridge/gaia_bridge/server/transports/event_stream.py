@@ -199,12 +199,18 @@ class EventStream:
         finally:
             self.left(reader)
 
-    def events(self) -> AsyncGenerator[bytes]:
-        """What a response sends, as it comes, until the stream is over or another response takes its place."""
-        return self._events(self.reader)  # of now: another response may come before this one's first step
+    def events(self, first: bytes = b"") -> AsyncGenerator[bytes]:
+        """What a response sends, as it comes, until the stream is over or another response takes its place.
 
-    async def _events(self, reader: int) -> AsyncGenerator[bytes]:
+        Args:
+            first: An event before all others.
+        """
+        return self._events(self.reader, first)  # of now: another response may come before this one's first step
+
+    async def _events(self, reader: int, first: bytes) -> AsyncGenerator[bytes]:
         try:
+            if first:
+                yield first
             while reader == self.reader:
                 if self._waiting:
                     event = self._waiting.popleft()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import parse_qs, quote
 from uuid import uuid4
@@ -60,15 +59,9 @@ class SseTransport:
         self._streams.add(events)
         root = exchange.scope.get("root_path", "").rstrip("/")
         endpoint = f"event: endpoint\r\ndata: {quote(root + self._path)}?session_id={identity}\r\n\r\n"
-
-        async def everything() -> AsyncGenerator[bytes]:
-            yield endpoint.encode()
-            async for event in events.events():
-                yield event
-
         try:
             with response:  # one that is cut off leaves unread what is written already
-                await exchange.stream(everything(), self._limits.ping_interval)
+                await exchange.stream(events.events(endpoint.encode()), self._limits.ping_interval)
         finally:
             del self._clients[identity]
             self._streams.discard(events)
