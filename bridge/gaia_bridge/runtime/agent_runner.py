@@ -306,7 +306,8 @@ class AgentRunner:
 
     def _ensure_thread(self) -> None:
         """Start one more thread if there is work for it, and room."""
-        if not self._closed and self._threads - self._held < min(self._pending, self._max_threads):
+        working = self._threads - self._held
+        if working < self._pending and working < self._max_threads and not self._closed:
             name = f"agent {self.name} #{self._threads + 1}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
             self._threads += 1

@@ -264,7 +264,7 @@ class Dispatcher:
             call.request_state = self._seal.opened(state, call.method, call.params)
         call.input_responses = call.params.get("inputResponses") or {}
         result = await self._methods.serve(call)
-        if is_input_required(result) and isinstance(state := result.get("requestState"), str):
+        if "requestState" in result and is_input_required(result) and isinstance(state := result["requestState"], str):
             return {**result, "requestState": self._seal.seal(state, call.method, call.params)}
         return result
 

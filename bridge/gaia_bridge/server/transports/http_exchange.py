@@ -28,6 +28,8 @@ class _Fields(NamedTuple):
     """Headers; the last one of a name, if it came several times."""
     revision: str | None
     """What the head says that the body is of."""
+    host: str
+    """The address of the client."""
     accepts: tuple[bool, bool]
     """Whether the client takes JSON, and whether it takes events (RFC 9110, section 12.5.1)."""
 
@@ -53,18 +55,12 @@ class HttpExchange:
         """What was found out about its head, for requests on the same connection that have the same."""
         fields: _Fields | None = self.found.get(_Fields)
         if fields is None:
-            fields = self.found[_Fields] = _read(scope["headers"])
-        self.headers, self.revision, self.accepts = fields
+            fields = self.found[_Fields] = _read(scope)
+        self.headers, self.revision, self.host, self.accepts = fields
         self.is_gone = False
         """Whether the client is known to have left."""
         self._receive = receive
         self._send = send
-
-    @property
-    def host(self) -> str:
-        """The address of the client."""
-        client = self.scope.get("client")
-        return client[0] if client else ""
 
     def when_gone(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` when the client leaves; returns a function that ends this, which must be called.
@@ -145,9 +141,11 @@ class HttpExchange:
             del response.body_iterator
 
 
-def _read(headers: Headers) -> _Fields:
+def _read(scope: Scope) -> _Fields:
+    headers: Headers = scope["headers"]
+    client = scope.get("client")
     values = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
     accept = b",".join(value for name, value in headers if name == b"accept").lower()
     kinds = {kind.partition(b";")[0].strip() for kind in accept.split(b",")}
     accepts = not kinds.isdisjoint(_JSON), not kinds.isdisjoint(_EVENTS)
-    return _Fields(values, values.get(REVISION_HEADER), accepts)
+    return _Fields(values, values.get(REVISION_HEADER), client[0] if client else "", accepts)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gaia_bridge.protocol import meta
 from gaia_bridge.protocol.codes import HEADER_MISMATCH, HTTP_STATUS, INVALID_REQUEST
 from gaia_bridge.protocol.headers import (
+    NAMED,
     PARAM_PREFIX,
     ParameterHeaders,
     envelope_problem,
@@ -19,7 +20,7 @@ from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.messages import Refusal
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
-from gaia_bridge.server.dispatcher import Answer, Dispatcher
+from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.replies import Reply
@@ -79,12 +80,15 @@ class ModernHttp:
 
     def _problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
         """Why a request is not taken, before anybody works on it."""
-        if self not in exchange.found:
-            exchange.found[self] = repeated_header(exchange.scope["headers"])
-        if (name := exchange.found[self]) is not None:
-            return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
-        problem = envelope_problem(message, exchange.headers, self._revisions)
-        return problem or self._parameter_problem(exchange, message)
+        said = _said(message)
+        if said is None or said != exchange.found.get(self):
+            if (name := repeated_header(exchange.scope["headers"])) is not None:
+                return Refusal(HEADER_MISMATCH, f"{name} header appears more than once", message["id"])
+            if (problem := envelope_problem(message, exchange.headers, self._revisions)) is not None:
+                return problem
+            if self._revisions.translating_of(message) is None:
+                exchange.found[self] = said  # the same words under the same head are as good
+        return self._parameter_problem(exchange, message)
 
     def _parameter_problem(self, exchange: HttpExchange, message: JSON) -> Refusal | None:
         if (translating := self._revisions.translating_of(message)) is not None:
@@ -126,7 +130,8 @@ class ModernHttp:
                 # response is not kept by everybody.
                 await reply.first(None if only_json else self._limits.ping_interval)
             if reply.answer is not None:
-                await exchange.json(reply.answer.body, _status(reply.answer))
+                code = reply.answer.code
+                await exchange.json(reply.answer.body, 200 if code is None else HTTP_STATUS.get(code, 200))
             elif not exchange.is_gone:
                 remove()  # from here on the response tells it, which waits for `receive`, too
                 stream.open()
@@ -139,5 +144,12 @@ class ModernHttp:
             reply.close()
 
 
-def _status(answer: Answer) -> int:
-    return 200 if answer.code is None else HTTP_STATUS.get(answer.code, 200)
+def _said(message: JSON) -> tuple[Any, ...] | None:
+    """What a request says of itself that its head has to say, too; `None` if it does not say all that it must."""
+    try:
+        params = message["params"]
+        told, method = params["_meta"], message["method"]
+        name = params[NAMED[method]] if method in NAMED else None
+        return (told[meta.PROTOCOL_VERSION_KEY], method, name) if meta.CLIENT_CAPABILITIES_KEY in told else None
+    except (KeyError, TypeError):
+        return None

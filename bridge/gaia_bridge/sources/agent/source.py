@@ -173,7 +173,8 @@ class AgentSource:
         tool = self._definitions.tools.get(name)
         if tool is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
-        arguments = _without_envelope(tool, arguments)
+        if "kwargs" in arguments:
+            arguments = _without_envelope(tool, arguments)
         if problems := tool.arguments.errors(arguments):
             return error_result(f"The arguments do not fit the input schema of tool '{name}':\n{problems}")
         agent = self._agent_of("tool", name)
