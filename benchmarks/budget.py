@@ -50,14 +50,14 @@ class Cost(NamedTuple):
 
 
 BUDGETS: Final = {
-    ("HTTP", "agent", LEGACY): Cost(252, 4),
-    ("HTTP", "agent", MODERN): Cost(301, 4),
+    ("HTTP", "agent", LEGACY): Cost(249, 4),
+    ("HTTP", "agent", MODERN): Cost(274, 4),
     ("HTTP", "stdio", LEGACY): Cost(296, 4),
-    ("HTTP", "stdio", MODERN): Cost(369, 4),
-    ("stdio", "agent", LEGACY): Cost(205, 6),
-    ("stdio", "agent", MODERN): Cost(220, 6),
+    ("HTTP", "stdio", MODERN): Cost(345, 4),
+    ("stdio", "agent", LEGACY): Cost(202, 6),
+    ("stdio", "agent", MODERN): Cost(214, 6),
     ("stdio", "stdio", LEGACY): Cost(249, 6),
-    ("stdio", "stdio", MODERN): Cost(288, 6),
+    ("stdio", "stdio", MODERN): Cost(285, 6),
 }
 """What a call cost when it was last looked at, by the client's transport, what is called, and the era."""
 

@@ -362,7 +362,8 @@ class _AgentLoop:
             try:
                 outcome = Outcome(convert(await awaitable))
             except BaseException as error:  # noqa: B036 - as in `Job.run`; the loop itself must survive
-                outcome = Outcome(error=error)
+                on_done(Outcome(error=error))  # without a name: the error's traceback leads back here
+                return
             on_done(outcome)
 
         with self._lock:

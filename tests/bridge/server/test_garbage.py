@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+import anyio.lowlevel
 import httpx2
 import pytest
 
@@ -49,25 +50,46 @@ def uncollected() -> Generator[Counter[str]]:
 
 
 def execute(tool: str, arguments: JSON) -> Any:
-    if tool == "fail":
-        raise ToolError("no")
+    match tool:
+        case "fail":
+            raise ToolError("no")
+        case "bug":
+            raise RuntimeError("nobody expects this")
+        case "later":
+            return later()
+        case "later_fail":
+            return later("no")
+        case _:
+            return "yes"
+
+
+async def later(problem: str = "") -> str:
+    await anyio.lowlevel.checkpoint()
+    if problem:
+        raise ValueError(problem)
     return "yes"
+
+
+AGENT = ScriptedAgent(execute, "work", "fail", "bug", "later", "later_fail")
+FAILURES = ("two__fail", "bug", "two__later_fail", "up__invalid")
+ERRORS = ("up__refuse", "nobody__has_it")
 
 
 @pytest.mark.requirement("F-090")
 @pytest.mark.parametrize("modern", [False, True], ids=["handshake", "modern"])
 @pytest.mark.parametrize("quick_answer", [0.0, 5.0], ids=["event stream", "json"])
-@pytest.mark.parametrize("tool", ["one__work", "one__fail", "up__meta", "nobody__has_it"])
+@pytest.mark.parametrize("tool", ["work", "later", "up__meta", *FAILURES, *ERRORS])
 async def test_calls_leave_nothing_to_the_garbage_collector(modern: bool, quick_answer: float, tool: str) -> None:
-    agent = ScriptedAgent(execute, "work", "fail")
     settings = Settings(http=HttpLimits(quick_answer=quick_answer))
-    async with serving({"one": agent, "two": agent}, settings) as (url, bridge):
+    async with serving({"one": AGENT, "two": AGENT}, settings) as (url, bridge):
         await bridge.add_upstream(raw_server())
         await until(lambda: all(source.status.state is SourceState.READY for source in bridge.sources))
         async with httpx2.AsyncClient() as http:
             client = Client(http, f"{url}/mcp", modern=modern)
             await client.greet()
-            await client.request("tools/call", {"name": tool, "arguments": {}})
+            answer = await client.request("tools/call", {"name": tool, "arguments": {}})
+            assert ("error" in answer) == (tool in ERRORS)
+            assert answer.get("result", {}).get("isError", False) == (tool in FAILURES), answer
             with uncollected() as found:
                 for _ in range(CALLS):
                     await client.request("tools/call", {"name": tool, "arguments": {}})
@@ -80,9 +102,8 @@ async def test_calls_leave_nothing_to_the_garbage_collector(modern: bool, quick_
 async def test_sessions_and_their_connections_leave_nothing_to_the_garbage_collector(
     quick_answer: float, end: str
 ) -> None:
-    agent = ScriptedAgent(execute, "work", "fail")
     settings = Settings(http=HttpLimits(quick_answer=quick_answer, sessions=2))
-    async with serving({"one": agent, "two": agent}, settings) as (url, bridge):
+    async with serving({"one": AGENT, "two": AGENT}, settings) as (url, bridge):
         await bridge.add_upstream(raw_server())
         await until(lambda: all(source.status.state is SourceState.READY for source in bridge.sources))
 
@@ -90,8 +111,8 @@ async def test_sessions_and_their_connections_leave_nothing_to_the_garbage_colle
             async with httpx2.AsyncClient() as http:
                 client = Client(http, f"{url}/mcp", modern=False)
                 await client.greet()
-                for tool in ("one__work", "up__meta"):
-                    await client.request("tools/call", {"name": tool, "arguments": {}})
+                for tool in ("work", "up__meta"):
+                    assert "result" in await client.request("tools/call", {"name": tool, "arguments": {}})
                 async with http.stream("GET", f"{url}/mcp", headers=client.headers) as standing:
                     assert standing.status_code == 200
                 if end == "it is deleted":
@@ -146,8 +167,7 @@ async def listening(url: str, http: httpx2.AsyncClient) -> None:
 async def test_streams_that_are_left_leave_nothing_to_the_garbage_collector(
     live: Callable[[str, httpx2.AsyncClient], Awaitable[None]],
 ) -> None:
-    agent = ScriptedAgent(execute, "work", "fail")
-    async with serving({"one": agent, "two": agent}) as (url, bridge), httpx2.AsyncClient() as http:
+    async with serving({"one": AGENT, "two": AGENT}) as (url, bridge), httpx2.AsyncClient() as http:
         await bridge.add_upstream(raw_server())
         await until(lambda: all(source.status.state is SourceState.READY for source in bridge.sources))
         for _ in range(2):

@@ -69,7 +69,8 @@ class AgentInvoker:
         if asked is not None:
             return asked
         active.cancel(f"{what} is over")  # for work that the agent still runs for the call
-        return self._checked(self._result(active.outcome, what), request)
+        outcome, active.outcome = active.outcome, None  # the traceback of an error leads back to the call
+        return self._checked(self._result(outcome, what), request)
 
     def close(self) -> None:
         """Cancel every call: those that run and those that wait for a client."""
