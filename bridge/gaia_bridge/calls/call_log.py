@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,7 +19,7 @@ from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sanitize.escaping import one_line
 
-__all__ = ["KEPT", "CallHandler", "CallRecord", "is_wanted", "leave", "record_of", "size_of", "tell_of"]
+__all__ = ["KEPT", "CallRecord", "is_wanted", "leave", "record_of", "size_of", "tell_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -92,22 +91,6 @@ def _what(target: str) -> str:
     return one_line(target.partition("?")[0], _SHOWN)
 
 
-class CallHandler(logging.Handler):
-    """A handler that needs no record to log a call, which costs more than the line."""
-
-    @abstractmethod
-    def take(self, call: CallRecord, created: float) -> bool:
-        """Log a call.
-
-        Args:
-            call: The call.
-            created: When it ended, in seconds since the epoch.
-
-        Returns:
-            Whether it will be: if not, it is given a record.
-        """
-
-
 def tell_of(make: Callable[[], CallRecord]) -> None:
     """Log the line of a call, if calls are logged.
 
@@ -125,8 +108,8 @@ def is_wanted() -> bool:
 
 def leave(call: CallRecord) -> None:
     """Log the line of a call."""
-    now, handler = time.time(), _only_handler()
-    if handler is None or not handler.take(call, now):
+    now, take = time.time(), _only_taker()
+    if take is None or not take(call, now):
         logger.handle(record_of(call, now))
 
 
@@ -142,8 +125,12 @@ def record_of(call: CallRecord, created: float) -> logging.LogRecord:
     return record
 
 
-def _only_handler() -> CallHandler | None:
-    """The handler of all that is logged of calls, if there is one alone and nothing is filtered."""
+def _only_taker() -> Callable[[CallRecord, float], bool] | None:
+    """Takes calls as they are, without a record, which costs more than the line; returns whether it does.
+
+    It is the method `take_call` of the handler of all that is logged of calls, if there is one alone that has it, and
+    nothing is filtered.
+    """
     found: logging.Handler | None = None
     place: logging.Logger | None = logger
     while place is not None:
@@ -152,9 +139,10 @@ def _only_handler() -> CallHandler | None:
                 return None
             found = handler
         place = place.parent if place.propagate else None
-    if logger.filters or logger.disabled or not isinstance(found, CallHandler) or found.filters:
+    if found is None or found.filters or found.level > logging.INFO or logger.filters or logger.disabled:
         return None
-    return found if found.level <= logging.INFO else None
+    take: Callable[[CallRecord, float], bool] | None = getattr(found, "take_call", None)
+    return take
 
 
 def size_of(value: Any) -> int:

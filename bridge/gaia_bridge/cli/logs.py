@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gaia_bridge.calls.call_log import CallHandler, CallRecord, record_of
 from gaia_bridge.cli.streams import QueuedBytes
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.sanitize.redaction import Redactor
+
+if TYPE_CHECKING:
+    from gaia_bridge.calls.call_log import CallRecord
 
 __all__ = ["LineFormatter", "hide_in_log", "keep_log", "log_to_stderr"]
 
@@ -31,7 +33,7 @@ _BODIES = ("mcp.server.sse", "sse_starlette.sse")
 _NAMES_ONLY = ("tools/call", "prompts/get")
 """Methods whose line in the log (`calls.call_log`) has no URI, in which anything might be."""
 
-_OF_CALLS: Final = {"levelname": "INFO", "name": record_of.__module__}
+_OF_CALLS: Final = {"levelname": "INFO", "name": "gaia_bridge.calls.call_log"}
 """What all of these say."""
 
 _LINE_BYTES = 512
@@ -72,6 +74,8 @@ class LineFormatter(logging.Formatter):
             created: When it ended, in seconds since the epoch.
         """
         if call.method not in _NAMES_ONLY:
+            from gaia_bridge.calls.call_log import record_of  # no command needs it that serves nobody
+
             return self.format(record_of(call, created))
         # It has names that clients know, and nothing that anybody said: to look for the shapes of secrets costs more
         # than the rest.
@@ -84,12 +88,12 @@ def _time_of_day(second: int) -> str:
     return time.strftime(_TIME, time.localtime(second))
 
 
-class _StandardError(CallHandler):
+class _StandardError(logging.Handler):
     """Writes to what `sys.stderr` is at that moment. A log that cannot be written stops nothing."""
 
     def emit(self, record: logging.LogRecord) -> None:
         call = getattr(record, "call", None)
-        if call is not None and self.take(call, record.created):
+        if call is not None and self.take_call(call, record.created):
             return
         try:
             sys.stderr.write(self.format(record) + "\n")
@@ -97,7 +101,8 @@ class _StandardError(CallHandler):
         except (OSError, ValueError):
             pass
 
-    def take(self, call: CallRecord, created: float) -> bool:
+    def take_call(self, call: CallRecord, created: float) -> bool:
+        """Log a call without a record: see `calls.call_log`."""
         queue = getattr(sys.stderr, "buffer", None)
         if not isinstance(queue, QueuedBytes):
             return False

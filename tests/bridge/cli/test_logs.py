@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gaia_bridge.calls.call_log import CallHandler, CallRecord, leave, record_of
+from gaia_bridge.calls.call_log import CallRecord, leave, record_of
 from gaia_bridge.cli.logs import LineFormatter, hide_in_log, log_to_stderr
 from gaia_bridge.sanitize.redaction import Redactor
 from tests.support.agents import one_tool
@@ -61,7 +61,7 @@ class Counting(logging.Handler):
         self.count += 1
 
 
-class Taking(CallHandler):
+class Taking(logging.Handler):
     """Takes calls as they are."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Taking(CallHandler):
         self.taken: list[CallRecord] = []
         self.records: list[logging.LogRecord] = []
 
-    def take(self, call: CallRecord, created: float) -> bool:
+    def take_call(self, call: CallRecord, created: float) -> bool:
         self.taken.append(call)
         return True
 
