@@ -80,7 +80,8 @@ class PlainSchema:
 
     def _fits(self, value: Any, left: int) -> int:
         """How many more values may be judged after this one; less than 0 if it does not surely fit."""
-        kind = type(value)
+        item: object = value
+        kind = type(item)
         if self._types is not None and kind not in self._types:
             return -1
         if kind is dict:

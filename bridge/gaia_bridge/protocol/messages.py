@@ -74,11 +74,12 @@ def message_problem(message: object) -> Refusal | None:
     return Refusal(INVALID_REQUEST, problem, identifier(message)) if problem else None
 
 
-def is_plain_request(message: object) -> TypeGuard[JSON]:
+def is_plain_request(value: object) -> TypeGuard[JSON]:
     """Whether a value is a request with parameters, as most are. If not, see `message_problem`."""
+    message: Any = value
     try:
         return (
-            type(message) is dict
+            type(value) is dict
             and message["jsonrpc"] == "2.0"
             and type(message["method"]) is str
             and type(message["id"]) in (int, str)

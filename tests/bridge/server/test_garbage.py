@@ -128,13 +128,12 @@ async def test_sessions_and_their_connections_leave_nothing_to_the_garbage_colle
 
 async def over_sse(url: str, http: httpx2.AsyncClient) -> None:
     """A client of HTTP+SSE that shakes hands, calls, and leaves."""
-    about = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "sse", "version": "1"}}
+    about: JSON = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "sse", "version": "1"}}
     async with http.stream("GET", f"{url}/sse") as stream:
         events = (line.removeprefix("data: ") async for line in stream.aiter_lines() if line.startswith("data: "))
         place = url + await anext(events)
-        for number, (method, params) in enumerate(
-            [("initialize", about), ("tools/call", {"name": "up__meta", "arguments": {}})]
-        ):
+        call: JSON = {"name": "up__meta", "arguments": {}}
+        for number, (method, params) in enumerate([("initialize", about), ("tools/call", call)]):
             message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             assert (await http.post(place, json=message)).status_code == 202
             assert json.loads(await anext(events))["id"] == number
@@ -143,7 +142,7 @@ async def over_sse(url: str, http: httpx2.AsyncClient) -> None:
 
 async def listening(url: str, http: httpx2.AsyncClient) -> None:
     """A client of 2026-07-28 that listens for changes, and leaves."""
-    meta = {
+    meta: JSON = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "listening", "version": "1"},

@@ -205,9 +205,9 @@ class _McpPaths:
 
     @staticmethod
     async def _post(binding: HttpBinding, serve: _Serve, scope: Scope, receive: Receive, send: Send) -> None:
-        body: bytes | None = (scope.get("extensions") or {}).get(WHOLE_BODY)
-        if body is None:
-            body = (await receive()).get("body", b"")  # all of it: the guard hands over whole bodies
+        extensions: Mapping[str, Any] = scope.get("extensions") or {}
+        # All of it: the guard hands over whole bodies.
+        body: bytes = extensions[WHOLE_BODY] if WHOLE_BODY in extensions else (await receive()).get("body", b"")
         content: Any = decoded(body)
         exchange = HttpExchange(scope, receive, send, content, len(body))
         by_header = serve is not HttpBinding.messages
