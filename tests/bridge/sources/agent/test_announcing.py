@@ -114,7 +114,7 @@ async def test_an_agent_whose_list_hangs_keeps_the_list_it_gave() -> None:
 
     agent = one_tool(lambda _: "worked")
     setattr(agent, "get_mcp_tool_definitions", definitions)  # noqa: B010 - a method like any other
-    async with published(agent, AgentLimits(definitions_max_age=0, definitions_timeout=0.02)) as source:
+    async with published(agent, AgentLimits(definitions_max_age=0, definitions_timeout=0.2)) as source:
         changes = Changes(source)
         calm.clear()
         for _ in range(4):
