@@ -11,9 +11,11 @@ from anyio.abc import SocketStream
 
 from gaia_bridge.errors import ToolError
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.settings import HttpLimits, Settings
 from tests.interaction.connecting import serving
 from tests.support.agents import ScriptedAgent
 from tests.support.upstreams import raw_server
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +108,8 @@ def execute(tool: str, arguments: JSON) -> str:
 @pytest.mark.parametrize("era", ["modern", "handshake"])
 async def test_the_same_head_before_another_body_changes_no_answer(era: str) -> None:
     agent = ScriptedAgent(execute, "work", "fail")
-    async with serving({"one": agent, "two": agent}) as (url, bridge):
+    settings = Settings(http=HttpLimits(quick_answer=PATIENCE))  # however slow the machine, no answer is a stream
+    async with serving({"one": agent, "two": agent}, settings) as (url, bridge):
         await bridge.add_upstream(raw_server())
         port = int(url.rpartition(":")[2])
         headers = {"host": f"127.0.0.1:{port}", "accept": "application/json, text/event-stream"}
@@ -134,6 +137,9 @@ async def opened(port: int, headers: JSON) -> str:
     head = f"POST /mcp HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n{lines}\r\n"
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(head.encode() + body)
-        came = (await stream.receive()).lower().split(b"\r\n")
-    [session] = [line.split(b":")[1].strip().decode() for line in came if line.startswith(b"mcp-session-id:")]
+        came = b""
+        while b"protocolVersion" not in came:
+            came += await stream.receive()
+    lines_came = came.lower().split(b"\r\n")
+    [session] = [line.split(b":")[1].strip().decode() for line in lines_came if line.startswith(b"mcp-session-id:")]
     return session
