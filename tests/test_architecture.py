@@ -178,7 +178,7 @@ PROVIDED_BY = {
 """Import names whose distribution is called otherwise."""
 
 MODULE_LINES = 600
-INIT_LINES = 40
+INIT_LINES = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,18 +293,37 @@ def core_imports_surface(modules: Iterable[Module]) -> list[str]:
     ]
 
 
-def cycles(modules: Iterable[Module]) -> list[str]:
-    """The first import cycle, if there is one."""
+def imports_at_load(modules: Iterable[Module]) -> list[Import]:
+    """What a module imports as it is loaded, with the packages of it that are loaded first."""
     modules = tuple(modules)
+    known = {module.name for module in modules}
+    found: list[Import] = []
+    for module in modules:
+        at_load: list[ast.stmt] = [
+            node for node in ast.parse(module.source).body if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+        source = ast.unparse(ast.Module(at_load, type_ignores=[]))
+        for item in _imports_of(Module(module.name, source, module.is_package), known):
+            packages = [name for name in known if within(item.target, name) and not within(item.importer, name)]
+            found.extend(Import(item.importer, name, item.line) for name in packages)
+    return found
+
+
+def cycles(modules: Iterable[Module]) -> list[str]:
+    """Import cycles: of all imports, and of those at load, where any module can be the first that a program imports."""
+    modules = tuple(modules)
+    return [found for items in (imports(modules), imports_at_load(modules)) for found in _cycle(modules, items)]
+
+
+def _cycle(modules: Iterable[Module], items: Iterable[Import]) -> Iterator[str]:
     graph: dict[str, set[str]] = {module.name: set() for module in modules}
-    for item in imports(modules):
+    for item in items:
         if item.target in graph and item.target != item.importer and (item.importer, item.target) not in TYPE_ONLY:
             graph[item.importer].add(item.target)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        return [" -> ".join(reversed(error.args[1]))]
-    return []
+        yield " -> ".join(reversed(error.args[1]))
 
 
 def misplaced_libraries(modules: Iterable[Module]) -> list[str]:
@@ -486,6 +505,17 @@ def test_a_cycle_is_found() -> None:
     ]
     assert cycles(loop)[0].count("gaia_bridge.model") >= 1
     assert cycles(loop[:1]) == []
+
+
+def test_a_cycle_through_a_package_that_loads_its_modules_is_found() -> None:
+    loop = [
+        Module("gaia.agents.base", "from gaia.agents.base.agent import Agent", is_package=True),
+        Module("gaia.agents.base.agent", "from gaia.agents.chat.limits import ChatLimits"),
+        Module("gaia.agents.base.console", ""),
+        Module("gaia.agents.chat.limits", "from gaia.agents.base.console import Console"),
+    ]
+    assert cycles(loop)[0].count("gaia.agents.chat.limits") >= 1
+    assert cycles(loop[1:]) == []
 
 
 def test_a_library_in_the_wrong_module_is_found() -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from gaia.agents.base.agent import Agent
-from gaia.agents.base.api_agent import ApiAgent
-from gaia.agents.base.mcp_agent import MCPAgent
-from gaia.agents.base.tool_class import Tool
-from gaia.agents.base.tools import tool
-from gaia_bridge.calls.request_context import RequestContext, get_request_context
-from gaia_bridge.errors import ResourceNotFoundError, ToolError
+TYPE_CHECKING = False  # see gaia_bridge
+_PLACES = (
+    "gaia_bridge.errors",
+    "gaia_bridge.calls.request_context",
+    "gaia.agents.base.tools",
+    "gaia.agents.base.tool_class",
+    "gaia.agents.base.mcp_agent",
+    "gaia.agents.base.agent",
+    "gaia.agents.base.api_agent",
+)
+if TYPE_CHECKING:
+    from gaia.agents.base.agent import Agent
+    from gaia.agents.base.api_agent import ApiAgent
+    from gaia.agents.base.mcp_agent import MCPAgent
+    from gaia.agents.base.tool_class import Tool
+    from gaia.agents.base.tools import tool
+    from gaia_bridge.calls.request_context import RequestContext, get_request_context
+    from gaia_bridge.errors import ResourceNotFoundError, ToolError
 
 __all__ = [
     "Agent",
@@ -21,3 +32,14 @@ __all__ = [
     "get_request_context",
     "tool",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for (PEP 562), so that its modules can be loaded one by one, by those that classes need."""
+    from importlib import import_module
+
+    for place in _PLACES if name in __all__ else ():
+        module = import_module(place)
+        if name in module.__all__:
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
