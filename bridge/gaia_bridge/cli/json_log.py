@@ -13,7 +13,7 @@ from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from gaia_bridge.cli.logs import LineFormatter
+from gaia_bridge.cli.logs import LineFormatter, call_of
 from gaia_bridge.constants import JSON_LOG_BYTES, JSON_LOG_FILES, JSON_LOG_QUEUE, STREAM_FAREWELL
 from gaia_bridge.errors import ConfigError
 
@@ -27,7 +27,7 @@ class _JsonFormatter(LineFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record."""
-        call = getattr(record, "call", None)
+        call = call_of(record)
         said = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -73,7 +73,7 @@ class _Queued(QueueHandler):
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         """Format the record: what it refers to may change. What is told of a call does not, and there are many."""
-        if getattr(record, "call", None) is not None:
+        if call_of(record) is not None:
             return record
         return logging.makeLogRecord({"line": self.format(record), "levelno": record.levelno})
 

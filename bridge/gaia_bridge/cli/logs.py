@@ -17,7 +17,7 @@ from gaia_bridge.sanitize.redaction import Redactor
 if TYPE_CHECKING:
     from gaia_bridge.calls.call_log import CallRecord
 
-__all__ = ["LineFormatter", "hide_in_log", "keep_log", "log_to_stderr"]
+__all__ = ["LineFormatter", "call_of", "hide_in_log", "keep_log", "log_to_stderr"]
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _TIME = "%H:%M:%S"
@@ -60,7 +60,7 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; what follows its first line is a traceback."""
-        call: CallRecord | None = getattr(record, "call", None)
+        call = call_of(record)
         if call is not None and call.method in _NAMES_ONLY:
             return self.line_of(call, record.created)
         first, *traceback = self.redacted(super().format(record)).split("\n")
@@ -83,6 +83,11 @@ class LineFormatter(logging.Formatter):
         return self.redacted.without_known(self._layout % said)
 
 
+def call_of(record: logging.LogRecord) -> CallRecord | None:
+    """The call that a record is about; a record of an agent may have whatever it likes under that name."""
+    return getattr(record, "call", None) if record.name == _OF_CALLS["name"] else None
+
+
 @lru_cache(maxsize=1)
 def _time_of_day(second: int) -> str:
     return time.strftime(_TIME, time.localtime(second))
@@ -92,7 +97,7 @@ class _StandardError(logging.Handler):
     """Writes to what `sys.stderr` is at that moment. A log that cannot be written stops nothing."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        call = getattr(record, "call", None)
+        call = call_of(record)
         if call is not None and self.take_call(call, record.created):
             return
         try:
@@ -111,8 +116,13 @@ class _StandardError(logging.Handler):
         return True
 
     def _line(self, call: CallRecord, created: float) -> bytes:
-        assert isinstance(self.formatter, LineFormatter)
-        return f"{self.formatter.line_of(call, created)}\n".encode("utf-8", "backslashreplace")
+        if isinstance(self.formatter, LineFormatter):
+            line = self.formatter.line_of(call, created)
+        else:  # an agent has given it another one
+            from gaia_bridge.calls.call_log import record_of
+
+            line = self.format(record_of(call, created))
+        return f"{line}\n".encode("utf-8", "backslashreplace")
 
 
 def log_to_stderr(level: str) -> Callable[[], None]:

@@ -22,6 +22,16 @@ logger = logging.getLogger("gaia_bridge.example")
 CALL = CallRecord("client/1", 1, "tools/call", "work", "code", "ok", 0.0015, 10, 20, ("a", "b", "a"))
 
 
+def test_a_record_of_an_agent_may_have_a_call_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    stop = log_to_json(file)
+    logger.info("it %s", "rings", extra={"call": "by telephone"})
+    stop()
+    [said] = map(json.loads, file.read_text("utf-8").splitlines())
+    assert said["message"] == "it rings"
+    assert "call" not in said
+
+
 @pytest.mark.requirement("F-206", "F-207")
 def test_each_record_is_an_object(tmp_path: Path) -> None:
     file = tmp_path / "log.jsonl"

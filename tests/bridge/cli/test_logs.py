@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gaia_bridge.calls.call_log import CallRecord, leave, record_of
 from gaia_bridge.cli.logs import LineFormatter, hide_in_log, log_to_stderr
+from gaia_bridge.cli.streams import QueuedBytes
 from gaia_bridge.sanitize.redaction import Redactor
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of
 from tests.support.chat_endpoint import ChatAgent, chatting, saying
 from tests.support.on_demand import mcp, mcp_sse
+from tests.support.waiting import PATIENCE
 
 logger = logging.getLogger("gaia_bridge.example")
 
@@ -98,6 +103,52 @@ def test_a_call_is_logged_without_a_record_where_nobody_else_wants_one(monkeypat
     monkeypatch.setattr(package, "propagate", False)
     leave(call)
     assert (len(taking.taken), len(taking.records)) == (1, 2), "it does not get there"
+
+
+def logged(monkeypatch: pytest.MonkeyPatch, log: Callable[[], None], *, queued: bool) -> str:
+    """What is written to standard error, at once or by a thread of its own."""
+    reading, writing = os.pipe()
+    queue = QueuedBytes(writing)
+    binary: Any = queue if queued else os.fdopen(writing, "wb", 0, closefd=False)
+    stop = log_to_stderr("info")
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", io.TextIOWrapper(binary, "utf-8", write_through=True))
+        try:
+            log()
+            assert queue.drain(PATIENCE)
+        finally:
+            stop()
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
+        return pipe.read()
+
+
+class Conversation:
+    """What an agent may call a call."""
+
+    method = "tools/call"
+
+
+@pytest.mark.parametrize("queued", [False, True])
+@pytest.mark.parametrize("call", ["by telephone", Conversation()])
+def test_a_record_of_an_agent_may_have_a_call_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, call: object, *, queued: bool
+) -> None:
+    said = logged(monkeypatch, lambda: logger.info("it %s", "rings", extra={"call": call}), queued=queued)
+    assert said.endswith("INFO    gaia_bridge.example: it rings\n")
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_calls_are_logged_whatever_formatter_an_agent_has_set(monkeypatch: pytest.MonkeyPatch, *, queued: bool) -> None:
+    call = CallRecord("client/1", 5, "tools/call", "work", "source", "ok", 0.001, 1, 2)
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+
+    def log() -> None:
+        root.handlers[0].setFormatter(logging.Formatter("%(levelname)s of an agent: %(message)s"))
+        leave(call)
+
+    assert logged(monkeypatch, log, queued=queued) == f"INFO of an agent: {call}\n"
 
 
 def test_a_traceback_cannot_be_taken_for_a_record() -> None:
