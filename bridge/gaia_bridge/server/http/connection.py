@@ -25,6 +25,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from gaia_bridge.constants import KIB
 from gaia_bridge.openai_api.errors import NEVER_AGAIN
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.runtime.forking import FORKS
@@ -57,6 +58,9 @@ _BLANKS: Final = b" \t"
 
 _KNOWN_BYTES: Final = 2048
 """Bytes of a head that is remembered while its connection lasts; those of MCP clients have about 300."""
+
+_WHOLE_BYTES: Final = 16 * KIB
+"""Bytes of a body that is handed over whole: an idle connection keeps the last one, so that it must not be large."""
 
 
 class _Part(Enum):
@@ -247,8 +251,9 @@ class Connection(HttpToolsProtocol):
         self._held, self._searched = held[end:], 0
         self.scope = {**known.scope, "headers": [*known.scope["headers"]], "state": self.app_state.copy()}
         cycle = self._start("1.1", known.found)
-        self.scope["extensions"][WHOLE_BODY] = body = held[start:end]
-        cycle.body += body
+        cycle.body += (body := held[start:end])
+        if known.length <= _WHOLE_BYTES:
+            self.scope["extensions"][WHOLE_BODY] = body
         self._end_request()
         return True
 

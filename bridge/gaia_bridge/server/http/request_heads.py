@@ -21,7 +21,8 @@ next on the connection. A dictionary, by the one who found it out."""
 
 
 WHOLE_BODY: Final = "gaia_bridge.whole_body"
-"""Another: the bytes of the body, where they came together with a head that came before. `receive` gives them, too."""
+"""Another: the bytes of a small body, where they came together with a head that came before. `receive` gives them,
+too."""
 
 
 class KnownHead(NamedTuple):

@@ -23,6 +23,7 @@ from uvicorn.server import ServerState
 
 from gaia_bridge.server.http.connection import Connection, ConnectionConfig
 from gaia_bridge.server.http.departures import DISCONNECT
+from gaia_bridge.server.http.request_heads import WHOLE_BODY
 from gaia_bridge.settings import HttpLimits
 from tests.bridge.server.http.h11_protocol import StrictH11, StrictH11Config
 from tests.support.virtual_time import VIRTUAL_TIME, VirtualTimeLoop
@@ -373,6 +374,7 @@ class Recorder:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body: bytes | None = await read(receive) if self._reads else b"not read"
+        assert not self._reads or scope.get("extensions", {}).get(WHOLE_BODY, body) == body
         self.seen.append(
             Seen(
                 scope["method"],
@@ -717,6 +719,29 @@ async def test_an_application_that_has_answered_or_does_not_want_to_know_is_told
     await leave(app)
     await settle()
     assert app.told == []
+
+
+@pytest.mark.parametrize(("size", "expected"), [(0, [0, 0]), (1_000, [1_000, 1_000]), (200_000, [])])
+async def test_a_body_that_is_kept_while_its_connection_is_idle_is_small(size: int, expected: list[int]) -> None:
+    kept: list[int] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        kept.extend(len(body) for name, body in scope["extensions"].items() if name == WHOLE_BODY)
+        assert len(await read(receive) or b"") == size
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    with socket.socket() as sock:
+        wire = Wire(sock)
+        settings = ConnectionConfig(app, LIMITS, interface="asgi3", ws="none", log_config=None)
+        wire.protocol = Connection(settings, ServerState(), {}, asyncio.get_running_loop())
+        wire.protocol.connection_made(wire)
+        for _ in range(3):
+            wire.protocol.data_received(post(f"Content-Length: {size}", body=b"x" * size))
+            await settle()
+        wire.protocol.connection_lost(None)
+    assert kept == expected
+    assert wire.written.count(b"HTTP/1.1 200") == 3
 
 
 async def test_the_date_of_an_answer_is_that_of_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
