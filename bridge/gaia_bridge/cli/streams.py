@@ -54,6 +54,8 @@ class QueuedBytes(io.BufferedIOBase):
         self._waiting: deque[bytes | Callable[[], bytes]] = deque()
         self._queued = 0
         self._dropped = 0
+        self._tells = False
+        """Whether the thread is writing that lines were dropped."""
         self._in_line = False
         self._fails = False
         self._asleep = False
@@ -126,7 +128,7 @@ class QueuedBytes(io.BufferedIOBase):
                 self._awaited -= 1
 
     def _is_written(self) -> bool:
-        return not self._queued and (self._fails or not self._dropped)
+        return not (self._queued or self._tells) and (self._fails or not self._dropped)
 
     def _queue(self, item: bytes | Callable[[], bytes], size: int) -> None:
         self._waiting.append(item)
@@ -155,12 +157,13 @@ class QueuedBytes(io.BufferedIOBase):
                 lines, size = [*self._waiting], self._queued
                 self._waiting.clear()
                 dropped, self._dropped = self._dropped, 0
+                self._tells = dropped > 0
             data = b"".join(line if isinstance(line, bytes) else _written(line) for line in lines)
             if dropped:
                 data += f"gaia-bridge: {dropped} log lines were dropped: nobody took them\n".encode()
             unwritten = self._put(data)
             with self._changed:
-                self._fails = unwritten > 0
+                self._fails, self._tells = unwritten > 0, False
                 self._dropped += unwritten and unwritten + dropped - (dropped > 0)
                 self._queued -= size
                 self._changed.notify_all()
