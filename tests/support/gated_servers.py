@@ -88,6 +88,7 @@ class Gate:
                 name, word = line.split()
                 self._held[name] = connection
                 self._note(name, word)
+                connection.sendall(b".")
         self._note(name, "dead")
 
     def _note(self, name: str, word: str) -> None:
