@@ -324,7 +324,11 @@ class Bridge:
                 "expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), or with get_model_id() "
                 f"and get_model_info(), got {candidate!r}",
             )
-        return AgentSource(agent, name or name_of_class(type(agent)), self.settings.agent, lambda: self.own_files())
+        name = name or name_of_class(type(agent))
+        try:
+            return AgentSource(agent, name, self.settings.agent, lambda: self.own_files())
+        except TypeError as error:  # what is decorated in it
+            raise AgentLoadError(name, str(error)) from error
 
     async def _add(self, source: _RunningSource, turn: anyio.Event | None = None) -> None:
         """Start a source, and publish it after those that were added before it."""
@@ -339,6 +343,9 @@ class Bridge:
             if not scope.cancel_called:
                 raise
             raise PublishError(source.name, "it was removed while it was being added") from None
+        except BaseExceptionGroup as group:
+            error = _only_error_in(group)
+            raise error if isinstance(error, AgentLoadError) else group from None
 
     async def _own(
         self,
@@ -440,6 +447,13 @@ class Bridge:
 
     def _tools(self) -> JSON:
         return {"tools": self._everything.definitions("tool", modern=True)}
+
+
+def _only_error_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _as_json(left_out: Iterable[LeftOut]) -> list[JSON]:

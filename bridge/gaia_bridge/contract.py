@@ -23,6 +23,7 @@ __all__ = [
     "CompletesArguments",
     "FollowsRoots",
     "GivesPrompts",
+    "HasParts",
     "Introducible",
     "KnowsPublisher",
     "ListsResourceTemplates",
@@ -234,6 +235,15 @@ class Republishes(Protocol):
 
     def get_mcp_republished(self) -> AgentLike | None:
         """An object with the methods of an agent, published under the same name as this one; `None` for none."""
+        ...
+
+
+@runtime_checkable
+class HasParts(Protocol):
+    """Optional: an agent that is published as several objects, such as one that also converses."""
+
+    def get_mcp_parts(self) -> Iterable[AgentLike]:
+        """More objects with the methods of an agent, published under the same name. Called once."""
         ...
 
 

@@ -18,9 +18,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter
 
-from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
+from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import _TOOL_REGISTRY, tool  # pyright: ignore[reportPrivateUsage]  # specified name
 from gaia.agents.chat.messages import decoded
+from gaia_bridge.functions.docstrings import split_docstring
+from gaia_bridge.functions.typed_function import TypedFunction
 
 
 class Colour(Enum):
@@ -84,6 +86,10 @@ finite_json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
 )
+
+
+def input_schema(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    return TypedFunction(function, f"tool '{name}'").input_schema
 
 
 def function_of(annotations: dict[str, Any], optional: set[str]) -> Callable[..., dict[str, Any]]:

@@ -149,8 +149,11 @@ def test_a_method_without_its_object_is_refused_with_the_remedy() -> None:
         def greet(self, name: str) -> str:
             return name
 
+        def _register_tools(self) -> None:
+            tool(MethodAgent.greet)
+
     with pytest.raises(TypeError, match=r"tool 'greet' is a method without its object; .*`tool\(self\.greet\)`"):
-        tool(MethodAgent.greet)
+        MethodAgent()
     assert "greet" not in _TOOL_REGISTRY
 
 

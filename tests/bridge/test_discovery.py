@@ -191,7 +191,7 @@ def test_in_a_folder_a_broken_file_is_reported_and_the_others_load(
     (failure,) = found.failures
     assert failure.reference == "plugins/broken.py"
     assert "does_not_exist_anywhere" in str(failure)
-    assert "plugins/plain.py: skipped, it defines no agent class" in caplog.text
+    assert "plugins/plain.py: skipped, it defines no agent" in caplog.text
     assert names(load_agent("plugins")) == ["good"]
     assert "left out: agent 'plugins/broken.py'" in caplog.text
 
@@ -451,12 +451,12 @@ def test_an_agent_that_only_converses_is_told_what_to_derive_from(folder: Path) 
     assert "or MCPAgent, with its two methods" in problem
 
 
-def test_a_module_with_an_instance_only_is_told_how_to_name_it(folder: Path) -> None:
+def test_a_module_with_an_instance_only_is_that_agent(folder: Path) -> None:
     write(
         folder / "kept.py",
         f"def make():\n{textwrap.indent(agent_source('K'), '    ')}\n    return K()\nready = make()\n",
     )
-    assert "write kept.py:ready for the agent that it has" in problem_of("kept.py")
+    assert [(agent.name, agent.reference) for agent in load_agent("kept.py")] == [("ready", "kept.py:ready")]
 
 
 def test_a_constructor_that_fails_says_where_in_the_agents_own_file(folder: Path) -> None:

@@ -10,11 +10,13 @@ from contextlib import suppress
 from types import ModuleType
 from typing import cast
 
+from gaia_bridge.functions.collection import has_decorated_members
 from gaia_bridge.sources.public_names import MAX_NAME
 
 __all__ = [
     "AGENT_METHODS",
     "MODEL_METHODS",
+    "PARTS",
     "abstract_methods",
     "agent_classes",
     "agent_instances",
@@ -35,6 +37,9 @@ AGENT_METHODS = ("get_mcp_tool_definitions", "execute_mcp_tool")
 MODEL_METHODS = ("get_model_id", "get_model_info")
 """What an agent must have to be a chat model. It may have these instead of the others, or both."""
 
+PARTS = "get_mcp_parts"
+"""What an agent that is published by its tools and what it converses has instead (`gaia_bridge.contract.HasParts`)."""
+
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9_.-]+")
 _SILENT = "silent_mode"
@@ -45,7 +50,10 @@ _LIBRARIES = frozenset({"fastmcp", "mcp"})
 def missing_methods(target: object) -> list[str]:
     """The methods that keep `target`, an object or a class, from being an agent."""
     missing = _missing(target, AGENT_METHODS)
-    return [] if len(missing) == len(AGENT_METHODS) and not _missing(target, MODEL_METHODS) else missing
+    is_other = len(missing) == len(AGENT_METHODS) and (
+        not _missing(target, MODEL_METHODS) or has_decorated_members(target) or callable(getattr(target, PARTS, None))
+    )
+    return [] if is_other else missing
 
 
 def _missing(target: object, names: Iterable[str]) -> list[str]:

@@ -38,6 +38,8 @@ from gaia_bridge.discovery.classes import (
 from gaia_bridge.discovery.faults import describe_fault, short_path
 from gaia_bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
 from gaia_bridge.errors import AgentLoadError
+from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
+from gaia_bridge.functions.marks import marks_of
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.sources.public_names import MAX_NAME
 
@@ -209,10 +211,20 @@ class _Search:
         """Load one attribute of a module, or all its agent classes."""
         if attribute is not None:
             self.add(self.attribute(module, attribute), f"{place}:{attribute}")
-        elif classes := self.contain("looking through it", lambda: agent_classes(module)):
-            self.load_classes(classes, place)
-        else:
+            return
+        self.load_all(module, place)
+        if not self.agents and not self.failures:
             raise self.error(f"{place} defines no agent class", _hint_without_classes(module, place))
+
+    def load_all(self, module: ModuleType, place: str) -> None:
+        """Load all agent classes of a module; if it has none, its agents, or else its decorated functions."""
+        if classes := self.contain("looking through it", lambda: agent_classes(module)):
+            self.load_classes(classes, place)
+        elif names := self.contain("looking through it", lambda: agent_instances(module)):
+            for name in names:
+                self.add(vars(module)[name], f"{place}:{name}", clean_name(name))
+        elif self.contain("looking through it", lambda: has_decorated_members(module)):
+            self.add(self.contain("reading its functions", lambda: ModuleFunctions(module)), place, _name_of(module))
 
     def load_classes(self, classes: list[type], place: str) -> None:
         for cls in classes:
@@ -229,6 +241,8 @@ class _Search:
     def build(self, target: Any) -> Publishable:
         if inspect.isclass(target):
             agent: Any = self.build_class(target)
+        elif inspect.isroutine(target) and marks_of(target):
+            agent = self.contain("reading it", lambda: ModuleFunctions(target))
         elif callable(target) and self.missing(target):
             agent = self.contain("calling it", target)
         else:
@@ -335,11 +349,13 @@ class _FileInFolder(_Search):
         self.file = file
 
     def follow(self) -> None:
-        module = self.import_file(self.file)
-        classes = self.contain("looking through it", lambda: agent_classes(module))
-        if not classes:
-            logger.info("%s: skipped, it defines no agent class", self.reference)
-        self.load_classes(classes, self.reference)
+        self.load_all(self.import_file(self.file), self.reference)
+        if not self.agents and not self.failures:
+            logger.info("%s: skipped, it defines no agent", self.reference)
+
+
+def _name_of(module: ModuleType) -> str:
+    return clean_name(module.__name__.rpartition(".")[2])
 
 
 def _getter(owner: object, name: str) -> Callable[[], object]:
@@ -349,8 +365,6 @@ def _getter(owner: object, name: str) -> Callable[[], object]:
 def _hint_without_classes(module: ModuleType, place: str) -> str:
     if abstract := next(own_classes(module), None):
         return f"{abstract.__qualname__} is abstract: it does not implement {', '.join(abstract_methods(abstract))}"
-    if instances := agent_instances(module):
-        return f"write {place}:{instances[0]} for the agent that it has"
     if conversing := next(iter(conversing_classes(module)), None):
         return (
             f"{conversing.__qualname__} converses, but offers nothing yet: make ApiAgent a base class of it, to serve "

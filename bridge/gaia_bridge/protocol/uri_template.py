@@ -1,9 +1,10 @@
-"""URI templates (RFC 6570): matches URIs against a template, in time linear in the length of the URI."""
+"""URI templates (RFC 6570): matches URIs against a template, in linear time, and reads what its variables are."""
 
 from __future__ import annotations
 
 import re
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 __all__ = ["UriTemplate", "UriTemplateError"]
 
@@ -49,6 +50,8 @@ class UriTemplate:
 
     def __init__(self, text: str) -> None:
         self._steps: list[_Step] = []
+        self._expressions: list[tuple[str, list[str]]] = []
+        pattern: list[str] = []
         sample: list[str] = []
         place = 0
         for found in _EXPRESSION.finditer(text):
@@ -58,9 +61,12 @@ class UriTemplate:
             if not all(map(_VARIABLE.fullmatch, names)):
                 raise UriTemplateError(f"{found[0]} is no expression of a URI template")
             self._steps.append(_Step(_FIRST[operator], _ENDS[operator]))
+            self._expressions.append((operator, names))
+            pattern += [re.escape(text[place : found.start()]), _pattern(operator)]
             sample.append(_expanded(operator, names))
             place = found.end()
         self._add_literal(text[place:])
+        self._pattern = re.compile("".join((*pattern, re.escape(text[place:]))), re.DOTALL)
         self.sample = "".join((*sample, text[place:]))
         """A URI that matches the template."""
         if sum(step.ends is not None for step in self._steps) > _MOST:
@@ -80,6 +86,29 @@ class UriTemplate:
             if not reached:
                 return False
         return 2 * len(self._steps) in reached
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its variables."""
+        return frozenset(_plain_name(name) for _, names in self._expressions for name in names)
+
+    def variables(self, uri: str) -> dict[str, str | list[str]] | None:
+        """What the variables are in a URI, decoded; `None` if it does not match.
+
+        Args:
+            uri: The URI.
+
+        Returns:
+            The variables that it has; a list for one that is exploded (`{names*}`).
+        """
+        found = self._pattern.fullmatch(uri) if self.matches(uri) else None
+        if found is None:
+            return None
+        values: dict[str, str | list[str]] = {}
+        for (operator, names), expansion in zip(self._expressions, found.groups(), strict=True):
+            if expansion:
+                values |= _read(operator, names, expansion.removeprefix(_FIRST[operator]))
+        return values
 
     def _after(self, reached: set[int], character: str) -> set[int]:
         following: set[int] = set()
@@ -112,3 +141,45 @@ class UriTemplate:
 def _expanded(operator: str, names: list[str]) -> str:
     values = [f"{name.rstrip('*').partition(':')[0]}={_SAMPLE}" if operator in _IS_NAMED else _SAMPLE for name in names]
     return _FIRST[operator] + _BETWEEN[operator].join(values)
+
+
+def _pattern(operator: str) -> str:
+    """What an expression may become; which part of it belongs to which variable is read afterwards."""
+    some = f"[^{_ENDS[operator]}]" if _ENDS[operator] else "."
+    first = re.escape(_FIRST[operator])
+    return f"((?:{first}{some}*)?)" if first else f"({some}*)"
+
+
+def _plain_name(name: str) -> str:
+    return name.rstrip("*").partition(":")[0]
+
+
+def _read(operator: str, names: list[str], expansion: str) -> dict[str, str | list[str]]:
+    parts = expansion.split(_BETWEEN[operator])
+    if operator in _IS_NAMED:
+        return _read_named(names, parts)
+    values: dict[str, str | list[str]] = {}
+    for position, name in enumerate(names):
+        if name.endswith("*"):  # the rest of them
+            values[_plain_name(name)] = [unquote(part) for part in parts[position:]]
+            break
+        is_last = position == len(names) - 1
+        rest = parts[position:] if is_last else parts[position : position + 1]
+        if rest:
+            values[_plain_name(name)] = unquote(_BETWEEN[operator].join(rest))
+    return values
+
+
+def _read_named(names: list[str], parts: list[str]) -> dict[str, str | list[str]]:
+    exploded = {_plain_name(name): name.endswith("*") for name in names}
+    values: dict[str, str | list[str]] = {}
+    for part in parts:
+        key, _, value = part.partition("=")
+        name = unquote(key)
+        if name not in exploded:
+            continue
+        if exploded[name]:
+            values[name] = [*values.get(name, []), unquote(value)]
+        else:
+            values[name] = unquote(value)
+    return values

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
 from gaia.agents.base.gaia_options import GAIA_DEFAULTS, gaia_options, meaning_of
 from gaia.agents.base.tool_class import Tool
-from gaia.agents.base.tools import ToolEntry, ToolRegistry, given_entry
+from gaia.agents.base.tools import ToolEntry, ToolRegistry, given_entry, method_entries
 from gaia.agents.chat.limits import DEFAULT_SESSION, ChatLimits
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.prompts import compose, is_deferred
@@ -150,6 +150,8 @@ class Agent:
         super().__init__(**kwargs)
         with self.tool_registry.filling():
             self._register_tools()
+        for entry in method_entries(self):
+            self.tool_registry.register(entry)
         for tool in tools:
             self.tool_registry.register(_entry_of(tool))
 

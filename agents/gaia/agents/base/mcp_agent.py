@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gaia.agents.base.agent import Agent
 from gaia.agents.base.tool_class import validated
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia.agents.base.tools import ToolEntry
+from gaia_bridge.functions.collection import decorated_functions, has_decorated_members
 from gaia_bridge.protocol.json_types import is_object
 from gaia_bridge.protocol.mcp_apps import is_model_visible
 from gaia_bridge.sources.agent.announcer import AnnouncesChanges
@@ -20,18 +21,17 @@ __all__ = ["MCPAgent"]
 class MCPAgent(AnnouncesChanges, Agent, ABC):
     """Base class of agents that MCP clients such as an editor can use.
 
-        class NotesAgent(MCPAgent, Agent):
-            def get_mcp_tool_definitions(self):
-                return [{
-                    "name": "add-note",
-                    "description": "Keep a note",
-                    "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
-                }]
+        class NotesAgent(MCPAgent):
+            @tool
+            def add_note(self, text: str) -> Note:
+                '''Keep a note.'''
 
-            def execute_mcp_tool(self, tool_name, arguments):
-                if tool_name == "add-note":
-                    return {"status": "kept", "size": len(arguments["text"])}
-                raise ValueError(f"Unknown tool: {tool_name}")
+            @resource("notes://{name}")
+            def note(self, name: str) -> str: ...
+
+    Methods decorated with `tool`, `prompt`, `resource` and `completion` are what clients can use. They are implemented
+    on the methods below, which an agent may write itself instead, where what it offers is not known before it runs, or
+    as well. Of what it lists itself and what is decorated, two may not have one name.
 
     An agent that can also be used as a chat model is a `class X(MCPAgent, ApiAgent, Agent)`.
 
@@ -49,16 +49,15 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
     agent offers changes, it says so with `notify_mcp_tools_changed()` and its siblings, from any thread.
     """
 
-    @abstractmethod
     def get_mcp_tool_definitions(self) -> list[dict[str, Any]]:
-        """List the tools that clients may call.
+        """List the tools that clients may call. Default: the decorated ones, which are published in any case.
 
         Returns:
             MCP tool definitions: `name` (lowercase with dashes), `description`, `inputSchema` (a JSON Schema of an
             object) and any other field of an MCP tool, such as `outputSchema` or `annotations`.
         """
+        return _decorated_definitions(self)
 
-    @abstractmethod
     def execute_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> Any:
         """Run one tool. May be a coroutine function; a plain one runs in a thread and may block.
 
@@ -74,13 +73,30 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
             ValueError: The tool is unknown: "Unknown tool: ...".
             ToolError: It failed in a way that the client's model should read about.
         """
+        return _execute_decorated(self, tool_name, arguments)
+
+    if not TYPE_CHECKING:
+        # A class that neither implements them nor decorates anything offers nothing, and cannot be built. Type checkers
+        # do not see what is decorated, and are told nothing of it.
+        get_mcp_tool_definitions = abstractmethod(get_mcp_tool_definitions)
+        execute_mcp_tool = abstractmethod(execute_mcp_tool)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        methods = (cls.get_mcp_tool_definitions, cls.execute_mcp_tool)
+        if all(getattr(method, "__isabstractmethod__", False) for method in methods) and has_decorated_members(cls):
+            cls.get_mcp_tool_definitions = _decorated_definitions  # type: ignore[assignment,method-assign]
+            cls.execute_mcp_tool = _execute_decorated  # type: ignore[assignment,method-assign]
 
     def get_mcp_prompts(self) -> list[dict[str, Any]]:
-        """List prompt templates: `name`, `description`, `arguments` as `{"name", "description", "required"}`."""
+        """List prompt templates: `name`, `description`, `arguments` as `{"name", "description", "required"}`.
+
+        Default: none beside the decorated ones, which are published in any case.
+        """
         return []
 
     def get_mcp_resources(self) -> list[dict[str, Any]]:
-        """List resources: `uri`, `name`, `description`, `mimeType`."""
+        """List resources: `uri`, `name`, `description`, `mimeType`. Default: none beside the decorated ones."""
         return []
 
     def _model_tools(self) -> Mapping[str, ToolEntry]:
@@ -110,3 +126,15 @@ class MCPAgent(AnnouncesChanges, Agent, ABC):
     def get_mcp_server_info(self) -> dict[str, Any]:
         """Say who the server is: `name` and `version`, and if you like `title`, `description`, `instructions`."""
         return {"name": f"GAIA {type(self).__name__}", "version": "2.0.0"}
+
+
+def _decorated_definitions(agent: object) -> list[dict[str, Any]]:
+    decorated = decorated_functions(agent)
+    return [] if decorated is None else decorated.get_mcp_tool_definitions()
+
+
+def _execute_decorated(agent: object, tool_name: str, arguments: dict[str, Any]) -> Any:
+    decorated = decorated_functions(agent)
+    if decorated is None:
+        raise ValueError(f"Unknown tool: {tool_name}")
+    return decorated.execute_mcp_tool(tool_name, arguments)

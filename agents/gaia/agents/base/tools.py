@@ -23,15 +23,20 @@ last, so that a name can be looked up without an agent at hand.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, TypeVar, overload
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from gaia.agents.base.tool_schema import flat_parameters, input_schema, split_docstring
+from gaia.agents.base.tool_schema import flat_parameters
+from gaia_bridge.functions.collection import decorated_functions, has_decorated_members
+from gaia_bridge.functions.marks import ToolMark, add_mark
 from gaia_bridge.protocol.json_types import JSON, is_object
+
+if TYPE_CHECKING:
+    from gaia_bridge.functions.definitions import FunctionTool
 
 __all__ = [
     "ToolEntry",
@@ -41,6 +46,7 @@ __all__ = [
     "get_tool_display_name",
     "given_entry",
     "matching_tools",
+    "method_entries",
     "parameters_of",
     "show_tools_of",
     "tool",
@@ -137,11 +143,16 @@ def tool(function: _Function, /) -> _Function: ...
 def tool(
     *,
     name: str | None = None,
+    title: str | None = None,
     description: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    icons: Sequence[JSON] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    tags: Collection[str] = (),
+    timeout: float | None = None,
     atomic: bool = False,
     display_label: str | None = None,
     destructive: bool = False,
-    timeout: float | None = None,
 ) -> Callable[[_Function], _Function]: ...
 
 
@@ -150,17 +161,22 @@ def tool(
     /,
     *,
     name: str | None = None,
+    title: str | None = None,
     description: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    icons: Sequence[JSON] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    tags: Collection[str] = (),
+    timeout: float | None = None,
     atomic: bool = False,
     display_label: str | None = None,
     destructive: bool = False,
-    timeout: float | None = None,
 ) -> _Function | Callable[[_Function], _Function]:
-    """Register a function as a tool, as `@tool` or `@tool(...)`; the function itself is returned unchanged.
+    """Make a function a tool, as `@tool` or `@tool(...)`; the function itself is returned unchanged.
 
-        def _register_tools(self):
+        class CountingAgent(MCPAgent):
             @tool
-            def count_words(text: str) -> int:
+            def count_words(self, text: str) -> int:
                 '''Count the words of a text.
 
                 Args:
@@ -168,40 +184,79 @@ def tool(
                 '''
                 return len(text.split())
 
-            tool(self.reset)                    # a bound method is fine as well
+            def _register_tools(self):
+                @tool
+                def count_lines(text: str) -> int: ...
 
-    The entry's `function` checks and converts its arguments as the type hints say (a `Path` parameter is given a
-    `Path`), and raises `pydantic.ValidationError`, a `ValueError`, for arguments that do not fit.
+                tool(self.reset)                    # a bound method is fine as well
+
+    A method is a tool of each agent of its class: of its model, and of MCP clients. A function inside of
+    `_register_tools` is a tool of that agent; one at the top level of a module is a tool of every agent.
+
+    Arguments are checked and converted as the type hints say (a `Path` parameter is given a `Path`, a pydantic model is
+    a model). The entry's `function` raises `pydantic.ValidationError`, a `ValueError`, for those that do not fit.
 
     Args:
-        function: Plain or async function, or bound method, callable with named arguments.
+        function: Plain or async function, generator function (`gaia_bridge.functions.generators`), or bound method,
+            callable with named arguments. A parameter annotated with `RequestContext` is given the request.
         name: The tool's name; default is the function's.
-        description: What the tool does; default is the docstring without its `Args:` section.
+        title: Its name for people.
+        description: What the tool does; default is the docstring without its section of parameters.
+        annotations: MCP's hints, such as `{"readOnlyHint": True}`.
+        icons: MCP's icons.
+        meta: Its `_meta` for MCP clients.
+        tags: Words to select it by.
+        timeout: Seconds for one call; by default what the agent gives to all.
         atomic: Whether one call does the whole job, so that the agent need not plan further steps.
         display_label: What the console says while the tool runs, instead of its name.
         destructive: Whether it may destroy something: then a person is asked before a model may use it.
-        timeout: Seconds for one call; by default what the agent gives to all.
 
     Raises:
         TypeError: No JSON Schema can be derived, or the function has no name to register it under.
     """
+    hints = {**(annotations or {}), **({"destructiveHint": True} if destructive else {})}
+    options: dict[str, Any] = {"atomic": atomic}
+    if display_label is not None:
+        options["display_label"] = display_label
+    mark = ToolMark(
+        name=name,
+        title=title,
+        description=description,
+        annotations=hints or None,
+        icons=icons,
+        meta=meta,
+        tags=tuple(tags),
+        timeout=timeout,
+        options=options,
+    )
 
     def register(target: _Function) -> _Function:
-        entry = tool_entry(target, name, description, atomic=atomic)
-        if display_label is not None:
-            entry["display_label"] = display_label
-        if destructive:
-            entry["annotations"] = {"destructiveHint": True}
+        if _filling.get() is None and _is_in_class_body(target):
+            add_mark(target, mark)
+            return target
+        entry = tool_entry(target, name, description, atomic=atomic) | options
+        if hints:
+            entry["annotations"] = hints
         if timeout is not None:
             entry["timeout"] = timeout
         registry = _filling.get()
         if registry is None:
             _TOOL_REGISTRY[entry["name"]] = entry
+            if isinstance(target, FunctionType):
+                add_mark(target, mark)
         else:
             registry.register(entry)
         return target
 
     return register if function is None else register(function)
+
+
+def _is_in_class_body(target: object) -> bool:
+    """Whether a function is a method, or going to be one: its class may not be there yet."""
+    if isinstance(target, staticmethod | classmethod):
+        return True
+    local_name = getattr(target, "__qualname__", "").rpartition("<locals>.")[2]
+    return isinstance(target, FunctionType) and "." in local_name
 
 
 def get_tool_display_name(tool_name: str) -> str:
@@ -262,21 +317,46 @@ def tool_entry(
     Raises:
         TypeError: No JSON Schema can be derived, or the function has no name.
     """
-    from pydantic import validate_call  # slow to load, and many agents decorate no function
+    from gaia_bridge.functions.typed_function import TypedFunction
 
     name = name or getattr(function, "__name__", "")
     if not name or name == "<lambda>":
         raise TypeError(f"{function!r} has no name of its own; give the tool one with `tool(name=...)`")
-    schema = input_schema(function, name)
-    if description is None:
-        description = split_docstring(inspect.getdoc(function) or "")[0]
+    typed = TypedFunction(function, f"tool {name!r}")
     return {
         "name": name,
-        "description": description,
-        "parameters": flat_parameters(schema),
-        "inputSchema": schema,
-        "function": validate_call(function),
+        "description": typed.docstring.description if description is None else description,
+        "parameters": flat_parameters(typed.input_schema),
+        "inputSchema": typed.input_schema,
+        "function": typed,
         "atomic": atomic,
+    }
+
+
+def method_entries(agent: object) -> list[ToolEntry]:
+    """The decorated methods of an agent as registry entries.
+
+    Raises:
+        TypeError: Two have one name, or one has no JSON Schema; says which, and where they are.
+    """
+    if not has_decorated_members(agent):
+        return []
+    decorated = decorated_functions(agent)
+    return [_entry_of_mark(item, mark) for item, mark in decorated.marked_tools] if decorated is not None else []
+
+
+def _entry_of_mark(item: FunctionTool, mark: ToolMark) -> ToolEntry:
+    entry: ToolEntry = {
+        "name": item.name,
+        "description": item.definition.get("description", ""),
+        "parameters": flat_parameters(item.typed.input_schema),
+        "inputSchema": item.typed.input_schema,
+        "function": item.typed,
+        "atomic": False,
+        **mark.options,
+    }
+    return entry | {
+        key: value for key, value in (("annotations", mark.annotations), ("timeout", mark.timeout)) if value is not None
     }
 
 

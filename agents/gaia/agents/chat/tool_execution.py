@@ -242,7 +242,8 @@ def _error_text(error: BaseException) -> str:
 def _is_of_arguments(error: ValidationError, entry: ToolEntry) -> bool:
     """Whether the tool was not even begun, and has not found something wrong itself, in what it read."""
     function = entry["function"]
-    return error.title in (getattr(function, "__name__", None), getattr(function, "__qualname__", None))
+    name = getattr(function, "__name__", None)
+    return error.title in (name, f"call[{name}]", getattr(function, "__qualname__", None))
 
 
 def _problems(error: ValidationError) -> str:

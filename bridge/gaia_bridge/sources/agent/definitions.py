@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gaia_bridge.contract import CompletesArguments, GivesPrompts, ListsResourceTemplates, ReadsResources
-from gaia_bridge.errors import BusyError, ToolError
+from gaia_bridge.errors import AgentLoadError, BusyError, ToolError
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.model import LeftOut, ServerFeatures, ServerInfo
 from gaia_bridge.protocol.definition_repairs import repaired
@@ -33,6 +33,12 @@ __all__ = ["CompiledTool", "Definitions", "ask_agent", "read_definitions"]
 logger = logging.getLogger(__name__)
 
 _KEY_FIELDS = {"tool": "name", "prompt": "name", "resource": "uri", "resource template": "uriTemplate"}
+_METHODS = {
+    "tool": "get_mcp_tool_definitions",
+    "prompt": "get_mcp_prompts",
+    "resource": "get_mcp_resources",
+    "resource template": "get_mcp_resource_templates",
+}
 _SHOWN_NAME = 100
 _DEFAULT_VERSION = "2.0.0"
 """Document 001, `get_mcp_server_info`."""
@@ -46,6 +52,8 @@ class CompiledTool(Struct, frozen=True):
     output: SchemaValidator | None
     takes_kwargs: bool
     """Whether `kwargs` is a parameter of its own, so that the VS Code envelope must be left alone."""
+    timeout: float | None = None
+    """Seconds for one call, where it says so itself."""
 
 
 class Definitions(Struct, frozen=True):
@@ -53,12 +61,16 @@ class Definitions(Struct, frozen=True):
 
     features: ServerFeatures
     tools: Mapping[str, CompiledTool] = field(default_factory=dict[str, CompiledTool])
-    republished: frozenset[tuple[str, str]] = frozenset()
-    """Kind and key of the definitions that are not the agent's own."""
+    owners: Mapping[tuple[str, str], Any] = field(default_factory=dict[tuple[str, str], Any])
+    """By kind and key, the parts of the agent that definitions belong to which are not its own."""
 
 
 async def read_definitions(
-    agent: Any, runner: AgentRunner, limits: AgentLimits, known: ServerFeatures | None = None, also: Any = None
+    agent: Any,
+    runner: AgentRunner,
+    limits: AgentLimits,
+    known: ServerFeatures | None = None,
+    parts: Sequence[Any] = (),
 ) -> Definitions:
     """Read all definitions of an agent. Bounded; invalid ones are left out, with a reason.
 
@@ -67,16 +79,19 @@ async def read_definitions(
         runner: Its threads.
         limits: Deadlines and bounds.
         known: Its earlier definitions, kept where the agent fails or does not answer in time.
-        also: Another object whose definitions are published too; of equal names, those of the agent win.
+        parts: More objects whose definitions are published with its own; of equal names, the first wins.
+
+    Raises:
+        AgentLoadError: A decorated function has the name of something else, and nothing is known yet.
     """
-    reader = _Reader(agent, runner, limits, also)
-    agents = (agent, also)
+    reader = _Reader(agent, runner, limits, parts, is_first=known is None)
+    agents = (agent, *parts)
     info = await reader.info(known.info if known else None)
     known = known or ServerFeatures(info)
     tools = await reader.compiled_tools(known.tools)
-    prompts = await reader.definitions("prompt", "get_mcp_prompts", known.prompts)
-    resources = await reader.definitions("resource", "get_mcp_resources", known.resources)
-    templates = await reader.definitions("resource template", "get_mcp_resource_templates", known.templates)
+    prompts = await reader.definitions("prompt", known.prompts)
+    resources = await reader.definitions("resource", known.resources)
+    templates = await reader.definitions("resource template", known.templates)
     capabilities = {"tools", "logging"}
     if prompts or any(isinstance(item, GivesPrompts) for item in agents):
         capabilities.add("prompts")
@@ -93,7 +108,7 @@ async def read_definitions(
         capabilities=frozenset(capabilities),
         left_out=tuple(reader.left_out),
     )
-    return Definitions(features, tools, frozenset(reader.republished))
+    return Definitions(features, tools, reader.owners)
 
 
 async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method: str) -> Any:
@@ -129,10 +144,13 @@ async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method
 class _Reader:
     """Reads the definitions of one agent once."""
 
-    def __init__(self, agent: Any, runner: AgentRunner, limits: AgentLimits, also: Any) -> None:
+    def __init__(
+        self, agent: Any, runner: AgentRunner, limits: AgentLimits, parts: Sequence[Any], *, is_first: bool
+    ) -> None:
         self._agent = agent
-        self._also = also
-        self.republished: set[tuple[str, str]] = set()
+        self._parts = parts
+        self._is_first = is_first
+        self.owners: dict[tuple[str, str], Any] = {}
         self._runner = runner
         self._limits = limits
         self.left_out: list[LeftOut] = []
@@ -140,24 +158,26 @@ class _Reader:
     async def compiled_tools(self, known: Iterable[Mapping[str, Any]]) -> dict[str, CompiledTool]:
         """The tools that can be published, by name, in the agent's order."""
         compiled: dict[str, CompiledTool] = {}
-        for definition in await self.definitions("tool", "get_mcp_tool_definitions", known):
+        for definition in await self.definitions("tool", known):
             try:
-                compiled[definition["name"]] = _compile(definition, self._limits.schema_bytes)
+                name = definition["name"]
+                timeouts = getattr(self.owners.get(("tool", name), self._agent), "timeouts", None)
+                timeout = timeouts.get(name) if isinstance(timeouts, Mapping) else None
+                compiled[name] = _compile(definition, self._limits.schema_bytes, timeout)
             except SchemaError as error:
                 self._leave_out("tool", definition["name"], str(error))
         return compiled
 
-    async def definitions(self, kind: str, method: str, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
-        """The valid definitions that `method` returns: none if it is missing, the `known` ones if it fails."""
+    async def definitions(self, kind: str, known: Iterable[Mapping[str, Any]]) -> list[JSON]:
+        """The valid definitions of a kind: none if their method is missing, the `known` ones if it fails."""
+        method = _METHODS[kind]
         try:
-            listed = await self._listed(self._agent, method)
-            own = len(listed)
-            listed += await self._listed(self._also, method)
+            listed = [(part, item) for part in (self._agent, *self._parts) for item in await self._listed(part, method)]
         except ToolError as error:
             self._leave_out(kind, f"all of {method}()", str(error))
             return [dict(definition) for definition in known]
         found: dict[str, JSON] = {}
-        for number, item in enumerate(listed):
+        for number, (part, item) in enumerate(listed):
             name = f"#{number + 1}"
             problem: str | None = "it is not an object"
             if is_object(item):
@@ -165,14 +185,39 @@ class _Reader:
                 name = str(item.get(_KEY_FIELDS[kind], name))[:_SHOWN_NAME]
                 problem = definition_problem(kind, definition)
                 if name in found:
+                    if self._is_same(kind, name, part, found[name] == definition):
+                        continue
                     problem = f"another {kind} has the same {_KEY_FIELDS[kind]}"
                 if problem is None:
                     found[name] = definition
-                    if number >= own:
-                        self.republished.add((kind, name))
+                    if part is not self._agent:
+                        self.owners[kind, name] = part
                     continue
             self._leave_out(kind, name, problem or "")
         return list(found.values())
+
+    def _is_same(self, kind: str, name: str, part: Any, is_equal: bool) -> bool:
+        """Whether a definition is one that an agent lists for its own decorated function, which is then called.
+
+        For a tool, the agent is called, which may have something to do before and after.
+
+        Raises:
+            AgentLoadError: It is another one, and nothing is known yet.
+        """
+        places: Mapping[tuple[str, str], str] | None = getattr(part, "places", None)
+        if places is None:
+            return False
+        if is_equal:
+            if kind != "tool":
+                self.owners[kind, name] = part
+            return True
+        if self._is_first:
+            kept = self.owners.get((kind, name), self._agent)
+            others = getattr(kept, "places", None) or {}
+            other = others.get((kind, name), f"{type(kept).__name__}.{_METHODS[kind]}()")
+            problem = f"{kind} {name!r} is defined twice: by {places[kind, name]} and by {other}"
+            raise AgentLoadError(self._runner.name, problem, "give one of them another name")
+        return False
 
     async def info(self, known: ServerInfo | None) -> ServerInfo:
         """The server info of the agent, with defaults for what it does not state."""
@@ -227,7 +272,7 @@ def _called(agent: Any, method: str) -> Any:
     return function() if callable(function) else None
 
 
-def _compile(definition: JSON, schema_limit: int) -> CompiledTool:
+def _compile(definition: JSON, schema_limit: int, timeout: float | None) -> CompiledTool:
     schema: JSON = definition["inputSchema"]
     output = definition.get("outputSchema")
     size = len(to_json([schema, output]))
@@ -239,4 +284,5 @@ def _compile(definition: JSON, schema_limit: int) -> CompiledTool:
         arguments=SchemaValidator(schema),
         output=None if output is None else SchemaValidator(output),
         takes_kwargs=is_object(properties) and "kwargs" in properties,
+        timeout=timeout,
     )

@@ -49,7 +49,12 @@ class AgentInvoker:
         self._calls = ParkedCalls[Invocation](Waiting(limits.max_parked), limits.question_timeout)
 
     async def perform(
-        self, call: Callable[[], Any], request: ClientRequest, what: str, convert: Callable[[Any], JSON]
+        self,
+        call: Callable[[], Any],
+        request: ClientRequest,
+        what: str,
+        convert: Callable[[Any], JSON],
+        seconds: float | None = None,
     ) -> JSON:
         """Run agent code and return its wire result.
 
@@ -58,6 +63,7 @@ class AgentInvoker:
             request: On whose behalf.
             what: How the peer knows the call, for error messages: `tool 'x'`.
             convert: Turns what the agent returned into a wire result.
+            seconds: How long it may take; by default what the limits say.
 
         Raises:
             RequestError: The failure, in words that a peer may read.
@@ -65,12 +71,13 @@ class AgentInvoker:
         active = None if request.request_state is None else self._calls.resumed(request)
         if active is None:
             active = self._started(call, convert, request)
-        asked = await self._calls.run_or_park(active, request, what, self._limits.call_timeout)
+        seconds = seconds or self._limits.call_timeout
+        asked = await self._calls.run_or_park(active, request, what, seconds)
         if asked is not None:
             return asked
         active.cancel(f"{what} is over")  # for work that the agent still runs for the call
         outcome, active.outcome = active.outcome, None  # the traceback of an error leads back to the call
-        return self._checked(self._result(outcome, what), request)
+        return self._checked(self._result(outcome, what, seconds), request)
 
     def close(self) -> None:
         """Cancel every call: those that run and those that wait for a client."""
@@ -91,9 +98,9 @@ class AgentInvoker:
         with self._one_large:
             return convert(value)
 
-    def _result(self, outcome: Outcome | None, what: str) -> JSON:
+    def _result(self, outcome: Outcome | None, what: str, seconds: float) -> JSON:
         if outcome is None:
-            raise RequestCancelledError(f"{what} did not finish within {self._limits.call_timeout:g} s")
+            raise RequestCancelledError(f"{what} did not finish within {seconds:g} s")
         error = outcome.error
         if error is None:
             result: JSON = outcome.value

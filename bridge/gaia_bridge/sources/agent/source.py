@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskStatus
 
-from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsPublisher, Publishable, Republishes
+from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsPublisher, Publishable
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -45,6 +45,7 @@ from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.definitions import CompiledTool, Definitions, ask_agent, read_definitions
 from gaia_bridge.sources.agent.invoker import AgentInvoker
+from gaia_bridge.sources.agent.parts import parts_of
 from gaia_bridge.sources.change_queue import ChangeQueue
 
 __all__ = ["AgentSource"]
@@ -70,7 +71,7 @@ class AgentSource:
         own_files: Callable[[], Iterable[Path]] = tuple,
     ) -> None:
         self.agent: Any = agent
-        self._also: Any = agent.get_mcp_republished() if isinstance(agent, Republishes) else None
+        self._parts = parts_of(agent)
         self.name = name
         self.kind = SourceKind.AGENT
         self._limits = limits
@@ -185,6 +186,7 @@ class AgentSource:
                 request,
                 f"tool '{name}'",
                 lambda value: _with_promised_output(tool, value, self._limits.result_bytes),
+                tool.timeout,
             )
         except ProtocolError:
             raise
@@ -226,8 +228,9 @@ class AgentSource:
         """
         agent = self._agent_of("resource", uri)
         hook = getattr(agent, "read_mcp_resource", None)
-        if agent is self.agent and self._also is not None and not self._lists(uri):
-            hook = partial(_read_by_either, hook, self._also)
+        hooks = [read for part in self._parts if (read := getattr(part, "read_mcp_resource", None)) is not None]
+        if agent is self.agent and hooks and not self._lists(uri):
+            hook = partial(_read_by_any, hooks if hook is None else [hook, *hooks])
         if hook is None:
             raise ResourceNotFoundError(uri)
         mime_type = next((item.get("mimeType") for item in self.features.resources if item["uri"] == uri), None)
@@ -269,15 +272,15 @@ class AgentSource:
     async def _read(self) -> None:
         async with self._reading:
             before = self.features if self._read_at else None
-            self._definitions = await read_definitions(self.agent, self._reader, self._limits, before, self._also)
+            self._definitions = await read_definitions(self.agent, self._reader, self._limits, before, self._parts)
             self._read_at = time.monotonic()
             for item in self.features.left_out:
                 if before is None or item not in before.left_out:
                     logger.warning("%s: %s %s is left out: %s", self.name, item.kind, item.name, item.reason)
 
     def _agent_of(self, kind: str, key: str) -> Any:
-        """The object that a definition belongs to: the agent, or what it publishes beside itself."""
-        return self._also if (kind, key) in self._definitions.republished else self.agent
+        """The object that a definition belongs to: the agent, or one of its parts."""
+        return self._definitions.owners.get((kind, key), self.agent)
 
     def _lists(self, uri: str) -> bool:
         return any(item["uri"] == uri for item in self.features.resources)
@@ -324,15 +327,16 @@ def _kind_and_key(ref: JSON) -> tuple[str, str]:
     return ("prompt", str(ref.get("name"))) if is_prompt else ("resource template", str(ref.get("uri")))
 
 
-async def _read_by_either(own: Callable[[str], Any] | None, also: Any, uri: str) -> Any:
-    """Read what nobody lists: templates lead to it, of the agent or of what it publishes beside."""
-    value = None
-    if own is not None:
+async def _read_by_any(hooks: Iterable[Callable[[str], Any]], uri: str) -> Any:
+    """Read what nobody lists: templates lead to it, of the agent or of one of its parts."""
+    for hook in hooks:
         with suppress(ResourceNotFoundError):
-            value = own(uri)
+            value = hook(uri)
             if inspect.isawaitable(value):
                 value = await value
-    return await also.read_mcp_resource(uri) if value is None else value
+            if value is not None:
+                return value
+    return None
 
 
 def _without_envelope(tool: CompiledTool, arguments: JSON) -> JSON:

@@ -1,0 +1,82 @@
+"""What a docstring says of a function, and of its parameters: Google style, NumPy style or reST."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+__all__ = ["Docstring", "split_docstring"]
+
+_ARGS_SECTION: Final = re.compile(
+    r"^(?:Args|Arguments|Parameters|Params):[ \t]*\n((?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*)", re.MULTILINE
+)
+_ARGUMENT: Final = re.compile(r"^\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)$")
+_NUMPY: Final = re.compile(r"^(?:Other )?Parameters[ \t]*\n-{3,}[ \t]*$", re.MULTILINE)
+_REST: Final = re.compile(r"^:(?:param|parameter|arg|argument|key|keyword)\s[^:\n]+:", re.MULTILINE)
+
+
+class Docstring(Struct, frozen=True):
+    """A docstring in parts."""
+
+    description: str
+    """All of it but the section of parameters."""
+    parameters: Mapping[str, str]
+    """What it says of each."""
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Docstring:
+        """Read a function's docstring."""
+        return cls(*split_docstring(inspect.getdoc(function) or ""))
+
+
+def split_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Take the section of parameters out of a docstring.
+
+    Args:
+        text: The docstring, dedented as `inspect.getdoc` returns it.
+
+    Returns:
+        The text without that section, and the section's descriptions by parameter name.
+    """
+    if section := _ARGS_SECTION.search(text):
+        rest = text[: section.start()].rstrip() + "\n\n" + text[section.end() :].lstrip("\n")
+        return rest.strip(), _argument_descriptions(inspect.cleandoc("\n" + section[1]))
+    if _NUMPY.search(text) or _REST.search(text):
+        return _parsed(text)
+    return text.strip(), {}
+
+
+def _parsed(text: str) -> tuple[str, dict[str, str]]:
+    import docstring_parser  # few docstrings need it
+
+    style = docstring_parser.DocstringStyle.NUMPYDOC if _NUMPY.search(text) else docstring_parser.DocstringStyle.REST
+    try:
+        parsed = docstring_parser.parse(text, style)
+    except docstring_parser.ParseError:
+        return text.strip(), {}
+    described = {
+        name.strip().lstrip("*"): " ".join((parameter.description or "").split())
+        for parameter in parsed.params
+        for name in parameter.arg_name.split(",")  # NumPy: `x, y : int`
+    }
+    returns = parsed.returns.description if parsed.returns is not None else None
+    parts = [parsed.short_description, parsed.long_description, f"Returns: {returns}" if returns else None]
+    return "\n\n".join(part.strip() for part in parts if part), described
+
+
+def _argument_descriptions(section: str) -> dict[str, str]:
+    descriptions: dict[str, str] = {}
+    current = ""
+    for line in section.splitlines():
+        if found := _ARGUMENT.match(line):
+            current = found[1]
+            descriptions[current] = found[2].strip()
+        elif current and line[:1].isspace():
+            descriptions[current] = f"{descriptions[current]} {line.strip()}".strip()
+        elif line:
+            current = ""
+    return descriptions

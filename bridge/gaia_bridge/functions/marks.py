@@ -1,0 +1,327 @@
+"""The decorators `tool`, `prompt`, `resource` and `completion`. They only write down what was said, on the function.
+
+    class HelloAgent(MCPAgent):
+        @tool
+        def greet(self, name: str) -> str:
+            '''Greet somebody by name.'''
+            return f"Hello, {name}!"
+
+The function itself stays as it is: it can be called and tested like any other. What its signature means is found out
+when it is published (`functions.typed_function`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast, overload
+
+from msgspec import Struct
+
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.uri_template import UriTemplate, UriTemplateError
+
+__all__ = [
+    "TAGS_META_KEY",
+    "CompletionMark",
+    "Mark",
+    "PromptMark",
+    "ResourceMark",
+    "ToolMark",
+    "add_mark",
+    "completion",
+    "marks_of",
+    "prompt",
+    "resource",
+    "tool",
+]
+
+_MARKS: Final = "__mcp_marks__"
+
+TAGS_META_KEY: Final = "io.gaia-mcp-bridge/tags"
+"""Where the tags of a definition are, in its `_meta`."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class ToolMark(Struct, frozen=True, kw_only=True):
+    """What `tool` was told."""
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    annotations: Mapping[str, Any] | None = None
+    icons: Sequence[JSON] | None = None
+    meta: Mapping[str, Any] | None = None
+    tags: tuple[str, ...] = ()
+    timeout: float | None = None
+    options: Mapping[str, Any] = {}
+    """What a library adds for itself."""
+
+
+class PromptMark(Struct, frozen=True, kw_only=True):
+    """What `prompt` was told."""
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    icons: Sequence[JSON] | None = None
+    meta: Mapping[str, Any] | None = None
+    tags: tuple[str, ...] = ()
+
+
+class ResourceMark(Struct, frozen=True, kw_only=True):
+    """What `resource` was told."""
+
+    uri: str
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    annotations: Mapping[str, Any] | None = None
+    icons: Sequence[JSON] | None = None
+    size: int | None = None
+    meta: Mapping[str, Any] | None = None
+    tags: tuple[str, ...] = ()
+
+    @property
+    def is_template(self) -> bool:
+        """Whether the URI has variables."""
+        return "{" in self.uri
+
+
+class CompletionMark(Struct, frozen=True, kw_only=True):
+    """What `completion` was told."""
+
+    of: str
+    """The name of a prompt, or the URI template of a resource."""
+    argument: str
+
+
+Mark = ToolMark | PromptMark | ResourceMark | CompletionMark
+
+
+def add_mark(function: Callable[..., Any], mark: Mark) -> None:
+    """Write a mark on a function, behind those that it has.
+
+    Raises:
+        TypeError: It is nothing that can be marked, such as a bound method or a built-in function.
+    """
+    target: Any = function.__func__ if isinstance(function, staticmethod | classmethod) else function
+    if not callable(target):
+        raise TypeError(f"{target!r} is no function; write @tool directly above a def")
+    try:
+        setattr(target, _MARKS, (*marks_of(target), mark))
+    except AttributeError:
+        kind = type(target).__name__
+        raise TypeError(
+            f"{target!r} is a {kind}, which cannot be marked; decorate the function it is made of"
+        ) from None
+
+
+def marks_of(value: object) -> tuple[Mark, ...]:
+    """The marks of a function or method; none of anything else."""
+    found: Any = getattr(value, _MARKS, ())
+    marks: tuple[object, ...] = cast("tuple[object, ...]", found) if isinstance(found, tuple) else ()
+    return tuple(mark for mark in marks if isinstance(mark, Mark))
+
+
+@overload
+def tool(function: _Function, /) -> _Function: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    icons: Sequence[JSON] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    tags: Collection[str] = (),
+    timeout: float | None = None,
+) -> Callable[[_Function], _Function]: ...
+
+
+def tool(
+    function: _Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    icons: Sequence[JSON] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    tags: Collection[str] = (),
+    timeout: float | None = None,
+) -> _Function | Callable[[_Function], _Function]:
+    """Make a function or a method a tool, as `@tool` or `@tool(...)`. It is returned unchanged.
+
+    Its type hints give the `inputSchema`, and arguments arrive as those types say (a pydantic model is a model); its
+    return type gives the `outputSchema`; its docstring (Google, NumPy or reST) the descriptions. A parameter annotated
+    with `RequestContext` is given the request, and no client sees it. It may be a plain function, which runs in a
+    thread, a coroutine function, or a generator that yields `Progress` and returns its result.
+
+    Args:
+        function: The function.
+        name: The tool's name; by default the function's.
+        title: Its name for people.
+        description: What it does; by default the docstring without its section of parameters.
+        annotations: MCP's hints: `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`, `title`.
+        icons: MCP's icons: `{"src": ..., "mimeType": ..., "sizes": [...]}`.
+        meta: Its `_meta`.
+        tags: Words to select it by.
+        timeout: Seconds for one call; by default `AgentLimits.call_timeout`.
+
+    Raises:
+        TypeError: It cannot be marked.
+        ValueError: `timeout` is no positive number.
+    """
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout={timeout!r}: expected a positive number of seconds")
+    mark = ToolMark(
+        name=name,
+        title=title,
+        description=description,
+        annotations=annotations,
+        icons=icons,
+        meta=meta,
+        tags=tuple(tags),
+        timeout=timeout,
+    )
+    return _marked(function, mark)
+
+
+@overload
+def prompt(function: _Function, /) -> _Function: ...
+
+
+@overload
+def prompt(
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    icons: Sequence[JSON] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    tags: Collection[str] = (),
+) -> Callable[[_Function], _Function]: ...
+
+
+def prompt(
+    function: _Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    icons: Sequence[JSON] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    tags: Collection[str] = (),
+) -> _Function | Callable[[_Function], _Function]:
+    """Make a function or a method a prompt, as `@prompt` or `@prompt(...)`. It is returned unchanged.
+
+    It returns text, a list of messages (`gaia_bridge.content.user_message`), or an MCP prompt result. MCP sends the
+    arguments of prompts as text: they are converted as the type hints say, from JSON where text would not do.
+
+    Args:
+        function: The function.
+        name: The prompt's name; by default the function's.
+        title: Its name for people.
+        description: What it is for; by default the docstring without its section of parameters.
+        icons: MCP's icons.
+        meta: Its `_meta`.
+        tags: Words to select it by.
+    """
+    mark = PromptMark(name=name, title=title, description=description, icons=icons, meta=meta, tags=tuple(tags))
+    return _marked(function, mark)
+
+
+def resource(
+    uri: str,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    mime_type: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    icons: Sequence[JSON] | None = None,
+    size: int | None = None,
+    meta: Mapping[str, Any] | None = None,
+    tags: Collection[str] = (),
+) -> Callable[[_Function], _Function]:
+    """Make a function or a method a resource, or a template of resources. It is returned unchanged.
+
+        @resource("notes://{name}", mime_type="text/markdown")
+        def note(self, name: str) -> str: ...
+
+    It returns text, bytes, or anything that JSON can carry; `None` if there is nothing at that URI.
+
+    Args:
+        uri: The URI; with `{variables}` (RFC 6570) a template, whose variables are the function's parameters.
+        name: Its name; by default the function's.
+        title: Its name for people.
+        description: What it holds; by default the docstring without its section of parameters.
+        mime_type: Of what it holds; by default that of what the function returns.
+        annotations: MCP's: `audience`, `priority`, `lastModified`.
+        icons: MCP's icons.
+        size: Bytes of the content, if that is known.
+        meta: Its `_meta`.
+        tags: Words to select it by.
+
+    Raises:
+        TypeError: It was written without parentheses.
+        ValueError: The URI is none, or no URI template.
+    """
+    if callable(uri):
+        raise TypeError('a resource needs its URI: write @resource("notes://all")')
+    scheme, _, rest = uri.partition(":")
+    if not scheme or not rest or "{" in scheme:
+        raise ValueError(f'resource {uri!r} has no scheme; expected something like "notes://all"')
+    try:
+        UriTemplate(uri)
+    except UriTemplateError as error:
+        raise ValueError(f"resource {uri!r} is no URI template: {error}") from error
+    mark = ResourceMark(
+        uri=uri,
+        name=name,
+        title=title,
+        description=description,
+        mime_type=mime_type,
+        annotations=annotations,
+        icons=icons,
+        size=size,
+        meta=meta,
+        tags=tuple(tags),
+    )
+    return _marker(mark)
+
+
+def completion(of: str, argument: str) -> Callable[[_Function], _Function]:
+    """Have a function or a method suggest values for an argument that a person is typing. It is returned unchanged.
+
+        @completion("review", "language")
+        def languages(self, value: str) -> list[str]:
+            return [name for name in LANGUAGES if name.startswith(value)]
+
+    The values of a `Literal` or an `Enum` are suggested without it.
+
+    Args:
+        of: The name of the prompt, or the URI template of the resource.
+        argument: The name of its argument. The function is called with what was typed so far; where it has a second
+            parameter, with the arguments that are filled in already, too.
+    """
+    return _marker(CompletionMark(of=of, argument=argument))
+
+
+def _marked(function: _Function | None, mark: Mark) -> _Function | Callable[[_Function], _Function]:
+    return _marker(mark) if function is None else _marker(mark)(function)
+
+
+def _marker(mark: Mark) -> Callable[[Any], Any]:
+    def write(function: Any) -> Any:
+        add_mark(function, mark)
+        return function
+
+    return write

@@ -1,0 +1,151 @@
+"""What pydantic knows of types: JSON Schemas, conversion in both directions. The only module that loads it.
+
+pydantic takes a tenth of a second to load, so that whoever decorates nothing should not.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from gaia_bridge.json_schema.parts import preview
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object, json_pointer
+
+__all__ = ["SCHEMA_ERRORS", "ArgumentReader", "ResultWriter", "problems_of"]
+
+SCHEMA_ERRORS: Final = (PydanticUserError, NameError)
+"""What is raised where there is none. `NameError`: an annotation kept as text (PEP 563) that names nothing at the
+function's module level."""
+
+_SHOWN_ERRORS: Final = 5
+
+
+class ArgumentReader:
+    """Turns JSON arguments into what a function's parameters are annotated with.
+
+    Args:
+        name: The function, for messages.
+        parameters: Its parameters that come from the client, with resolved annotations.
+
+    Raises:
+        PydanticUserError: One of the types has no JSON Schema.
+    """
+
+    def __init__(self, name: str, parameters: Mapping[str, inspect.Parameter]) -> None:
+        def capture(**arguments: Any) -> dict[str, Any]:
+            return arguments
+
+        capture.__name__ = capture.__qualname__ = name
+        capture.__dict__["__signature__"] = inspect.Signature(list(parameters.values()))
+        capture.__annotations__ = {
+            key: parameter.annotation
+            for key, parameter in parameters.items()
+            if parameter.annotation is not parameter.empty
+        }
+        # A function is as good as a type to pydantic, which its annotations do not say.
+        self._adapter = TypeAdapter[dict[str, Any]](cast(Any, capture))
+        self.schema: JSON = self._adapter.json_schema(schema_generator=_PlainSchema)
+        """The object schema of the arguments."""
+
+    def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert arguments.
+
+        Raises:
+            ValidationError: They do not fit.
+        """
+        return self._adapter.validate_python(arguments)
+
+
+class ResultWriter:
+    """Turns what a function returns into JSON, as its return type says.
+
+    Args:
+        annotation: The return type; anything if it is `Any`.
+    """
+
+    def __init__(self, annotation: Any) -> None:
+        self._adapter: TypeAdapter[Any] | None = None
+        self.schema: JSON | None = None
+        """The JSON Schema of the return type; `None` if it says nothing."""
+        try:
+            adapter = TypeAdapter[Any](annotation)
+            schema = adapter.json_schema(schema_generator=_PlainSchema, mode="serialization")
+        except SCHEMA_ERRORS:  # a class of the author's own: what its values are, they show
+            return
+        self._adapter = adapter
+        if _says_something(schema):
+            self.schema = schema
+
+    def __call__(self, value: Any) -> Any:
+        """The value as JSON; one that is not of the type, and one that has no JSON form, as it is."""
+        try:
+            if self._adapter is None or self.schema is None:
+                return to_jsonable_python(value)
+            return self._adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+        except (PydanticSerializationError, ValueError):
+            return value
+
+
+def problems_of(error: ValidationError, arguments: Any) -> str:
+    """What is wrong with arguments, one line each: the JSON pointer, what came, what was expected.
+
+    Args:
+        error: What pydantic raised.
+        arguments: The arguments that it was given.
+    """
+    found = list(dict.fromkeys(_problem(details["loc"], details["msg"], arguments) for details in error.errors()))
+    if len(found) > _SHOWN_ERRORS:
+        found[_SHOWN_ERRORS:] = ["- and more"]
+    return "\n".join(found)
+
+
+def _problem(place: tuple[int | str, ...], message: str, arguments: Any) -> str:
+    """One line. Of the place, what is in the arguments: pydantic names the branches of unions beside it."""
+    value: Any = arguments
+    path: list[str | int] = []
+    for step in place:
+        if is_object(value) and step in value:
+            value = value[str(step)]
+        elif is_array(value) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            break
+        path.append(step)
+    text = message[:1].lower() + message[1:]
+    return " ".join(f"- at {json_pointer(path)}: got {preview(value)}; {text}".splitlines())
+
+
+def _says_something(schema: JSON) -> bool:
+    """Whether a schema is more than "anything", "an object" or "a list of those"."""
+    if schema.get("type") == "array" and schema.keys() <= {"type", "items"}:
+        items = schema.get("items", {})
+        return is_object(items) and _says_something(items)
+    if is_array(schema.get("anyOf")):
+        return all(is_object(item) and _says_something(item) for item in schema["anyOf"])
+    if schema == {"type": "object", "additionalProperties": True}:
+        return False
+    return bool(schema) and schema != {"type": "object"} and schema != {"type": "null"}
+
+
+class _PlainSchema(GenerateJsonSchema):
+    """Schemas without the noise that a model pays for: no titles repeating names, no defaults that are not JSON."""
+
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def encode_default(self, dft: Any) -> Any:
+        encoded = super().encode_default(dft)
+        try:
+            json.dumps(encoded, allow_nan=False)
+        except ValueError as problem:
+            raise PydanticSerializationError(str(problem)) from problem
+        return encoded
