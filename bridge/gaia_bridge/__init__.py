@@ -10,13 +10,18 @@ if TYPE_CHECKING:
     from gaia_bridge.calls.request_context import Elicited, RequestContext, get_request_context
     from gaia_bridge.contract import AgentLike, Publisher
     from gaia_bridge.errors import BridgeError, ProtocolError, ResourceNotFoundError, ToolError
+    from gaia_bridge.functions.marks import completion, prompt, resource, tool
+    from gaia_bridge.model import Progress
     from gaia_bridge.settings import Settings
+
+_PLACES = ("errors", "contract", "calls.request_context", "functions.marks", "model", "settings", "bridge")
 
 __all__ = [
     "AgentLike",
     "Bridge",
     "BridgeError",
     "Elicited",
+    "Progress",
     "ProtocolError",
     "Publisher",
     "RequestContext",
@@ -24,14 +29,18 @@ __all__ = [
     "Settings",
     "ToolError",
     "__version__",
+    "completion",
     "get_request_context",
+    "prompt",
+    "resource",
+    "tool",
 ]
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    for place in ("errors", "contract", "calls.request_context", "settings", "bridge") if name in __all__ else ():
+    for place in _PLACES if name in __all__ else ():
         module = import_module(f"{__name__}.{place}")
         if name in module.__all__:
             return getattr(module, name)

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import cast
 
 from gaia_bridge.functions.collection import has_decorated_members
+from gaia_bridge.sources.agent.parts import is_of_gaia
 from gaia_bridge.sources.public_names import MAX_NAME
 
 __all__ = [
@@ -51,7 +52,10 @@ def missing_methods(target: object) -> list[str]:
     """The methods that keep `target`, an object or a class, from being an agent."""
     missing = _missing(target, AGENT_METHODS)
     is_other = len(missing) == len(AGENT_METHODS) and (
-        not _missing(target, MODEL_METHODS) or has_decorated_members(target) or callable(getattr(target, PARTS, None))
+        not _missing(target, MODEL_METHODS)
+        or has_decorated_members(target)
+        or callable(getattr(target, PARTS, None))
+        or is_of_gaia(target)
     )
     return [] if is_other else missing
 

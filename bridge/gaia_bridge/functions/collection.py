@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
-from gaia_bridge.errors import ResourceNotFoundError
+from gaia_bridge.errors import ResourceNotFoundError, ToolError
 from gaia_bridge.functions.definitions import (
     FunctionPrompt,
     FunctionResource,
@@ -19,7 +19,14 @@ from gaia_bridge.functions.definitions import (
 from gaia_bridge.functions.marks import CompletionMark, Mark, PromptMark, ResourceMark, ToolMark, marks_of
 from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["DecoratedFunctions", "ModuleFunctions", "decorated_functions", "decorated_members", "has_decorated_members"]
+__all__ = [
+    "NOT_CONFIRMED",
+    "DecoratedFunctions",
+    "ModuleFunctions",
+    "decorated_functions",
+    "decorated_members",
+    "has_decorated_members",
+]
 
 Marked = tuple[Callable[..., Any], Mark]
 """A function, or a bound method, and one of its marks."""
@@ -27,6 +34,12 @@ Marked = tuple[Callable[..., Any], Mark]
 _CONTEXT_PARAMETERS: Final = 2
 
 _MADE: Final = "_mcp_decorated_functions"
+
+NOT_CONFIRMED: Final = (
+    "{} was not run: it may destroy something, and nobody confirmed it. It asks the user of a client that has the "
+    "capability 'elicitation'; an agent made with confirm_destructive=False does not ask."
+)
+"""Said to a client whose user did not confirm what may destroy something."""
 
 _T = TypeVar("_T", FunctionTool, FunctionPrompt, FunctionResource)
 
@@ -39,12 +52,16 @@ class DecoratedFunctions:
 
     Args:
         functions: The functions with their marks.
+        confirm: Asks a person, given its name and arguments, before a tool is used that is marked as destructive.
 
     Raises:
         TypeError: Two have the same name, or one cannot be published; says which, and where they are.
     """
 
-    def __init__(self, functions: Iterable[Marked]) -> None:
+    def __init__(
+        self, functions: Iterable[Marked], confirm: Callable[[str, dict[str, Any]], bool] | None = None
+    ) -> None:
+        self._confirm = confirm
         self._tools: dict[str, FunctionTool] = {}
         self._prompts: dict[str, FunctionPrompt] = {}
         self._resources: dict[str, FunctionResource] = {}
@@ -94,6 +111,9 @@ class DecoratedFunctions:
         tool = self._tools.get(tool_name)
         if tool is None:
             raise ValueError(f"Unknown tool: {tool_name}")
+        if tool.mark.options.get("destructive") and self._confirm is not None:
+            if not self._confirm(tool_name, dict(arguments)):
+                raise ToolError(NOT_CONFIRMED.format(tool_name))
         return tool(arguments)
 
     def _get_prompts(self) -> list[JSON]:
@@ -185,7 +205,7 @@ def decorated_functions(owner: object) -> DecoratedFunctions | None:
     members = decorated_members(owner)
     if not members:
         return None
-    made = DecoratedFunctions(members)
+    made = DecoratedFunctions(members, getattr(owner, "confirm_mcp_tool", None))
     with suppress(AttributeError, TypeError):  # an object that takes no attributes
         setattr(owner, _MADE, made)
     return made

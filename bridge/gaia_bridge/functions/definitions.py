@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.functions.marks import TAGS_META_KEY, PromptMark, ResourceMark, ToolMark
-from gaia_bridge.functions.typed_function import TypedFunction
+from gaia_bridge.functions.typed_function import TypedFunction, then
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.uri_template import UriTemplate
 
@@ -50,7 +50,7 @@ class FunctionTool:
         Raises:
             ToolError: The arguments do not fit.
         """
-        return _then(self.typed.call(arguments), self.typed.result)
+        return self.typed.published(arguments)
 
     def call(self, /, **arguments: Any) -> Any:
         """Call it with JSON arguments; returns plain JSON, or an awaitable of it, without structured content.
@@ -58,7 +58,7 @@ class FunctionTool:
         Raises:
             ToolError: The arguments do not fit.
         """
-        return _then(self.typed.call(arguments), self.typed.plain)
+        return then(self.typed.call(arguments), self.typed.plain)
 
 
 class FunctionPrompt:
@@ -88,7 +88,7 @@ class FunctionPrompt:
         Raises:
             ProtocolError: The arguments do not fit.
         """
-        return _then(_called(self._typed, arguments, self.properties), self._typed.plain)
+        return then(_called(self._typed, arguments, self.properties), self._typed.plain)
 
 
 class FunctionResource:
@@ -130,7 +130,7 @@ class FunctionResource:
         Raises:
             ProtocolError: The variables do not fit.
         """
-        return _then(_called(self._typed, arguments, self.properties), lambda value: self._contents(uri, value))
+        return then(_called(self._typed, arguments, self.properties), lambda value: self._contents(uri, value))
 
     def _contents(self, uri: str, value: Any) -> Any:
         if value is None or isinstance(value, bytes | bytearray):
@@ -229,15 +229,6 @@ def _from_text(value: Any, facts: object) -> Any:
         with suppress(ValueError, RecursionError):
             return json.loads(value)
     return value
-
-
-def _then(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """`convert` applied to a value, or to what an awaitable comes to."""
-    return _converted(value, convert) if inspect.isawaitable(value) else convert(value)
-
-
-async def _converted(value: Awaitable[Any], convert: Callable[[Any], Any]) -> Any:
-    return convert(await value)
 
 
 def _blob(uri: str, mime_type: str, data: bytes) -> JSON:

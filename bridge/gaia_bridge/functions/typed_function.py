@@ -21,7 +21,7 @@ from gaia_bridge.protocol.json_types import JSON, is_object
 if TYPE_CHECKING:
     from gaia_bridge.functions.pydantic_schemas import ArgumentReader, ResultWriter
 
-__all__ = ["RESULT", "TypedFunction"]
+__all__ = ["RESULT", "TypedFunction", "then"]
 
 RESULT: Final = "result"
 """The one property of the structured content of what is no object, since MCP wants one. FastMCP names it so, too."""
@@ -71,6 +71,14 @@ class TypedFunction:
             ValidationError: They do not fit; pydantic's, a `ValueError`.
         """
         return self.invoke(self.arguments(arguments))
+
+    def published(self, given: Mapping[str, Any]) -> Any:
+        """Call the function with JSON arguments; returns its `result`, or an awaitable of it.
+
+        Raises:
+            ToolError: The arguments do not fit.
+        """
+        return then(self.call(given), self.result)
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
@@ -181,6 +189,15 @@ class TypedFunction:
         if "$ref" in schema:
             schema = schema.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2], schema)
         return bool(schema.get("type") != "object")
+
+
+def then(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """`convert` applied to a value, or to what an awaitable comes to."""
+    return _converted(value, convert) if inspect.isawaitable(value) else convert(value)
+
+
+async def _converted(value: Awaitable[Any], convert: Callable[[Any], Any]) -> Any:
+    return convert(await value)
 
 
 def _signature(function: Callable[..., Any], what: str) -> inspect.Signature:

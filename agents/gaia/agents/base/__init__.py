@@ -6,7 +6,9 @@ TYPE_CHECKING = False  # see gaia_bridge
 _PLACES = (
     "gaia_bridge.errors",
     "gaia_bridge.calls.request_context",
-    "gaia.agents.base.tools",
+    "gaia.agents.base.tools",  # its `tool` before that of the core, which knows no registry
+    "gaia_bridge.functions.marks",
+    "gaia_bridge.model",
     "gaia.agents.base.tool_class",
     "gaia.agents.base.mcp_agent",
     "gaia.agents.base.agent",
@@ -20,16 +22,22 @@ if TYPE_CHECKING:
     from gaia.agents.base.tools import tool
     from gaia_bridge.calls.request_context import RequestContext, get_request_context
     from gaia_bridge.errors import ResourceNotFoundError, ToolError
+    from gaia_bridge.functions.marks import completion, prompt, resource
+    from gaia_bridge.model import Progress
 
 __all__ = [
     "Agent",
     "ApiAgent",
     "MCPAgent",
+    "Progress",
     "RequestContext",
     "ResourceNotFoundError",
     "Tool",
     "ToolError",
+    "completion",
     "get_request_context",
+    "prompt",
+    "resource",
     "tool",
 ]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
 from gaia.agents.base.gaia_options import GAIA_DEFAULTS, gaia_options, meaning_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gaia.agents.chat.sessions import AgentSession
     from gaia.llm.model import ChatModel
     from gaia_bridge.chat_types import ChatRequest, Reply
+    from gaia_bridge.contract import AgentLike
 
 __all__ = ["Agent"]
 
@@ -87,6 +89,15 @@ class Agent:
     """Where the agent talks to the person who runs it."""
     tool_registry: ToolRegistry
     """The tools that this agent's model may call."""
+
+    mcp_tools: ClassVar[bool | Collection[str] | None] = None
+    """Which of these MCP clients may call: all, none, or those of these names. By default all, but none of an agent
+    that lists its tools for clients itself (`get_mcp_tool_definitions`)."""
+    mcp_ask: ClassVar[bool | str | None] = None
+    """Whether MCP clients have a tool that asks the agent, or the name of that tool (`ask`). By default they have; of
+    an `MCPAgent`, if it says who it is (`_get_system_prompt`) and does not list its tools itself."""
+    mcp_ask_description: ClassVar[str] = ""
+    """What that tool is described as; by default the first paragraph of the class's docstring."""
 
     def __init__(
         self,
@@ -210,6 +221,43 @@ class Agent:
     def answer_chat(self, request: ChatRequest) -> AsyncGenerator[str | Reply]:
         """Answer a client of the bridge; see `gaia_bridge.chat_types.AnswersChats`."""
         return self._chat.answer(request)
+
+    # Publication
+
+    def get_mcp_parts(self) -> list[AgentLike]:
+        """What MCP clients can use of this agent beside its own methods: its tools, and a tool that asks it.
+
+        See `mcp_tools` and `mcp_ask`.
+        """
+        from gaia_bridge.sources.agent.ask_tool import AskTool
+        from gaia_bridge.sources.agent.registry_tools import RegistryTools
+
+        parts: list[AgentLike] = []
+        lists = getattr(type(self), "get_mcp_tool_definitions", None)
+        by_hand = lists is not None and lists.__module__.rpartition(".")[0] != __package__  # else it is ours
+        chosen = not by_hand if self.mcp_tools is None else self.mcp_tools
+        if chosen is not False:
+            decorated = frozenset(entry["name"] for entry in method_entries(self))
+            parts.append(RegistryTools(lambda: self._published_tools(decorated), chosen, self.confirm_mcp_tool))
+        asked = self.mcp_ask
+        if asked is None:
+            asked = lists is None or (not by_hand and self._says_who_it_is())
+        if asked is not False:
+            name = asked if isinstance(asked, str) else "ask"
+            description = self.mcp_ask_description or (inspect.getdoc(type(self)) or "").partition("\n\n")[0]
+            parts.append(AskTool(self, name, description, self._chat_options.limits.turn_timeout))
+        return parts
+
+    def confirm_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> bool:
+        """Whether a tool that may destroy something may be used for a client; may block. See `_confirm_tool`."""
+        return not self._chat_options.confirm_destructive or self._confirm_tool(tool_name, arguments)
+
+    def _published_tools(self, decorated: Collection[str]) -> dict[str, ToolEntry]:
+        """Those of the registry; what is decorated in the class is published with all that its decorator says."""
+        return {name: entry for name, entry in self.tool_registry.snapshot().items() if name not in decorated}
+
+    def _says_who_it_is(self) -> bool:
+        return bool(self._given_prompt) or type(self)._get_system_prompt is not Agent._get_system_prompt
 
     def close(self) -> None:
         """End conversations, and what they hold: connections to the model, threads, the session file.

@@ -215,7 +215,7 @@ def tool(
         TypeError: No JSON Schema can be derived, or the function has no name to register it under.
     """
     hints = {**(annotations or {}), **({"destructiveHint": True} if destructive else {})}
-    options: dict[str, Any] = {"atomic": atomic}
+    options: dict[str, Any] = {"atomic": atomic, "destructive": destructive}
     if display_label is not None:
         options["display_label"] = display_label
     mark = ToolMark(
@@ -234,7 +234,9 @@ def tool(
         if _filling.get() is None and _is_in_class_body(target):
             add_mark(target, mark)
             return target
-        entry = tool_entry(target, name, description, atomic=atomic) | options
+        entry = tool_entry(target, name, description, atomic=atomic)
+        if display_label is not None:
+            entry["display_label"] = display_label
         if hints:
             entry["annotations"] = hints
         if timeout is not None:
@@ -353,7 +355,7 @@ def _entry_of_mark(item: FunctionTool, mark: ToolMark) -> ToolEntry:
         "inputSchema": item.typed.input_schema,
         "function": item.typed,
         "atomic": False,
-        **mark.options,
+        **{key: value for key, value in mark.options.items() if key != "destructive"},
     }
     return entry | {
         key: value for key, value in (("annotations", mark.annotations), ("timeout", mark.timeout)) if value is not None

@@ -268,7 +268,7 @@ class ChatEngine:
 
         confirm = self._agent.confirm_tool if options.confirm_destructive else None
         return Turn(
-            model=await _blocking(seat, seat.model, context.copy()),
+            model=await _blocking(seat, partial(seat.model_for, context.run(client_request)), context.copy()),
             look=look,
             executor=ToolExecutor(seat.tools, narrator, confirm, options.limits, with_some_request(context).copy),
             narrator=narrator,

@@ -22,6 +22,8 @@ class ChatLimits(Limits, frozen=True):
     """Answers of the model in one turn. A model that calls tools for ever is asked to come to an end."""
     nesting: int = 8
     """Turns that wait for one another, as where a tool asks an agent: with more, somebody asks himself for ever."""
+    sampled_tokens: int = 8_192
+    """Tokens of one answer of a client's model, where nobody says it: a client has to be told a number."""
     turn_timeout: float = 1_800.0
     """Seconds for one turn, tools included: a local model and a build together take many minutes."""
     tool_timeout: float = 120.0

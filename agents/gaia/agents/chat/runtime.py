@@ -9,8 +9,11 @@ from contextlib import contextmanager, suppress
 import anyio
 
 from gaia.agents.chat.options import ChatOptions
+from gaia.agents.chat.sampling_model import SamplingModel
 from gaia.llm.model import ChatModel
+from gaia_bridge.calls.request_context import RequestContext
 from gaia_bridge.constants import BACKGROUND_FAREWELL
+from gaia_bridge.errors import ModelError
 from gaia_bridge.runtime.agent_runner import AgentRunner
 from gaia_bridge.runtime.background_loop import BACKGROUND
 
@@ -52,6 +55,16 @@ class ChatRuntime:
             if self._model is None:
                 self._model = _made_model(self._options)
             return self._model
+
+    def model_for(self, request: RequestContext | None) -> ChatModel:
+        """The model for work on behalf of a client: its own, if it has one and no other is configured.
+
+        Args:
+            request: The client's; `None` if no client is waiting.
+        """
+        if request is None or not request.has_capability("sampling") or not _is_unconfigured(self._options):
+            return self.model()
+        return SamplingModel(request, self._options.max_output_tokens or self._options.limits.sampled_tokens)
 
     @contextmanager
     def playing(self, timeout: float) -> Generator[None]:
@@ -119,6 +132,19 @@ class ChatRuntime:
         for runner in (self.tools, self.own, self.console, self.asking):
             runner.close()  # its threads are daemons
         self.lease.release()
+
+
+def _is_unconfigured(options: ChatOptions) -> bool:
+    """Whether nobody has said which model is to be used, and where; one that runs on this machine would be guessed."""
+    if options.model is not None or options.base_url is not None or options.api_key is not None:
+        return False
+    from gaia.llm.settings import wanted
+
+    try:
+        found = wanted(None, None, None, None)
+    except ModelError:  # something is said, which the model will complain of
+        return False
+    return found.is_guess and found.model is None
 
 
 def _made_model(options: ChatOptions) -> ChatModel:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
 
-from gaia_bridge.contract import HasParts, Republishes
+from gaia_bridge.contract import AgentLike, HasParts, Republishes
 from gaia_bridge.functions.collection import decorated_functions
+from gaia_bridge.sources.agent.ask_tool import AskTool
+from gaia_bridge.sources.agent.registry_tools import RegistryTools
 
-__all__ = ["parts_of"]
+__all__ = ["GAIA_METHODS", "is_of_gaia", "parts_of"]
+
+GAIA_METHODS: Final = ("process_query", "_register_tools")
+"""What agents of amd-gaia have that are neither MCP servers nor chat models."""
+
+_GAIA_TOOLS: Final = "gaia.agents.base.tools"
 
 
 def parts_of(agent: Any) -> tuple[Any, ...]:
@@ -20,5 +30,25 @@ def parts_of(agent: Any) -> tuple[Any, ...]:
     parts: list[Any] = [] if decorated is None else [decorated]
     if isinstance(agent, HasParts):
         parts += agent.get_mcp_parts()
+    elif is_of_gaia(agent) and not isinstance(agent, AgentLike):
+        parts += [RegistryTools(lambda: _gaia_tools(agent)), AskTool(agent, description=_documentation(agent))]
     republished = agent.get_mcp_republished() if isinstance(agent, Republishes) else None
     return (*parts, republished) if republished is not None else tuple(parts)
+
+
+def is_of_gaia(agent: object) -> bool:
+    """Whether something is an agent of amd-gaia's kind, or a class of such agents."""
+    return all(callable(getattr(agent, name, None)) for name in GAIA_METHODS)
+
+
+def _gaia_tools(agent: Any) -> Mapping[str, Any]:
+    """The tools of an agent of amd-gaia: its own registry, or the one that all share."""
+    own: Any = getattr(agent, "_tools_registry", None)
+    if isinstance(own, Mapping):
+        return dict(own)
+    shared: Any = getattr(sys.modules.get(_GAIA_TOOLS), "_TOOL_REGISTRY", None)
+    return dict(shared) if isinstance(shared, Mapping) else {}
+
+
+def _documentation(agent: object) -> str:
+    return (inspect.getdoc(type(agent)) or "").partition("\n\n")[0]

@@ -1,0 +1,136 @@
+"""A tool that asks an agent: its loop of model and tools, published to MCP clients."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Any, Final
+
+from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.chat_types import AnswersChats, ChatRequest, Reply
+from gaia_bridge.errors import ToolError
+from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["AskTool"]
+
+_REPORT_INTERVAL: Final = 0.2
+"""Seconds between two pieces of an answer that is told as it comes: a person reads no faster."""
+
+_USAGE: Final[JSON] = {
+    "type": "object",
+    "properties": {"promptTokens": {"type": "integer"}, "completionTokens": {"type": "integer"}},
+    "required": ["promptTokens", "completionTokens"],
+    "description": "Tokens, as the model's server counted them; zero where it did not.",
+}
+
+
+class AskTool:
+    """Lets clients ask an agent. It has the methods of an agent, with one tool.
+
+    Args:
+        agent: What answers: an agent with `answer_chat`, or with `process_query(text)`.
+        name: The tool's name.
+        description: What the agent is good for, for the model that decides whom to ask.
+        timeout: Seconds for one answer; by default what all tools have.
+    """
+
+    def __init__(self, agent: Any, name: str = "ask", description: str = "", timeout: float | None = None) -> None:
+        self._agent = agent
+        self._name = name
+        self._description = description
+        self.timeouts: Mapping[str, float] = {} if timeout is None else {name: timeout}
+
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        """The one tool."""
+        converses = isinstance(self._agent, AnswersChats)
+        properties: JSON = {"prompt": {"type": "string", "description": "What the agent is asked, or told to do."}}
+        answer: JSON = {"answer": {"type": "string"}}
+        if converses:
+            properties["session"] = {
+                "type": "string",
+                "description": "Continues the conversation of this name, or begins it; without one, nothing is kept.",
+                "minLength": 1,
+                "maxLength": 128,
+            }
+            answer |= {
+                "session": {"type": "string"},
+                "tools": {"type": "array", "items": {"type": "string"}, "description": "The tools that it has used."},
+                "usage": _USAGE,
+            }
+        return [
+            {
+                "name": self._name,
+                "title": f"Ask {type(self._agent).__name__}",
+                "description": self._description or f"Ask {type(self._agent).__name__}, which works on it by itself.",
+                "inputSchema": {"type": "object", "properties": properties, "required": ["prompt"]},
+                "outputSchema": {"type": "object", "properties": answer, "required": ["answer"]},
+            }
+        ]
+
+    def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
+        """Ask the agent.
+
+        Raises:
+            ValueError: The tool is unknown.
+            ModelError: There is no answer; says what to start or set.
+        """
+        if tool_name != self._name:
+            raise ValueError(f"Unknown tool: {tool_name}")
+        if isinstance(self._agent, AnswersChats):
+            return self._converse(self._agent, str(arguments["prompt"]), arguments.get("session"))
+        return _answer(self._agent.process_query(str(arguments["prompt"])))
+
+    async def _converse(self, agent: AnswersChats, prompt: str, session: str | None) -> JSON:
+        message = {"role": "user", "content": prompt}
+        report, reply = _Reporter(), None
+        async with aclosing(agent.answer_chat(ChatRequest([message], session))) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Reply):
+                    reply = piece
+                else:
+                    report(piece)
+        report.rest()
+        if reply is None:
+            raise ToolError("the agent gave no answer")
+        usage = {"promptTokens": reply.usage.prompt_tokens, "completionTokens": reply.usage.completion_tokens}
+        said: JSON = {"answer": reply.text, "tools": list(reply.tools_run), "usage": usage}
+        if session is not None:
+            said["session"] = session
+        return {"content": [{"type": "text", "text": reply.text}], "structuredContent": said}
+
+
+class _Reporter:
+    """Tells the client of an answer as it comes, as messages of progress; the number is that of characters."""
+
+    def __init__(self) -> None:
+        self._request = get_request_context()
+        self._untold: list[str] = []
+        self._told = 0
+        self._next = 0.0
+
+    def __call__(self, piece: str) -> None:
+        """More of it."""
+        self._untold.append(piece)
+        if time.monotonic() >= self._next:
+            self.rest()
+
+    def rest(self) -> None:
+        """Tell what is not told yet."""
+        text = "".join(self._untold)
+        self._untold.clear()
+        self._next = time.monotonic() + _REPORT_INTERVAL
+        if text:
+            self._told += len(text)
+            self._request.report_progress(self._told, None, text)
+
+
+def _answer(value: Any) -> Any:
+    """What `process_query` returned: text, or GAIA's dictionary with the text in its `result`."""
+    if isinstance(value, dict) and isinstance(value.get("result"), str):  # pyright: ignore[reportUnknownMemberType]
+        text = str(value["result"])  # pyright: ignore[reportUnknownArgumentType]
+    elif isinstance(value, str):
+        text = value
+    else:
+        return value
+    return {"content": [{"type": "text", "text": text}], "structuredContent": {"answer": text}}

@@ -1,0 +1,110 @@
+"""The tools of an agent of the GAIA kind, those that its own model calls, as tools of MCP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from gaia_bridge.errors import ToolError
+from gaia_bridge.functions.collection import NOT_CONFIRMED
+from gaia_bridge.functions.typed_function import TypedFunction
+from gaia_bridge.protocol.json_types import JSON, is_object
+
+__all__ = ["Chosen", "RegistryTools"]
+
+Chosen = bool | Collection[str]
+"""Which tools are published: all, none, or those of these names."""
+
+
+class RegistryTools:
+    """A registry of tools with the methods of an agent.
+
+    An entry is a dictionary: `name`, `description`, `parameters` or `inputSchema`, `function`, and if there are any
+    `annotations` and `timeout`. Tools of MCP servers are not published: the bridge publishes servers by itself.
+
+    Args:
+        tools: Returns the entries of the moment by their keys. May block.
+        chosen: Which of them are published.
+        confirm: Asks a person, given a tool's key and arguments, before a tool is used that says that it may destroy
+            something. `None` if nobody is to be asked.
+    """
+
+    def __init__(
+        self,
+        tools: Callable[[], Mapping[str, Any]],
+        chosen: Chosen = True,
+        confirm: Callable[[str, JSON], bool] | None = None,
+    ) -> None:
+        self._tools = tools
+        self._chosen = chosen
+        self._confirm = confirm
+
+    @property
+    def timeouts(self) -> Mapping[str, float]:
+        """Seconds for one call, of the tools that say it."""
+        seconds = {name: entry.get("timeout") for name, entry in self._published().items()}
+        return {name: float(value) for name, value in seconds.items() if isinstance(value, int | float) and value > 0}
+
+    def get_mcp_tool_definitions(self) -> list[JSON]:
+        """The tools."""
+        return [_definition(name, entry) for name, entry in self._published().items()]
+
+    def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
+        """Run a tool; may return an awaitable.
+
+        Raises:
+            ValueError: The tool is unknown.
+            ToolError: The arguments do not fit, or nobody confirmed what may destroy something.
+        """
+        entry = self._published().get(tool_name)
+        if entry is None:
+            raise ValueError(f"Unknown tool: {tool_name}")
+        annotations = entry.get("annotations")
+        is_destructive = is_object(annotations) and annotations.get("destructiveHint") is True
+        if is_destructive and self._confirm is not None and not self._confirm(tool_name, dict(arguments)):
+            raise ToolError(NOT_CONFIRMED.format(tool_name))
+        function = entry["function"]
+        return function.published(arguments) if isinstance(function, TypedFunction) else function(**arguments)
+
+    def _published(self) -> dict[str, Mapping[str, Any]]:
+        if self._chosen is False:
+            return {}
+        names = None if self._chosen is True else frozenset(self._chosen)
+        return {
+            name: entry
+            for name, entry in self._tools().items()
+            if (names is None or name in names) and is_object(entry) and callable(entry.get("function"))
+            if "_mcp_server" not in entry
+        }
+
+
+def _definition(name: str, entry: Mapping[str, Any]) -> JSON:
+    function = entry["function"]
+    definition: JSON = {
+        "name": name,
+        "description": str(entry.get("description") or ""),
+        "inputSchema": entry.get("inputSchema") or _schema(entry.get("parameters")),
+    }
+    if is_object(annotations := entry.get("annotations")) and annotations:
+        definition["annotations"] = dict(annotations)
+    if isinstance(function, TypedFunction) and function.output_schema is not None:
+        definition["outputSchema"] = function.output_schema
+    return definition
+
+
+def _schema(parameters: object) -> JSON:
+    """The JSON Schema of arguments, of GAIA's `{name: {"type", "required", "description"}}`."""
+    if not is_object(parameters):
+        return {"type": "object", "properties": {}}
+    if parameters.get("type") == "object":
+        return dict(parameters)
+    properties: dict[str, JSON] = {}
+    required: list[str] = []
+    for name, facts in parameters.items():
+        known = dict(facts) if is_object(facts) else {}
+        if known.pop("required", False) is True:
+            required.append(name)
+        if known.get("type") in (None, "unknown"):
+            known.pop("type", None)
+        properties[name] = {key: value for key, value in known.items() if value not in (None, "")}
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
