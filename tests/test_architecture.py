@@ -123,7 +123,7 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 OWNERS = {
     "asyncio": (
         "gaia.mcp.aio.*",
-        "gaia_bridge.chaining.agent_transport",
+        "gaia_bridge.chaining.*",
         "gaia_bridge.client.*",
         "gaia_bridge.config_reloader",
         "gaia_bridge.openai_api.*",
@@ -142,8 +142,16 @@ OWNERS = {
     "httpx2": ("gaia_bridge.client.*",),
     "jiter": ("gaia_bridge.protocol.json_text",),
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.tool_search.patterns"),
-    "mcp": ("gaia_bridge.client.oauth.*", "gaia_bridge.server.sdk_server", "gaia_bridge.bridge"),
-    "mcp_types": ("gaia_bridge.server.sdk_server",),  # otherwise its models are the oracle of the tests
+    "mcp": (
+        "gaia_bridge.bridge",
+        "gaia_bridge.chaining.sdk_transport",
+        "gaia_bridge.client.oauth.*",
+        "gaia_bridge.server.sdk_server",
+    ),
+    "mcp_types": (
+        "gaia_bridge.chaining.sdk_transport",
+        "gaia_bridge.server.sdk_server",
+    ),  # otherwise its models are the oracle of the tests
     "openai": ("gaia.llm.wire",),
     "opentelemetry": ("gaia_bridge.sources.upstream.tracing", "gaia_bridge.server.tracing"),
     "pydantic": (

@@ -20,10 +20,11 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.chaining import PublishedAgent, agent_named
+from gaia_bridge.chaining.sdk_transport import SdkServerTransport
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.client.transport_factory import Pace
 from gaia_bridge.contract import JSON, Publishable, Source
-from gaia_bridge.discovery.classes import missing_methods, name_of_class
+from gaia_bridge.discovery.classes import is_mcp_server, missing_methods, name_of
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.loop_guard.bridge_hops import new_id
 from gaia_bridge.model import AgentServerSpec, LeftOut, NamingPolicy, ServerInfo, ServerSpec, SourceKind
@@ -142,7 +143,8 @@ class Bridge:
         """Publish an agent: read its definitions, and notify connected clients.
 
         Args:
-            agent: Any object of the right shape: an MCP server, a chat model, or both.
+            agent: An `Agent`, any object with the methods of an agent, or a server object of an MCP library
+                (`FastMCP`, `MCPServer`), which runs on an event loop of its own.
             name: The path segment and qualifier; derived from the class name if not given.
 
         Returns:
@@ -194,20 +196,7 @@ class Bridge:
         """
         if transport is None and isinstance(spec, AgentServerSpec):
             transport = PublishedAgent(spec.name, partial(agent_named, spec.agent), self.settings.agent)
-        heard = None if self._on_error_line is None else partial(self._on_error_line, spec.name)
-        cache = self._cache if transport is None else None  # which remembers what the entry leads to
-        await self._add(
-            Upstream(
-                spec,
-                self.settings.upstream,
-                transport=transport,
-                cache=cache,
-                on_error_line=heard,
-                launches=self._launches,
-                own=self._id,
-                refusal=partial(self.refusal, spec) if spec.options.approval else None,
-            )
-        )
+        await self._add(self._upstream_of(spec, transport))
         return spec.name
 
     def adjust_upstream(self, spec: ServerSpec) -> None:
@@ -316,15 +305,33 @@ class Bridge:
                 return source
         raise PublishError(name, "no server is published under that name")
 
-    def _source_of(self, agent: Publishable, name: str | None) -> AgentSource:
+    def _upstream_of(self, spec: ServerSpec, transport: Transport | None) -> Upstream:
+        heard = None if self._on_error_line is None else partial(self._on_error_line, spec.name)
+        return Upstream(
+            spec,
+            self.settings.upstream,
+            transport=transport,
+            cache=self._cache if transport is None else None,  # which remembers what the entry leads to
+            on_error_line=heard,
+            launches=self._launches,
+            own=self._id,
+            refusal=partial(self.refusal, spec) if spec.options.approval else None,
+        )
+
+    def _source_of(self, agent: Publishable, name: str | None) -> AgentSource | Upstream:
         candidate: Any = agent
+        if is_mcp_server(candidate):
+            name = name or name_of(candidate)
+            return self._upstream_of(
+                AgentServerSpec(name, name), SdkServerTransport(candidate, name, self.settings.agent)
+            )
         if isinstance(candidate, type) or missing_methods(candidate):
             raise AgentLoadError(
                 repr(candidate),
                 "expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), or with get_model_id() "
                 f"and get_model_info(), got {candidate!r}",
             )
-        name = name or name_of_class(type(agent))
+        name = name or name_of(agent)
         try:
             return AgentSource(agent, name, self.settings.agent, lambda: self.own_files())
         except TypeError as error:  # what is decorated in it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
 import subprocess
 import sys
 import textwrap
@@ -420,17 +419,69 @@ def test_something_that_is_no_agent_names_the_methods_it_lacks(folder: Path) -> 
 
 
 @pytest.mark.requirement("F-368")
-def test_a_file_with_an_mcp_server_in_it_is_told_how_it_is_published(folder: Path) -> None:
-    file = write(
-        folder / "My_tools.py",
+def test_a_file_with_mcp_servers_in_it_is_these_servers(folder: Path) -> None:
+    write(
+        folder / "my_tools.py",
         """
         from mcp.server.lowlevel import Server
-        app = Server("tools")
+        from mcp.server.mcpserver import MCPServer
+
+        app = same = Server("Some tools")
+        other = MCPServer()
+        _private = MCPServer("hidden")
         """,
     )
-    problem = problem_of("My_tools.py")
-    assert "it is an MCP server, 'app', and no agent" in problem
-    assert problem.endswith(f"publish it with gaia-bridge add my_tools -- {shlex.join((sys.executable, str(file)))})")
+    assert [(it.name, it.reference) for it in load_agent("my_tools.py")] == [
+        ("some-tools", "my_tools.py:app"),
+        ("mcp-server", "my_tools.py:other"),
+    ]
+    assert [it.name for it in load_agent("my_tools:app")] == ["some-tools"]
+
+
+def test_a_file_of_decorated_functions_is_an_agent_of_its_name(folder: Path) -> None:
+    write(
+        folder / "sums.py",
+        """
+        from gaia_bridge import prompt, tool
+
+        @tool
+        def add(a: int, b: int) -> int:
+            return a + b
+
+        @prompt
+        def explain(number: int) -> str:
+            return f"Explain {number}"
+        """,
+    )
+    [loaded] = load_agent("sums.py")
+    assert (loaded.name, loaded.reference) == ("sums", "sums.py")
+    assert isinstance(loaded.agent, AgentLike)
+    assert [tool["name"] for tool in loaded.agent.get_mcp_tool_definitions()] == ["add"]
+    [one] = load_agent("sums.py:add")
+    assert one.name == "add"
+
+
+def test_decorated_functions_that_are_imported_belong_to_their_own_module(folder: Path) -> None:
+    write(folder / "shared_sums.py", "from gaia_bridge import tool\n@tool\ndef add(a: int) -> int:\n    return a\n")
+    write(folder / "user.py", "from shared_sums import add\n")
+    assert "user.py defines no agent" in problem_of("user.py")
+
+
+def test_two_decorated_functions_of_one_name_are_told_apart(folder: Path) -> None:
+    write(
+        folder / "twice.py",
+        """
+        from gaia_bridge import tool
+
+        @tool(name="add")
+        def first(a: int) -> int: ...
+
+        @tool(name="add")
+        def second(a: int) -> int: ...
+        """,
+    )
+    expected = "tool 'add' is defined twice: by first (twice.py:4) and by second (twice.py:7)"
+    assert expected in problem_of("twice.py")
 
 
 @pytest.mark.requirement("F-368")
@@ -444,11 +495,9 @@ def test_a_protocol_that_describes_agents_is_no_agent(folder: Path) -> None:
     assert "defines no agent class" in problem_of("shape.py")
 
 
-def test_an_agent_that_only_converses_is_told_what_to_derive_from(folder: Path) -> None:
+def test_an_agent_that_only_converses_is_one(folder: Path) -> None:
     write(folder / "talk.py", "from gaia.agents.base import Agent\n\nclass Talk(Agent):\n    pass\n")
-    problem = problem_of("talk.py")
-    assert "Talk converses, but offers nothing yet: make ApiAgent a base class of it" in problem
-    assert "or MCPAgent, with its two methods" in problem
+    assert [agent.name for agent in load_agent("talk.py")] == ["talk"]
 
 
 def test_a_module_with_an_instance_only_is_that_agent(folder: Path) -> None:

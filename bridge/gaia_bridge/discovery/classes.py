@@ -8,9 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import ModuleType
-from typing import cast
 
-from gaia_bridge.functions.collection import has_decorated_members
+from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.sources.agent.parts import is_of_gaia
 from gaia_bridge.sources.public_names import MAX_NAME
 
@@ -23,10 +22,11 @@ __all__ = [
     "agent_instances",
     "clean_name",
     "construct",
-    "conversing_classes",
     "kind_of",
-    "mcp_server",
+    "is_mcp_server",
+    "mcp_servers",
     "missing_methods",
+    "name_of",
     "name_of_class",
     "own_classes",
     "required_arguments",
@@ -47,6 +47,9 @@ _SILENT = "silent_mode"
 _LIBRARIES = frozenset({"fastmcp", "mcp"})
 """Where classes of MCP servers come from: FastMCP, and the official SDK."""
 
+_SERVER_METHODS = ("http_app", "streamable_http_app")
+"""One of these is what servers of such a library have, and nothing else of it does."""
+
 
 def missing_methods(target: object) -> list[str]:
     """The methods that keep `target`, an object or a class, from being an agent."""
@@ -56,6 +59,7 @@ def missing_methods(target: object) -> list[str]:
         or has_decorated_members(target)
         or callable(getattr(target, PARTS, None))
         or is_of_gaia(target)
+        or is_mcp_server(target)
     )
     return [] if is_other else missing
 
@@ -80,14 +84,6 @@ def own_classes(module: ModuleType) -> Iterator[type]:
             yield cls
 
 
-def conversing_classes(module: ModuleType) -> list[type]:
-    """Classes that a module defines itself, and that converse, but are neither an MCP server nor a chat model."""
-    classes = [
-        value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__
-    ]
-    return [cls for cls in classes if missing_methods(cls) and callable(getattr(cls, "answer_chat", None))]
-
-
 def agent_classes(module: ModuleType) -> list[type]:
     """The agent classes of `own_classes` that can be built, in the order in which the module names them."""
     return [cls for cls in own_classes(module) if not abstract_methods(cls)]
@@ -98,13 +94,20 @@ def agent_instances(module: ModuleType) -> list[str]:
     return [name for name, value in vars(module).items() if not name.startswith("_") and _is_instance(value)]
 
 
-def mcp_server(module: ModuleType) -> str | None:
-    """The name under which a module keeps a server of an MCP library, which is a program of its own."""
+def is_mcp_server(value: object) -> bool:
+    """Whether something is a server object of an MCP library: a `FastMCP`, or an `MCPServer` or `Server` of the SDK."""
+    kinds = () if inspect.isclass(value) else type(value).__mro__
+    is_of_library = any(kind.__module__.partition(".")[0] in _LIBRARIES for kind in kinds)
+    return is_of_library and any(callable(getattr(value, name, None)) for name in _SERVER_METHODS)
+
+
+def mcp_servers(module: ModuleType) -> list[str]:
+    """The public names under which a module keeps server objects that it has made itself, each object once."""
+    found: dict[int, str] = {}
     for name, value in vars(module).items():
-        kind = cast(type[object], type(value))
-        if kind.__module__.partition(".")[0] in _LIBRARIES and hasattr(kind, "run") and not name.startswith("_"):
-            return name
-    return None
+        if not name.startswith("_") and is_mcp_server(value):
+            found.setdefault(id(value), name)
+    return list(found.values())
 
 
 def required_arguments(cls: type) -> list[str]:
@@ -135,6 +138,14 @@ def name_of_class(cls: type) -> str:
     return clean_name("-".join(words))
 
 
+def name_of(agent: object) -> str:
+    """The name that an agent, decorated functions or a server object are published under, where nobody says another."""
+    if isinstance(agent, ModuleFunctions):
+        return clean_name(agent.name)
+    own = getattr(agent, "name", None) if is_mcp_server(agent) else None
+    return clean_name(own) if isinstance(own, str) and own else name_of_class(type(agent))
+
+
 def clean_name(name: str) -> str:
     """Make it `[a-z0-9][a-z0-9_.-]{0,63}`, so that it is also a safe path segment."""
     return _NOT_IN_NAMES.sub("-", name.lower()).lstrip("_.-")[:MAX_NAME].rstrip("-") or "agent"
@@ -149,7 +160,12 @@ def kind_of(value: object) -> str:
 
 def _is_instance(value: object) -> bool:
     try:
-        return not inspect.isclass(value) and not missing_methods(value)
+        return (
+            not inspect.isclass(value)
+            and not inspect.isroutine(value)
+            and not is_mcp_server(value)
+            and not missing_methods(value)
+        )
     except Exception:  # a lazy object that is not ready is no agent
         return False
 

@@ -7,8 +7,6 @@ import inspect
 import logging
 import os
 import re
-import shlex
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
@@ -27,11 +25,10 @@ from gaia_bridge.discovery.classes import (
     agent_instances,
     clean_name,
     construct,
-    conversing_classes,
     kind_of,
-    mcp_server,
+    mcp_servers,
     missing_methods,
-    name_of_class,
+    name_of,
     own_classes,
     required_arguments,
 )
@@ -223,8 +220,11 @@ class _Search:
         elif names := self.contain("looking through it", lambda: agent_instances(module)):
             for name in names:
                 self.add(vars(module)[name], f"{place}:{name}", clean_name(name))
+        elif servers := self.contain("looking through it", lambda: mcp_servers(module)):
+            for name in servers:
+                self.add(vars(module)[name], f"{place}:{name}")
         elif self.contain("looking through it", lambda: has_decorated_members(module)):
-            self.add(self.contain("reading its functions", lambda: ModuleFunctions(module)), place, _name_of(module))
+            self.add(self.contain("reading its functions", lambda: ModuleFunctions(module)), place)
 
     def load_classes(self, classes: list[type], place: str) -> None:
         for cls in classes:
@@ -236,7 +236,7 @@ class _Search:
     def add(self, target: Any, reference: str, name: str | None = None) -> None:
         """Build the agent that `target` is, or makes, and keep it."""
         agent = self.build(target)
-        self.agents.append(LoadedAgent(name or name_of_class(type(agent)), agent, reference))
+        self.agents.append(LoadedAgent(name or name_of(agent), agent, reference))
 
     def build(self, target: Any) -> Publishable:
         if inspect.isclass(target):
@@ -354,10 +354,6 @@ class _FileInFolder(_Search):
             logger.info("%s: skipped, it defines no agent", self.reference)
 
 
-def _name_of(module: ModuleType) -> str:
-    return clean_name(module.__name__.rpartition(".")[2])
-
-
 def _getter(owner: object, name: str) -> Callable[[], object]:
     return lambda: getattr(owner, name, _MISSING)
 
@@ -365,15 +361,6 @@ def _getter(owner: object, name: str) -> Callable[[], object]:
 def _hint_without_classes(module: ModuleType, place: str) -> str:
     if abstract := next(own_classes(module), None):
         return f"{abstract.__qualname__} is abstract: it does not implement {', '.join(abstract_methods(abstract))}"
-    if conversing := next(iter(conversing_classes(module)), None):
-        return (
-            f"{conversing.__qualname__} converses, but offers nothing yet: make ApiAgent a base class of it, to serve "
-            "it as a chat model, or MCPAgent, with its two methods, to serve MCP clients"
-        )
-    if server := mcp_server(module):
-        name, file = clean_name(module.__name__.rpartition(".")[2]), Path(module.__file__ or place).resolve()
-        command = shlex.join((sys.executable, str(file)))
-        return f"it is an MCP server, {server!r}, and no agent: publish it with gaia-bridge add {name} -- {command}"
     expected = ", or ".join(" and ".join(methods) for methods in (AGENT_METHODS, MODEL_METHODS))
     return f"a class with the methods {expected} is expected"
 

@@ -183,12 +183,12 @@ class ModuleFunctions(DecoratedFunctions):
 
     def __init__(self, owner: ModuleType | Callable[..., Any]) -> None:
         super().__init__(decorated_members(owner))
-        self._name = owner.__name__.rpartition(".")[2]
+        self.name = owner.__name__.rpartition(".")[2]
         self._documentation = inspect.getdoc(owner) or "" if isinstance(owner, ModuleType) else ""
 
     def get_mcp_server_info(self) -> JSON:
         """The module's name and docstring."""
-        info: JSON = {"name": self._name, "version": "1.0.0"}
+        info: JSON = {"name": self.name, "version": "1.0.0"}
         return {**info, "instructions": self._documentation} if self._documentation else info
 
 
