@@ -93,7 +93,7 @@ class _SdkLink:
         self._put, self._end = to_server.send_nowait, to_server.close
         self._theirs = LoopHandle()
         self._ours.call_soon(self._is_open.set)
-        async with anyio.create_task_group() as tasks:
+        async with to_server, reading, writing, from_server, anyio.create_task_group() as tasks:
             tasks.start_soon(self._pump, from_server)
             await self._server.run(reading, writing, self._server.create_initialization_options())
             tasks.cancel_scope.cancel()

@@ -116,7 +116,7 @@ def _problem(place: tuple[int | str, ...], message: str, arguments: Any) -> str:
         elif is_array(value) and isinstance(step, int) and step < len(value):
             value = value[step]
         else:
-            break
+            continue
         path.append(step)
     text = message[:1].lower() + message[1:]
     return " ".join(f"- at {json_pointer(path)}: got {preview(value)}; {text}".splitlines())
@@ -127,8 +127,10 @@ def _says_something(schema: JSON) -> bool:
     if schema.get("type") == "array" and schema.keys() <= {"type", "items"}:
         items = schema.get("items", {})
         return is_object(items) and _says_something(items)
-    if is_array(schema.get("anyOf")):
-        return all(is_object(item) and _says_something(item) for item in schema["anyOf"])
+    branches = schema.get("anyOf")
+    if is_array(branches):
+        others = [item for item in branches if item != {"type": "null"}]
+        return bool(others) and all(is_object(item) and _says_something(item) for item in others)
     if schema == {"type": "object", "additionalProperties": True}:
         return False
     return bool(schema) and schema != {"type": "object"} and schema != {"type": "null"}
