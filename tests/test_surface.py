@@ -79,6 +79,7 @@ SURFACES = {
         "Bridge",
         "BridgeError",
         "Elicited",
+        "Progress",
         "ProtocolError",
         "Publisher",
         "RequestContext",
@@ -86,7 +87,11 @@ SURFACES = {
         "Settings",
         "ToolError",
         "__version__",
+        "completion",
         "get_request_context",
+        "prompt",
+        "resource",
+        "tool",
     ],
 }
 """The packages that users import from. A new name here is a promise."""

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -457,10 +457,10 @@ class Bridge:
 
 
 def _only_error_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+    errors: list[BaseException] = [group]
+    while len(errors) == 1 and isinstance(errors[0], BaseExceptionGroup):
+        errors = list(cast("BaseExceptionGroup[BaseException]", errors[0]).exceptions)
+    return errors[0] if len(errors) == 1 else group
 
 
 def _as_json(left_out: Iterable[LeftOut]) -> list[JSON]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from gaia_bridge.chat_types import OfferedAsModel
 from gaia_bridge.model import Change, LogMessage, Progress, ServerFeatures, SourceKind, SourceStatus
 from gaia_bridge.protocol.json_types import JSON
 
@@ -56,8 +55,9 @@ class AgentLike(Protocol):
         ...
 
 
-Publishable = AgentLike | OfferedAsModel
-"""What can be published: over MCP, over the OpenAI-compatible API, or, with the methods of both, over both."""
+Publishable = object
+"""What can be published: an `AgentLike`, an `OfferedAsModel`, something that `HasParts`, an object with decorated
+methods, or a server object of an MCP library. Whoever publishes it looks."""
 
 
 @runtime_checkable

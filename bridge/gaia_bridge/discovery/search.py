@@ -248,8 +248,7 @@ class _Search:
         else:
             agent = target
         self.check_methods(agent)
-        built: Publishable = agent
-        return built
+        return agent
 
     def build_class(self, cls: type) -> object:
         self.check_methods(cls)

@@ -241,7 +241,7 @@ def _marked_names(cls: type) -> dict[str, tuple[Mark, ...]]:
     found: dict[str, tuple[Mark, ...]] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
-            function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+            function: Any = getattr(value, "__func__", value)  # of a static method, or of a class
             if marks := marks_of(function):
                 found[name] = marks
             elif name in found and not callable(function):

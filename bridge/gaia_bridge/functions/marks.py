@@ -106,7 +106,9 @@ def add_mark(function: Callable[..., Any], mark: Mark) -> None:
     Raises:
         TypeError: It is nothing that can be marked, such as a bound method or a built-in function.
     """
-    target: Any = function.__func__ if isinstance(function, staticmethod | classmethod) else function
+    target: Any = function
+    if isinstance(target, staticmethod | classmethod):
+        target = cast(Any, target).__func__
     if not callable(target):
         raise TypeError(f"{target!r} is no function; write @tool directly above a def")
     try:

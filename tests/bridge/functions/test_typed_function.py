@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -285,7 +286,7 @@ async def speaker() -> AsyncIterator[str]:
 async def test_a_generator_comes_to_a_result_of_its_type(function: Callable[[], Any], expected: Any) -> None:
     made = typed(function)
     value = made.published({})
-    result = value if isinstance(value, dict) else await value
+    result: Any = await value if inspect.isawaitable(value) else value
     structured = result.get("structuredContent", {"result": result})["result"]
     assert structured == expected
     assert made.output_schema is not None
@@ -337,9 +338,9 @@ def test_what_is_returned_fits_the_schema_that_is_promised(annotation: Any, data
     give.__annotations__["return"] = annotation
     function = typed(give)
     assert function.output_schema is not None
-    result = json.loads(json.dumps(function.published({}), allow_nan=True))
-    structured = result.get("structuredContent", result) if "content" in result else result
+    result: dict[str, Any] = json.loads(json.dumps(function.published({}), allow_nan=True))
+    structured: Any = result.get("structuredContent", result) if "content" in result else result
     expected = TypeAdapter(annotation).dump_python(value, mode="json")
-    assert structured == ({"result": expected} if "content" in result else expected)
+    assert json.dumps(structured) == json.dumps({"result": expected} if "content" in result else expected)
     if "NaN" not in json.dumps(structured) and "Infinity" not in json.dumps(structured):
         jsonschema_rs.validator_for(function.output_schema).validate(structured)

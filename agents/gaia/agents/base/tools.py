@@ -230,7 +230,7 @@ def tool(
         options=options,
     )
 
-    def register(target: _Function) -> _Function:
+    def register(target: Any) -> Any:
         if _filling.get() is None and _is_in_class_body(target):
             add_mark(target, mark)
             return target

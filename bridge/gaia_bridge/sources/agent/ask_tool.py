@@ -10,7 +10,7 @@ from typing import Any, Final
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.chat_types import AnswersChats, ChatRequest, Reply
 from gaia_bridge.errors import ToolError
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.json_types import JSON, is_object
 
 __all__ = ["AskTool"]
 
@@ -127,10 +127,7 @@ class _Reporter:
 
 def _answer(value: Any) -> Any:
     """What `process_query` returned: text, or GAIA's dictionary with the text in its `result`."""
-    if isinstance(value, dict) and isinstance(value.get("result"), str):  # pyright: ignore[reportUnknownMemberType]
-        text = str(value["result"])  # pyright: ignore[reportUnknownArgumentType]
-    elif isinstance(value, str):
-        text = value
-    else:
+    text: Any = value.get("result") if is_object(value) else value
+    if not isinstance(text, str):
         return value
     return {"content": [{"type": "text", "text": text}], "structuredContent": {"answer": text}}

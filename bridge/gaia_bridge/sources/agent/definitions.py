@@ -161,8 +161,8 @@ class _Reader:
         for definition in await self.definitions("tool", known):
             try:
                 name = definition["name"]
-                timeouts = getattr(self.owners.get(("tool", name), self._agent), "timeouts", None)
-                timeout = timeouts.get(name) if isinstance(timeouts, Mapping) else None
+                timeouts: Any = getattr(self.owners.get(("tool", name), self._agent), "timeouts", None)
+                timeout = timeouts.get(name) if is_object(timeouts) else None
                 compiled[name] = _compile(definition, self._limits.schema_bytes, timeout)
             except SchemaError as error:
                 self._leave_out("tool", definition["name"], str(error))
@@ -213,7 +213,7 @@ class _Reader:
             return True
         if self._is_first:
             kept = self.owners.get((kind, name), self._agent)
-            others = getattr(kept, "places", None) or {}
+            others: Mapping[tuple[str, str], str] = getattr(kept, "places", None) or {}
             other = others.get((kind, name), f"{type(kept).__name__}.{_METHODS[kind]}()")
             problem = f"{kind} {name!r} is defined twice: by {places[kind, name]} and by {other}"
             raise AgentLoadError(self._runner.name, problem, "give one of them another name")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gaia_bridge.contract import AgentLike, HasParts, Republishes
 from gaia_bridge.functions.collection import decorated_functions
@@ -43,11 +43,12 @@ def is_of_gaia(agent: object) -> bool:
 
 def _gaia_tools(agent: Any) -> Mapping[str, Any]:
     """The tools of an agent of amd-gaia: its own registry, or the one that all share."""
-    own: Any = getattr(agent, "_tools_registry", None)
-    if isinstance(own, Mapping):
-        return dict(own)
-    shared: Any = getattr(sys.modules.get(_GAIA_TOOLS), "_TOOL_REGISTRY", None)
-    return dict(shared) if isinstance(shared, Mapping) else {}
+    own: object = getattr(agent, "_tools_registry", None)
+    shared: object = getattr(sys.modules.get(_GAIA_TOOLS), "_TOOL_REGISTRY", None)
+    for registry in (own, shared):
+        if isinstance(registry, Mapping):
+            return dict(cast("Mapping[str, Any]", registry))
+    return {}
 
 
 def _documentation(agent: object) -> str:
