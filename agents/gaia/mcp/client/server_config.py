@@ -14,7 +14,7 @@ from gaia.mcp.client.transports.http import HTTPTransport
 from gaia.mcp.client.transports.stdio import StdioTransport
 from gaia_bridge.config import parse_entry
 from gaia_bridge.contract import AgentLike
-from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, OpenApiServerSpec, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import is_object
 
 __all__ = ["ConfiguredServer", "check_server_config", "client_spec", "configured_server"]
@@ -77,6 +77,8 @@ def configured_server(
     transport: HTTPTransport | StdioTransport
     if isinstance(spec, HttpServerSpec):
         transport = HTTPTransport.from_spec(spec, timeout, debug)
+    elif isinstance(spec, OpenApiServerSpec):
+        raise ValueError("Config: 'openapi' is for gaia-bridge and for gaia.mcp.aio; expected 'command' or 'url'")
     else:
         assert isinstance(spec, StdioServerSpec)  # agents are above
         transport = StdioTransport.from_spec(spec, timeout, debug)

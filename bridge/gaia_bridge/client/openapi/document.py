@@ -159,6 +159,7 @@ def _loader(yaml: Any) -> Any:
         yaml_implicit_resolvers: dict[Any, Any] = {}
 
     for kind, pattern, first in (
+        ("merge", r"<<", ["<"]),
         ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
         ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
         ("int", r"-?(?:0|[1-9][0-9]*)", list("-0123456789")),

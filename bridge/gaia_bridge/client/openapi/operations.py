@@ -126,7 +126,7 @@ def _listed(paths: JSON) -> Iterator[tuple[str, str, JSON, JSON]]:
 def _tool_name(operation: JSON, method: str, path: str, taken: Set[str]) -> str:
     """A valid name that no other has: that of the operation, or what it does to what."""
     own = operation.get("operationId")
-    words = own if isinstance(own, str) else f"{method}_{path}"
+    words = own if isinstance(own, str) else re.sub(r"[^A-Za-z0-9.-]+", "_", f"{method} {path}")
     wanted = _NAME.sub("_", words).strip("_")[:_NAME_LENGTH] or method
     return _free(wanted, taken)
 
@@ -174,9 +174,11 @@ class _Reader:
             schema["required"] = self._required
         if body is None or not body.open:
             schema["additionalProperties"] = False
-        if self._schemas.definitions:
-            schema["$defs"] = self._schemas.definitions
-        definition: JSON = {"name": name, "description": _description(method, path, operation), "inputSchema": schema}
+        definition: JSON = {
+            "name": name,
+            "description": _description(method, path, operation),
+            "inputSchema": self._schemas.complete(schema),
+        }
         if isinstance(summary := operation.get("summary"), str) and summary.strip():
             definition["title"] = summary.strip()
         if (output := _output_schema(self._document, operation)) is not None:
@@ -288,9 +290,7 @@ def _output_schema(document: Document, operation: JSON) -> JSON | None:
         schema = reader.opened(document.resolved(described).get("schema", {}))
     except OperationError:  # the tool works without a promise
         return None
-    if schema.get("type") != "object":
-        return None
-    return {**schema, "$defs": {**reader.definitions}} if reader.definitions else schema
+    return reader.complete(schema) if schema.get("type") == "object" else None
 
 
 def arguments_of_body(body: Body, operation: Operation, arguments: JSON) -> Any:

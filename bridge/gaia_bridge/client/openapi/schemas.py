@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from gaia_bridge.client.openapi.document import Document, OperationError
-from gaia_bridge.json_schema.validation import MAX_DEPTH, MAX_PARTS
+from gaia_bridge.json_schema.validation import MAX_DEPTH, MAX_PARTS, references
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["SchemaReader"]
@@ -56,12 +56,10 @@ class SchemaReader:
         sent: Whether they are of what is sent, where read-only properties have no place, or of what is received, where
             write-only ones have none.
 
-    Attributes:
-        definitions: What they refer to, for `$defs`.
     """
 
     def __init__(self, document: Document, *, sent: bool) -> None:
-        self.definitions: JSON = {}
+        self._definitions: JSON = {}
         self._document = document
         self._early = document.early
         self._other_side = "readOnly" if sent else "writeOnly"
@@ -81,17 +79,34 @@ class SchemaReader:
         found = self._translated(schema, 0)
         while self._waiting:
             reference = self._waiting.pop()
-            self.definitions[self._names[reference]] = self._translated(self._document.target(reference), 0)
+            self._definitions[self._names[reference]] = self._translated(self._document.target(reference), 0)
         return found
 
     def opened(self, schema: object) -> JSON:
         """The same for a schema whose own keywords are needed: the definition itself where it only refers to one."""
         found = self.read(schema)
-        for _ in range(len(self.definitions)):
+        for _ in range(len(self._definitions)):
             if found.keys() != {"$ref"}:
                 break
-            found = self.definitions[str(found["$ref"]).removeprefix("#/$defs/")]
+            found = self._definitions[_name_in(str(found["$ref"]))]
         return found
+
+    def complete(self, schema: JSON) -> JSON:
+        """A schema with the definitions that it needs in `$defs`.
+
+        Args:
+            schema: Made of schemas that were read here.
+        """
+        needed: set[str] = set()
+        waiting: list[Any] = [schema]
+        while waiting:
+            for reference in references(waiting.pop()):
+                name = _name_in(reference)
+                if name in self._definitions and name not in needed:
+                    needed.add(name)
+                    waiting.append(self._definitions[name])
+        kept = {name: schema for name, schema in self._definitions.items() if name in needed}
+        return {**schema, "$defs": kept} if kept else schema
 
     def _translated(self, schema: object, depth: int) -> JSON:
         self._parts += 1
@@ -163,6 +178,10 @@ class SchemaReader:
             number += 1
             found = f"{wanted}_{number}"
         return found
+
+
+def _name_in(reference: str) -> str:
+    return reference.removeprefix("#/$defs/")
 
 
 def _of_early(found: JSON, schema: JSON) -> JSON:

@@ -29,7 +29,7 @@ from gaia_bridge.errors import ConfigError, ToolError
 from gaia_bridge.json_schema.validation import SchemaError, SchemaValidator
 from gaia_bridge.model import HttpServerSpec, LeftOut, OpenApiServerSpec
 from gaia_bridge.protocol.codes import INVALID_PARAMS, METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, SMALL_BYTES, is_array, is_object
 from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE
 from gaia_bridge.results.conversion import error_result
@@ -275,7 +275,10 @@ class _ApiLink:
             )
         if request.method == "HEAD":  # which has no body, whatever its headers say
             return cast("JSON", self._redacted.without_known_in(head_result(reply.status, reply.headers)))
-        return success_result(reply.status, media, await reply.body(), shown)
+        body = await reply.body()
+        if len(body) > SMALL_BYTES:  # to read it would hold up everybody
+            return await anyio.to_thread.run_sync(success_result, reply.status, media, body, shown)
+        return success_result(reply.status, media, body, shown)
 
     def _validator(self, operation: Operation) -> SchemaValidator | None:
         """What judges the arguments of a tool; `None` where its schema cannot be compiled, and the API has to."""

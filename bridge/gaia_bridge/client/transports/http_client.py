@@ -44,6 +44,8 @@ _HOPS: Final = 3
 _FOLLOWED: Final = (307, 308)
 """The redirects that keep method and body (RFC 9110, section 15.4)."""
 _REDIRECTS: Final = (301, 302, 303, *_FOLLOWED)
+_WITHOUT_BODY: Final = ("GET", "HEAD")
+"""Methods that every redirect keeps (RFC 9110, section 15.4)."""
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")
 """Methods whose requests say how long their body is even if it is empty (RFC 9110, section 8.6)."""
 _OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
@@ -369,7 +371,8 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
         target = request.url.join(location)
     except (httpx2.InvalidURL, ValueError):
         raise UpstreamError(f"answered with HTTP {named_status(status)}, to no URL") from None
-    if status not in _FOLLOWED or origin(target) != origin(request.url):
+    is_kept = status in _FOLLOWED or request.method in _WITHOUT_BODY
+    if not is_kept or origin(target) != origin(request.url):
         raise UpstreamError(
             f"answered with HTTP {named_status(status)}, to {url_for_log(target)}, which is not followed; "
             "if that is the server, configure its URL"
