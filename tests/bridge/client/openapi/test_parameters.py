@@ -53,10 +53,8 @@ def operation(path: str = "/x", *parameters: JSON, **more: Any) -> Operation:
     return found
 
 
-def sent(
-    made: Operation, base: httpx2.URL = BASE, headers: dict[str, str] | None = None, **arguments: Any
-) -> ApiRequest:
-    return request_for(made, arguments, base, headers or {})
+def sent(made: Operation, base: httpx2.URL = BASE, **arguments: Any) -> ApiRequest:
+    return request_for(made, arguments, base, {})
 
 
 @given(NAMES, TEXTS)
@@ -166,9 +164,8 @@ def test_cookies_and_the_configured_headers_go_together_and_the_configured_win()
         {"in": "header", "name": "X-Mode", "schema": {}},
         requestBody={"content": {"application/json": {}}},
     )
-    request = sent(
-        made, headers={"cookie": "s=1", "accept": "text/csv"}, **{"theme": "a;b", "X-Mode": "m", "body": [1]}
-    )
+    arguments: JSON = {"theme": "a;b", "X-Mode": "m", "body": [1]}
+    request = request_for(made, arguments, BASE, {"cookie": "s=1", "accept": "text/csv"})
     assert request.headers["cookie"] == "s=1; theme=a%3Bb"
     assert (request.headers["x-mode"], request.headers["content-type"], request.body) == (
         "m",
