@@ -104,7 +104,7 @@ def read_operations(
     left_out: list[LeftOut] = []
     for path, method, item, operation in _listed(document.content.get("paths", {})):
         name = _tool_name(operation, method, path, found.keys() | {item.name for item in left_out})
-        if len(found) >= most:
+        if max(len(found), len(left_out)) >= most:
             left_out.append(LeftOut("tool", name, f"the document has more than {most:,} operations"))
             break
         try:

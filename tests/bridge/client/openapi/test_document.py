@@ -10,6 +10,7 @@ import pytest
 
 from gaia_bridge.client.openapi.document import OperationError, document_from, document_of
 from gaia_bridge.client.transport import LaunchError, UpstreamError
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import OpenApiLimits
 
 LIMITS = OpenApiLimits()
@@ -108,5 +109,5 @@ def test_references_lead_to_parts_of_the_same_document_only() -> None:
 def test_a_document_that_is_given_must_be_json() -> None:
     with pytest.raises(UpstreamError, match="that is not JSON"):
         document_of({"openapi": "3.1.0", "x": object()})
-    given = {"openapi": "3.1.0", "paths": {}}
+    given: JSON = {"openapi": "3.1.0", "paths": {}}
     assert document_of(given).content == json.loads(json.dumps(given))

@@ -118,15 +118,15 @@ def test_parameters_become_arguments_and_those_of_the_operation_win() -> None:
 
 def test_headers_that_are_not_for_a_model_are_no_arguments() -> None:
     names = ("Accept", "Content-Type", "Authorization", "Host", "X-Api-Key", "X-Trace")
-    parameters = [{"in": "header", "name": name, "required": True, "schema": {}} for name in names]
+    parameters: Any = [{"in": "header", "name": name, "required": True, "schema": {}} for name in names]
     assert schema({"parameters": parameters}, fixed=frozenset({"x-api-key"}))["properties"] == {"X-Trace": {}}
 
 
 def test_an_object_body_is_merged_and_what_would_collide_is_not() -> None:
-    item = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}
+    item: JSON = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}
     assert schema(body(item), method="post")["properties"] == {"a": {"type": "string"}, "b": {}}
     assert schema(body(item), method="post")["required"] == ["a"]
-    query = {"parameters": [{"in": "query", "name": "a", "schema": {}}]}
+    query: JSON = {"parameters": [{"in": "query", "name": "a", "schema": {}}]}
     collided = schema({**body(item), **query}, method="post")
     assert collided["properties"] == {"a": {}, "body": item}
     assert collided["required"] == ["body"]
@@ -148,7 +148,7 @@ def test_other_bodies_are_one_argument(item: JSON) -> None:
 
 
 def test_a_body_that_may_be_left_out_and_needs_something_if_it_is_there_is_one_argument() -> None:
-    item = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+    item: JSON = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
     found = schema(body(item, required=False), method="post")
     assert (found["properties"], found.get("required")) == ({"body": item}, None)
 
@@ -164,7 +164,7 @@ def test_references_become_definitions_also_where_they_go_in_circles() -> None:
             "Unused": {},
         }
     }
-    item = {"type": "array", "items": {"$ref": "#/components/schemas/Node"}}
+    item: JSON = {"type": "array", "items": {"$ref": "#/components/schemas/Node"}}
     found = schema(body(item), method="post", components=components)
     assert found["properties"]["body"] == {"type": "array", "items": {"$ref": "#/$defs/Node"}}
     assert found["$defs"] == {
@@ -178,13 +178,13 @@ def test_references_become_definitions_also_where_they_go_in_circles() -> None:
 
 def test_two_parts_with_one_name_stay_two() -> None:
     more: JSON = {"components": {"schemas": {"A": {"type": "string"}}}, "x-other": {"A": {"type": "integer"}}}
-    item = {"anyOf": [{"$ref": "#/components/schemas/A"}, {"$ref": "#/x-other/A"}]}
+    item: JSON = {"anyOf": [{"$ref": "#/components/schemas/A"}, {"$ref": "#/x-other/A"}]}
     found = schema(body(item), method="post", **more)
     assert {value["type"] for value in found["$defs"].values()} == {"string", "integer"}
 
 
 def test_version_3_0_is_translated_to_json_schema() -> None:
-    item = {
+    item: JSON = {
         "type": "object",
         "required": ["n"],
         "properties": {
@@ -210,7 +210,7 @@ def test_version_3_0_is_translated_to_json_schema() -> None:
 
 
 def test_properties_of_the_other_side_are_left_out() -> None:
-    item = {
+    item: JSON = {
         "type": "object",
         "required": ["id", "secret", "name"],
         "properties": {"id": {"readOnly": True}, "secret": {"writeOnly": True}, "name": {}},
@@ -238,22 +238,22 @@ def test_no_output_is_promised_where_it_may_be_something_else(responses: Any) ->
     assert "outputSchema" not in tool({"responses": responses})
 
 
-@pytest.mark.parametrize(
-    ("operation", "reason"),
-    [
-        (body({}, "application/xml2+zip;x"), "expected JSON, a form, text or a file"),
-        ({"requestBody": {}}, "no media type"),
-        ({"parameters": [{"in": "query"}]}, "without a name and a place"),
-        ({"parameters": [{"in": "query", "name": "a", "style": "matrix"}]}, "a style that is none for a query"),
-        ({"parameters": [{"$ref": "p.yaml"}]}, "is in another file"),
-        ({"servers": [{"url": "https://uploads.example.com"}]}, "servers of its own"),
-        (
-            {"parameters": [{"in": "query", "name": "a", "content": {"application/xml": {}}}]},
-            "expected a schema, or JSON",
-        ),
-        (body({"$ref": "#/nowhere"}), "nothing is there"),
-    ],
-)
+UNUSABLE: list[tuple[JSON, str]] = [
+    (body({}, "application/xml2+zip;x"), "expected JSON, a form, text or a file"),
+    ({"requestBody": {}}, "no media type"),
+    ({"parameters": [{"in": "query"}]}, "without a name and a place"),
+    ({"parameters": [{"in": "query", "name": "a", "style": "matrix"}]}, "a style that is none for a query"),
+    ({"parameters": [{"$ref": "p.yaml"}]}, "is in another file"),
+    ({"servers": [{"url": "https://uploads.example.com"}]}, "servers of its own"),
+    (
+        {"parameters": [{"in": "query", "name": "a", "content": {"application/xml": {}}}]},
+        "expected a schema, or JSON",
+    ),
+    (body({"$ref": "#/nowhere"}), "nothing is there"),
+]
+
+
+@pytest.mark.parametrize(("operation", "reason"), UNUSABLE)
 def test_what_cannot_be_called_is_left_out_with_the_reason(operation: JSON, reason: str) -> None:
     assert reason in left_out_of(operation)
 
@@ -276,3 +276,9 @@ def test_schemas_that_go_on_for_ever_are_left_out() -> None:
         deep = {"items": deep}
     assert "nested deeper" in left_out_of(body(deep))
     assert "parts" in left_out_of(body({"anyOf": [{}] * 6_000}))
+
+
+def test_no_more_is_kept_of_what_is_left_out_than_of_what_is_not() -> None:
+    paths: JSON = {f"/{number}": {"get": {"parameters": [1]}} for number in range(9)}
+    found, left_out = read(paths, most=3)
+    assert (found, len(left_out)) == ([], 4)

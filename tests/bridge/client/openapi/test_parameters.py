@@ -114,7 +114,7 @@ def test_a_path_is_never_another_one(value: Any) -> None:
 
 
 def test_two_values_side_by_side_make_no_step_up() -> None:
-    parameters = [{"in": "path", "name": name, "required": True, "schema": {}} for name in "ab"]
+    parameters: list[JSON] = [{"in": "path", "name": name, "required": True, "schema": {}} for name in "ab"]
     made = operation("/p/{a}{b}/q", *parameters)
     assert sent(made, a="x", b="y").url.raw_path == b"/v1/p/xy/q"
     with pytest.raises(ToolError):
@@ -176,7 +176,7 @@ def test_cookies_and_the_configured_headers_go_together_and_the_configured_win()
 
 
 def test_the_query_of_the_base_is_kept_and_json_parameters_are_json() -> None:
-    where = {"in": "query", "name": "where", "content": {"application/json": {"schema": {}}}}
+    where: JSON = {"in": "query", "name": "where", "content": {"application/json": {"schema": {}}}}
     request = sent(operation("/x", where), httpx2.URL("https://u:p@h/v1/?key=k"), where={"a": [1]})
     assert str(request.url.copy_with(query=None)) == "https://h/v1/x"
     assert query_of([request.url.query.decode()]) == [("key", "k"), ("where", '{"a":[1]}')]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,7 +96,7 @@ async def moved(to: str) -> RedirectResponse:
 
 @ROUTES.get("/for-ever", operation_id="for_ever")
 async def for_ever(request: Request) -> StreamingResponse:
-    async def pieces() -> Any:
+    async def pieces() -> AsyncGenerator[bytes]:
         request.app.state.entered.set()
         try:
             yield b"{"
@@ -149,7 +149,7 @@ async def test_arguments_arrive_where_the_document_says(url: str) -> None:
         found = await shop.call("get_item", name="a b+ä%2F", q=["x&y", "z"], **{"x-trace": "t"})
         assert found["structuredContent"] == {"name": "a b+ä%2F x&y z t", "price": 0, "parts": []}
         assert json.loads(text_of(found)) == found["structuredContent"]
-        nested = {"name": "n", "price": 2.5, "parts": [{"name": "m", "price": 0, "parts": []}]}
+        nested: JSON = {"name": "n", "price": 2.5, "parts": [{"name": "m", "price": 0, "parts": []}]}
         assert (await shop.call("add_item", **nested))["structuredContent"] == nested
         assert (await shop.call("fill_in", a="ä&=+ ", n=3))["structuredContent"] == {"a": "ä&=+ ", "n": 3}
         listed = await shop.call("upload", files=["aGk=", "aG8="], note="n")
