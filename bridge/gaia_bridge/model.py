@@ -22,6 +22,7 @@ __all__ = [
     "NamingPolicy",
     "Notification",
     "OAuthOptions",
+    "OpenApiServerSpec",
     "Progress",
     "ServerFeatures",
     "ServerInfo",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from fastapi import FastAPI
 from msgspec.structs import replace
 
+from gaia.mcp.aio import MCPClientManager
+from gaia.mcp.client.server_config import check_server_config
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.config import TrustStore
 from gaia_bridge.model import (
@@ -154,3 +157,12 @@ def test_an_approval_ends_with_a_change_of_the_document(tmp_path: Path) -> None:
     assert not store.is_approved(file, "api", {**entry, "url": "https://elsewhere.example"})
     document.write_text('{"openapi": "3.1.0"}', "utf-8")
     assert not store.is_approved(file, "api", entry)
+
+
+async def test_the_asynchronous_manager_uses_apis_and_the_other_says_that_it_does_not(url: str) -> None:
+    entry = {"openapi": f"{url}/openapi.json"}
+    async with MCPClientManager(config={"mcpServers": {"api": entry}}) as manager:
+        assert json.loads((await manager.execute_tool("double", {"number": 4}))["content"])["double"] == 8
+    for wrong in (entry, {**entry, "url": url}):
+        with pytest.raises(ValueError, match="'openapi' is for gaia-bridge and gaia.mcp.aio"):
+            check_server_config(wrong)

@@ -14,7 +14,7 @@ from gaia.mcp.client.transports.http import HTTPTransport
 from gaia.mcp.client.transports.stdio import StdioTransport
 from gaia_bridge.config import parse_entry
 from gaia_bridge.contract import AgentLike
-from gaia_bridge.model import HttpServerSpec, OpenApiServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import is_object
 
 __all__ = ["ConfiguredServer", "check_server_config", "client_spec", "configured_server"]
@@ -42,6 +42,8 @@ def check_server_config(config: object) -> None:
     """
     if not is_object(config):
         raise ValueError(f"Config: expected a config dict with a 'command' field, got {type(config).__name__}")
+    if config.get("openapi") is not None:
+        raise ValueError("Config: 'openapi' is for gaia-bridge and gaia.mcp.aio; expected 'command', 'url' or 'agent'")
     given = [way for way in _WAYS if config.get(way) is not None]
     if not given:
         raise ValueError("Config must include 'command' field (or 'url' for a server that is reached over HTTP)")
@@ -77,10 +79,8 @@ def configured_server(
     transport: HTTPTransport | StdioTransport
     if isinstance(spec, HttpServerSpec):
         transport = HTTPTransport.from_spec(spec, timeout, debug)
-    elif isinstance(spec, OpenApiServerSpec):
-        raise ValueError("Config: 'openapi' is for gaia-bridge and for gaia.mcp.aio; expected 'command' or 'url'")
     else:
-        assert isinstance(spec, StdioServerSpec)  # agents are above
+        assert isinstance(spec, StdioServerSpec)  # agents are above, and APIs refused
         transport = StdioTransport.from_spec(spec, timeout, debug)
         if config.get("args") is None:
             transport.args = None
