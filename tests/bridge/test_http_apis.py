@@ -166,3 +166,16 @@ async def test_the_asynchronous_manager_uses_apis_and_the_other_says_that_it_doe
     for wrong in (entry, {**entry, "url": url}):
         with pytest.raises(ValueError, match="'openapi' is for gaia-bridge and gaia.mcp.aio"):
             check_server_config(wrong)
+
+
+@pytest.mark.parametrize(
+    "options", [ServerOptions(era="handshake"), ServerOptions(era="2026-07-28"), ServerOptions(isolation="session")]
+)
+@both_eras
+async def test_an_api_can_be_spoken_to_as_any_server(mode: str, options: ServerOptions, url: str) -> None:
+    async with running_bridge(settings=QUICK) as running:
+        await running.bridge.add_openapi(f"{url}/openapi.json", name="api", options=options)
+        await until_ready(*running.bridge.sources)
+        async with running.client(mode) as client:
+            result = await client.call_tool("api__double", {"number": 21})
+            assert result.structured_content == {"double": 42, "key": ""}

@@ -18,6 +18,7 @@ from gaia_bridge.client.openapi.media_types import is_json
 from gaia_bridge.client.openapi.schemas import SchemaReader
 from gaia_bridge.model import LeftOut
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["Operation", "Parameter", "arguments_of_body", "read_operations"]
 
@@ -50,6 +51,8 @@ _NEVER_ARGUMENTS: Final = frozenset(
     }
 )
 """Headers that are not for a model to choose: they say what a request is, or who makes it."""
+
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 _NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _NAME_LENGTH: Final = 64
@@ -205,6 +208,8 @@ class _Reader:
         for (place, name), parameter in listed.items():
             if place == "header" and name.lower() in self._fixed:
                 continue
+            if place == "header" and not _HEADER_NAME.fullmatch(name):
+                raise OperationError(f"its parameter {one_line(name, 60)!r} cannot be the name of a header")
             yield self._parameter(name, place, parameter)
 
     def _parameter(self, name: str, place: str, parameter: JSON) -> Parameter:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import unquote
+from typing import Any, Final
+from urllib.parse import quote, unquote
 
 import httpx2
 from msgspec import Struct
@@ -19,7 +20,9 @@ from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["ApiRequest", "request_for"]
 
-_ACCEPT = "application/json, text/*;q=0.8, */*;q=0.5"
+_ACCEPT: Final = "application/json, text/*;q=0.8, */*;q=0.5"
+_IN_PATHS: Final = "/%:@!$&'()*+,;="
+"""What can stand in a path as it is (RFC 3986, section 3.3)."""
 
 
 class ApiRequest(Struct, frozen=True):
@@ -43,7 +46,7 @@ def request_for(operation: Operation, arguments: JSON, base: httpx2.URL, headers
     Raises:
         ToolError: An argument cannot be sent.
     """
-    path = operation.path
+    segments: dict[str, str] = {}
     query: list[str] = [base.query.decode("ascii")] if base.query else []
     own: dict[str, str] = {"accept": _ACCEPT}
     cookies: list[str] = []
@@ -52,8 +55,7 @@ def request_for(operation: Operation, arguments: JSON, base: httpx2.URL, headers
             continue
         value = _value(parameter, arguments[parameter.argument])
         if parameter.place == "path":
-            segment = path_segment(parameter.name, value, parameter.style, explode=parameter.explode)
-            path = path.replace(f"{{{parameter.name}}}", segment)
+            segments[parameter.name] = path_segment(parameter.name, value, parameter.style, explode=parameter.explode)
         elif parameter.place == "query":
             query += query_pairs(
                 parameter.name, value, parameter.style, explode=parameter.explode, reserved=parameter.reserved
@@ -68,7 +70,16 @@ def request_for(operation: Operation, arguments: JSON, base: httpx2.URL, headers
     if operation.body is not None and (value := arguments_of_body(operation.body, operation, arguments)) is not None:
         own["content-type"], body = encoded_body(operation.body, value)
     kept = {name: value for name, value in own.items() if name == "cookie" or name not in headers}
-    return ApiRequest(operation.method, _url(base, path, query), kept, body)
+    return ApiRequest(operation.method, _url(base, _path(operation.path, segments), query), kept, body)
+
+
+def _path(template: str, segments: Mapping[str, str]) -> str:
+    """A path with its parameters in their places, the rest percent-encoded where it is not yet."""
+
+    def written(part: re.Match[str]) -> str:
+        return quote(part[0], safe=_IN_PATHS) if part[1] is None else segments[part[1]]
+
+    return re.sub(r"\{([^{}]*)\}|[^{}]+|[{}]", written, template)
 
 
 def _value(parameter: Parameter, value: Any) -> Any:

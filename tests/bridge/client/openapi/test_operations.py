@@ -250,6 +250,7 @@ UNUSABLE: list[tuple[JSON, str]] = [
         "expected a schema, or JSON",
     ),
     (body({"$ref": "#/nowhere"}), "nothing is there"),
+    ({"parameters": [{"in": "header", "name": "X: a\r\nB"}]}, "cannot be the name of a header"),
 ]
 
 
