@@ -208,6 +208,8 @@ class OpenApiLimits(Limits, frozen=True):
     """Objects, lists and values of one document: in YAML, a few lines of aliases can stand for billions."""
     operations: int = 500
     """Operations that become tools, as many as one list of a server may have (`UpstreamLimits.tools`)."""
+    tools_bytes: int = 8 * MIB
+    """All tools of one document as JSON, since what many of them refer to is in each; as much as clients can hold."""
     error_bytes: int = 16 * KIB
     """What is shown of the body of a response that says that a call failed: a model has to read it."""
 

@@ -16,9 +16,12 @@ from gaia_bridge.client.openapi.bodies import Body, body_of
 from gaia_bridge.client.openapi.document import Document, OperationError
 from gaia_bridge.client.openapi.media_types import is_json
 from gaia_bridge.client.openapi.schemas import SchemaReader
+from gaia_bridge.constants import KIB
 from gaia_bridge.model import LeftOut
+from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.settings import OpenApiLimits
 
 __all__ = ["Operation", "Parameter", "arguments_of_body", "read_operations"]
 
@@ -51,6 +54,9 @@ _NEVER_ARGUMENTS: Final = frozenset(
     }
 )
 """Headers that are not for a model to choose: they say what a request is, or who makes it."""
+
+_OUTPUT_BYTES: Final = 32 * KIB
+"""The largest output schema that is published: every client is sent all of them, and few look at any."""
 
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
@@ -94,24 +100,32 @@ class Operation(Struct, frozen=True):
 
 
 def read_operations(
-    document: Document, most: int, fixed: Set[str] = frozenset()
+    document: Document, limits: OpenApiLimits, fixed: Set[str] = frozenset()
 ) -> tuple[list[Operation], list[LeftOut]]:
     """The operations of a document, and those that are left out with the reasons.
 
     Args:
         document: The document.
-        most: How many there may be.
+        limits: How many there may be, and how large.
         fixed: The headers that the configuration sets, in lower case: no arguments.
     """
     found: dict[str, Operation] = {}
     left_out: list[LeftOut] = []
+    sent, received = SchemaReader(document, sent=True), SchemaReader(document, sent=False)
+    room = limits.tools_bytes
     for path, method, item, operation in _listed(document.content.get("paths", {})):
         name = _tool_name(operation, method, path, found.keys() | {item.name for item in left_out})
-        if max(len(found), len(left_out)) >= most:
-            left_out.append(LeftOut("tool", name, f"the document has more than {most:,} operations"))
+        if max(len(found), len(left_out)) >= limits.operations:
+            left_out.append(LeftOut("tool", name, f"the document has more than {limits.operations:,} operations"))
             break
         try:
-            found[name] = _Reader(document, fixed).operation(name, method, path, item, operation)
+            reader = _Reader(document, fixed, sent, received)
+            read = reader.operation(name, method, path, item, operation)
+            room -= (size := len(to_json(read.definition)))
+            if room < 0:
+                room += size
+                raise OperationError(f"the tools of the document have more than {limits.tools_bytes:,} bytes")
+            found[name] = read
         except OperationError as problem:
             left_out.append(LeftOut("tool", name, f"{method.upper()} {path}: {problem}"))
     return list(found.values()), left_out
@@ -149,12 +163,15 @@ class _Reader:
     Args:
         document: Its document.
         fixed: The headers that are no arguments, beside those that never are.
+        sent: Reads the schemas of what is sent.
+        received: Reads those of what comes back.
     """
 
-    def __init__(self, document: Document, fixed: Set[str]) -> None:
+    def __init__(self, document: Document, fixed: Set[str], sent: SchemaReader, received: SchemaReader) -> None:
         self._document = document
         self._fixed = fixed | _NEVER_ARGUMENTS
-        self._schemas = SchemaReader(document, sent=True)
+        self._schemas = sent
+        self._received = received
         self._properties: JSON = {}
         self._required: list[str] = []
 
@@ -184,7 +201,7 @@ class _Reader:
         }
         if isinstance(summary := operation.get("summary"), str) and summary.strip():
             definition["title"] = summary.strip()
-        if (output := _output_schema(self._document, operation)) is not None:
+        if (output := _output_schema(self._document, operation, self._received)) is not None:
             definition["outputSchema"] = output
         if method in _HINTS:
             definition["annotations"] = dict(_HINTS[method])
@@ -273,7 +290,7 @@ def _description(method: str, path: str, operation: JSON) -> str:
     return "\n\n".join(told)
 
 
-def _output_schema(document: Document, operation: JSON) -> JSON | None:
+def _output_schema(document: Document, operation: JSON, reader: SchemaReader) -> JSON | None:
     """The schema of what a call returns, where it is always a JSON object of one kind.
 
     One that may be left out, or be another one, is not promised: whoever is promised one insists on it.
@@ -291,11 +308,11 @@ def _output_schema(document: Document, operation: JSON) -> JSON | None:
         media, described = next(iter(content.items()))
         if not is_json(media):
             return None
-        reader = SchemaReader(document, sent=False)
         schema = reader.opened(document.resolved(described).get("schema", {}))
+        complete = reader.complete(schema) if schema.get("type") == "object" else None
     except OperationError:  # the tool works without a promise
         return None
-    return reader.complete(schema) if schema.get("type") == "object" else None
+    return None if complete is None or len(to_json(complete)) > _OUTPUT_BYTES else complete
 
 
 def arguments_of_body(body: Body, operation: Operation, arguments: JSON) -> Any:

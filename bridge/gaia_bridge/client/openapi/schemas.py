@@ -10,6 +10,8 @@ import re
 from typing import Any, Final
 from urllib.parse import unquote
 
+from msgspec import Struct
+
 from gaia_bridge.client.openapi.document import Document, OperationError
 from gaia_bridge.json_schema.validation import MAX_DEPTH, MAX_PARTS, references
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -45,30 +47,43 @@ _DROPPED: Final = frozenset({"$schema", "discriminator", "example", "externalDoc
 
 _BOUNDS: Final = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
+_HOPS: Final = 16
+"""References that lead to references, in a row."""
+
 _NULL: Final[JSON] = {"type": "null"}
 
 
+class _Translated(Struct, frozen=True):
+    """One schema, translated."""
+
+    schema: JSON
+    parts: int
+    """How many schemas are in it."""
+    references: frozenset[str]
+    """What it refers to, as the document says it."""
+
+
 class SchemaReader:
-    """Reads the schemas of one side of one tool; all of them share their definitions.
+    """Reads the schemas of one side of a document. What many operations refer to is translated once.
 
     Args:
         document: Where they are.
         sent: Whether they are of what is sent, where read-only properties have no place, or of what is received, where
             write-only ones have none.
-
     """
 
     def __init__(self, document: Document, *, sent: bool) -> None:
-        self._definitions: JSON = {}
         self._document = document
         self._early = document.early
         self._other_side = "readOnly" if sent else "writeOnly"
         self._names: dict[str, str] = {}
-        self._waiting: list[str] = []
+        self._references: dict[str, str] = {}
+        self._known: dict[str, _Translated] = {}
         self._parts = 0
+        self._found: set[str] = set()
 
     def read(self, schema: object) -> JSON:
-        """A schema with its references to the definitions.
+        """A schema, whose references lead to `#/$defs/...`.
 
         Args:
             schema: As the document has it.
@@ -76,19 +91,15 @@ class SchemaReader:
         Raises:
             OperationError: It is none, refers to nothing, or is too large.
         """
-        found = self._translated(schema, 0)
-        while self._waiting:
-            reference = self._waiting.pop()
-            self._definitions[self._names[reference]] = self._translated(self._document.target(reference), 0)
-        return found
+        return self._one(schema).schema
 
     def opened(self, schema: object) -> JSON:
         """The same for a schema whose own keywords are needed: the definition itself where it only refers to one."""
         found = self.read(schema)
-        for _ in range(len(self._definitions)):
+        for _ in range(_HOPS):
             if found.keys() != {"$ref"}:
                 break
-            found = self._definitions[_name_in(str(found["$ref"]))]
+            found = self._definition(self._references[_name_in(str(found["$ref"]))]).schema
         return found
 
     def complete(self, schema: JSON) -> JSON:
@@ -96,17 +107,36 @@ class SchemaReader:
 
         Args:
             schema: Made of schemas that were read here.
+
+        Raises:
+            OperationError: One of them is none, refers to nothing, or they are too large together.
         """
-        needed: set[str] = set()
-        waiting: list[Any] = [schema]
+        needed: dict[str, JSON] = {}
+        parts = 0
+        waiting = [self._references[_name_in(reference)] for reference in references(schema)]
         while waiting:
-            for reference in references(waiting.pop()):
-                name = _name_in(reference)
-                if name in self._definitions and name not in needed:
-                    needed.add(name)
-                    waiting.append(self._definitions[name])
-        kept = {name: schema for name, schema in self._definitions.items() if name in needed}
-        return {**schema, "$defs": kept} if kept else schema
+            reference = waiting.pop()
+            name = self._names[reference]
+            if name in needed:
+                continue
+            definition = self._definition(reference)
+            needed[name] = definition.schema
+            waiting += sorted(definition.references)
+            parts += definition.parts
+            if parts > MAX_PARTS:
+                raise OperationError(f"its schemas have more than {MAX_PARTS:,} parts")
+        return {**schema, "$defs": dict(sorted(needed.items()))} if needed else schema
+
+    def _definition(self, reference: str) -> _Translated:
+        found = self._known.get(reference)
+        if found is None:
+            found = self._known[reference] = self._one(self._document.target(reference))
+        return found
+
+    def _one(self, schema: object) -> _Translated:
+        self._parts, self._found = 0, set()
+        translated = self._translated(schema, 0)
+        return _Translated(translated, self._parts, frozenset(self._found))
 
     def _translated(self, schema: object, depth: int) -> JSON:
         self._parts += 1
@@ -136,7 +166,8 @@ class SchemaReader:
         if name is None:
             self._document.target(reference)
             name = self._names[reference] = self._free_name(reference)
-            self._waiting.append(reference)
+            self._references[name] = reference
+        self._found.add(reference)
         found: JSON = {"$ref": f"#/$defs/{name}"}
         if self._early:  # where nothing beside a reference counts
             return found
@@ -172,9 +203,8 @@ class SchemaReader:
         """A name for what a reference leads to: its last word, where no other has it."""
         last = unquote(reference.rpartition("/")[2])
         wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", last) or "schema"
-        taken = set(self._names.values())
         found, number = wanted, 1
-        while found in taken:
+        while found in self._references:
             number += 1
             found = f"{wanted}_{number}"
         return found

@@ -66,7 +66,7 @@ class OpenApiTransport:
         base = _base(document, place, spec.url, has_headers=bool(headers))
         # The reading costs the largest documents seconds, and nobody waits for it who gave up.
         operations, left_out = await anyio.to_thread.run_sync(
-            partial(read_operations, document, limits.openapi.operations, headers.keys()), abandon_on_cancel=True
+            partial(read_operations, document, limits.openapi, headers.keys()), abandon_on_cancel=True
         )
         client = HttpClient(HttpServerSpec(spec.name, str(base), spec.headers), limits)
         try:

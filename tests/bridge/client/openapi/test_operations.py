@@ -10,10 +10,19 @@ import pytest
 from gaia_bridge.client.openapi.document import document_of
 from gaia_bridge.client.openapi.operations import Operation, read_operations
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.settings import OpenApiLimits
+
+LIMITS = OpenApiLimits()
 
 
-def read(paths: JSON, version: str = "3.1.0", most: int = 100, fixed: frozenset[str] = frozenset(), **more: Any) -> Any:
-    return read_operations(document_of({"openapi": version, "paths": paths, **more}), most, fixed)
+def read(
+    paths: JSON,
+    version: str = "3.1.0",
+    limits: OpenApiLimits = LIMITS,
+    fixed: frozenset[str] = frozenset(),
+    **more: Any,
+) -> Any:
+    return read_operations(document_of({"openapi": version, "paths": paths, **more}), limits, fixed)
 
 
 def one(operation: JSON, path: str = "/x", method: str = "get", **more: Any) -> Operation:
@@ -265,7 +274,7 @@ def test_a_path_with_a_parameter_that_nothing_describes_is_left_out() -> None:
 
 def test_one_bad_operation_leaves_the_others_alone_and_too_many_are_cut() -> None:
     paths: JSON = {"/a": {"get": {"parameters": [1]}, "put": {}}, "/b": {"get": {}}, "/c": {"get": {}}}
-    found, left_out = read(paths, most=2)
+    found, left_out = read(paths, limits=OpenApiLimits(operations=2))
     assert [operation.name for operation in found] == ["put_a", "get_b"]
     assert [item.name for item in left_out] == ["get_a", "get_c"]
     assert "more than 2 operations" in left_out[1].reason
@@ -281,5 +290,22 @@ def test_schemas_that_go_on_for_ever_are_left_out() -> None:
 
 def test_no_more_is_kept_of_what_is_left_out_than_of_what_is_not() -> None:
     paths: JSON = {f"/{number}": {"get": {"parameters": [1]}} for number in range(9)}
-    found, left_out = read(paths, most=3)
+    found, left_out = read(paths, limits=OpenApiLimits(operations=3))
     assert (found, len(left_out)) == ([], 4)
+
+
+def test_what_all_operations_refer_to_is_read_once_and_all_tools_together_have_a_bound() -> None:
+    chain: JSON = {f"S{n}": {"properties": {"next": {"$ref": f"#/components/schemas/S{n + 1}"}}} for n in range(99)}
+    chain["S99"] = {"type": "string", "description": "x" * 1_000}
+    item = body({"$ref": "#/components/schemas/S0"})
+    paths: JSON = {f"/{number}": {"post": item} for number in range(50)}
+    found, left_out = read(paths, components={"schemas": chain}, limits=OpenApiLimits(tools_bytes=100_000))
+    assert (len(found) + len(left_out), 5 < len(found) < 25) == (50, True)
+    assert "more than 100,000 bytes" in left_out[0].reason
+    first, second = (operation.definition["inputSchema"]["$defs"]["S50"] for operation in found[:2])
+    assert first is second
+
+
+def test_an_output_schema_that_is_too_large_for_everybody_is_not_promised() -> None:
+    large = {"type": "object", "description": "x" * 40_000}
+    assert "outputSchema" not in tool({"responses": {"200": {"content": {"application/json": {"schema": large}}}}})

@@ -21,6 +21,7 @@ from gaia_bridge.client.openapi.parameters import header_value, path_segment, qu
 from gaia_bridge.client.openapi.requests import ApiRequest, request_for
 from gaia_bridge.errors import ToolError
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.settings import OpenApiLimits
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=10)
@@ -48,7 +49,7 @@ def form_of(media: str, body: bytes) -> list[tuple[str, Any]]:
 
 def operation(path: str = "/x", *parameters: JSON, **more: Any) -> Operation:
     item = {"post": {"operationId": "op", "parameters": parameters, **more}}
-    [found], left_out = read_operations(document_of({"openapi": "3.1.0", "paths": {path: item}}), 1)
+    [found], left_out = read_operations(document_of({"openapi": "3.1.0", "paths": {path: item}}), OpenApiLimits())
     assert left_out == []
     return found
 
