@@ -303,10 +303,10 @@ def _output_schema(document: Document, operation: JSON, reader: SchemaReader) ->
         return None
     try:
         content = document.resolved(good[0]).get("content")
-        if not is_object(content) or len(content) != 1:
+        if not is_object(content):
             return None
-        media, described = next(iter(content.items()))
-        if not is_json(media):
+        described = next((described for media, described in content.items() if is_json(media)), None)
+        if described is None:
             return None
         schema = reader.opened(document.resolved(described).get("schema", {}))
         complete = reader.complete(schema) if schema.get("type") == "object" else None

@@ -115,7 +115,7 @@ def test_a_path_is_never_another_one(value: Any) -> None:
 
 
 def test_what_stands_in_a_path_beside_its_parameters_is_a_path_and_no_query() -> None:
-    pet = {"in": "path", "name": "id", "required": True, "schema": {}}
+    pet: JSON = {"in": "path", "name": "id", "required": True, "schema": {}}
     made = operation("/a b/ä?x=1#y/%20/{id}.json", pet)
     assert sent(made, id="{id}").url.raw_path == b"/v1/a%20b/%C3%A4%3Fx=1%23y/%20/%7Bid%7D.json"
 

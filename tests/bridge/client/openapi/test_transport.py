@@ -420,6 +420,8 @@ async def test_public_documents_of_other_hands_work() -> None:
 
     with served_app(app) as url:
         async with api(f"{url}/api/v3/openapi.json") as pets:
+            promised = (await pets.tools())["getPetById"]["outputSchema"]["properties"]
+            assert promised == {"id": {"type": "integer"}, "name": {"type": ["string", "null"]}}
             assert (await pets.call("getPetById", petId=7))["structuredContent"] == {"id": 7, "name": None}
             assert json.loads(text_of(await pets.call("findPetsByStatus", status=["sold", "new"]))) == ["sold", "new"]
             found = await pets.call("search", created={"gte": 1, "lt": 9})
