@@ -27,7 +27,16 @@ from gaia_bridge.contract import JSON, Publishable, Source
 from gaia_bridge.discovery.classes import is_mcp_server, missing_methods, name_of
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.loop_guard.bridge_hops import new_id
-from gaia_bridge.model import AgentServerSpec, LeftOut, NamingPolicy, ServerInfo, ServerSpec, SourceKind
+from gaia_bridge.model import (
+    AgentServerSpec,
+    LeftOut,
+    NamingPolicy,
+    OpenApiServerSpec,
+    ServerInfo,
+    ServerOptions,
+    ServerSpec,
+    SourceKind,
+)
 from gaia_bridge.openai_api.models import Models
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
 from gaia_bridge.server.backlog import Backlog
@@ -199,6 +208,35 @@ class Bridge:
         await self._add(self._upstream_of(spec, transport))
         return spec.name
 
+    async def add_openapi(
+        self,
+        document: str | Path | Mapping[str, Any],
+        *,
+        name: str,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        options: ServerOptions | None = None,
+    ) -> str:
+        """Publish an HTTP API: each operation of its OpenAPI document is a tool. Returns at once, as `add_upstream`.
+
+        Args:
+            document: Where its document is, as a URL or as the path of a file; or the document itself, decoded.
+            name: The path segment and qualifier.
+            base_url: Where the API is; as the document says if not given.
+            headers: Sent with every request, such as `Authorization`.
+            options: What an entry of the configuration could say beside.
+
+        Returns:
+            The name it is published under.
+
+        Raises:
+            PublishError: The name is not allowed, or taken.
+        """
+        place = str(document) if isinstance(document, Path) else document
+        return await self.add_upstream(
+            OpenApiServerSpec(name, place, base_url, headers or {}, options or ServerOptions())
+        )
+
     def adjust_upstream(self, spec: ServerSpec) -> None:
         """Change which tools of a server are published, and how. The server keeps running; clients are notified.
 
@@ -311,7 +349,8 @@ class Bridge:
             spec,
             self.settings.upstream,
             transport=transport,
-            cache=self._cache if transport is None else None,  # which remembers what the entry leads to
+            # Which remembers what the entry leads to. A document is read as quickly, and may have changed.
+            cache=None if transport is not None or isinstance(spec, OpenApiServerSpec) else self._cache,
             on_error_line=heard,
             launches=self._launches,
             own=self._id,

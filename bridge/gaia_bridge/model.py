@@ -22,6 +22,7 @@ __all__ = [
     "NamingPolicy",
     "Notification",
     "OAuthOptions",
+    "OpenApiServerSpec",
     "Progress",
     "ServerFeatures",
     "ServerInfo",
@@ -440,5 +441,22 @@ class AgentServerSpec(Struct, frozen=True):
     options: ServerOptions = ServerOptions()
 
 
-ServerSpec = StdioServerSpec | HttpServerSpec | AgentServerSpec
+class OpenApiServerSpec(Struct, frozen=True):
+    """Which HTTP API is used as a server: each operation of its OpenAPI document is a tool."""
+
+    name: str
+    document: str | Mapping[str, Any]
+    """Where the document is, as a URL or as the path of a file; or the document itself."""
+    url: str | None = None
+    """Where the API is; as its document says if `None`."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request, such as `Authorization`."""
+    options: ServerOptions = ServerOptions()
+
+    def __repr__(self) -> str:
+        """Name the entry, without what may be secret: addresses and header values."""
+        return f"OpenApiServerSpec({self.name!r}, headers={sorted(self.headers)!r})"
+
+
+ServerSpec = StdioServerSpec | HttpServerSpec | AgentServerSpec | OpenApiServerSpec
 """One entry of `mcp_servers.json`."""

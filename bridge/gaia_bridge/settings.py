@@ -18,6 +18,7 @@ __all__ = [
     "ChatEndpointLimits",
     "HttpLimits",
     "Limits",
+    "OpenApiLimits",
     "PageLimits",
     "Settings",
     "SubscriptionLimits",
@@ -196,6 +197,23 @@ class SubscriptionLimits(Limits, frozen=True):
     that has to be started, or hangs, must not keep the client from hearing of everything else."""
 
 
+class OpenApiLimits(Limits, frozen=True):
+    """What the document of an HTTP API may cost. Its requests have the bounds of all servers (`UpstreamLimits`)."""
+
+    fetch_timeout: float = 15.0
+    """Seconds for the document to arrive, so that what is wrong can still be said before a start is given up."""
+    document_bytes: int = 16 * MIB
+    """One document; those of the largest public APIs have about ten."""
+    document_parts: int = 2_000_000
+    """Objects, lists and values of one document: in YAML, a few lines of aliases can stand for billions."""
+    operations: int = 500
+    """Operations that become tools, as many as one list of a server may have (`UpstreamLimits.tools`)."""
+    tools_bytes: int = 8 * MIB
+    """All tools of one document as JSON, since what many of them refer to is in each; as much as clients can hold."""
+    error_bytes: int = 16 * KIB
+    """What is shown of the body of a response that says that a call failed: a model has to read it."""
+
+
 class UpstreamLimits(Limits, frozen=True):
     """What an upstream server is given. An entry of the configuration may say otherwise for its own server."""
 
@@ -355,6 +373,7 @@ class UpstreamLimits(Limits, frozen=True):
     """Seconds for a user to log in in a browser, and to wait for a login that another process has begun."""
     step_ups: int = 2
     """How often one request may ask for further scopes before the server's refusal is final."""
+    openapi: OpenApiLimits = OpenApiLimits()
 
 
 class PageLimits(Limits, frozen=True):

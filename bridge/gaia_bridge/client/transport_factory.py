@@ -15,7 +15,14 @@ from msgspec.structs import replace
 from gaia_bridge.client.transport import LaunchError, Link, NotApprovedError, Receiver, Transport, UpstreamError
 from gaia_bridge.client.transports.stdio import StdioLink, StdioTransport
 from gaia_bridge.errors import ConfigError
-from gaia_bridge.model import AgentServerSpec, HttpServerSpec, ServerOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import (
+    AgentServerSpec,
+    HttpServerSpec,
+    OpenApiServerSpec,
+    ServerOptions,
+    ServerSpec,
+    StdioServerSpec,
+)
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
@@ -56,6 +63,10 @@ def transport_for(
             return StdioTransport(spec, limits, on_error_line)
         case HttpServerSpec():
             return _http_transport(spec, limits, interaction)
+        case OpenApiServerSpec():
+            from gaia_bridge.client.openapi.transport import OpenApiTransport
+
+            return OpenApiTransport(spec, limits)
         case AgentServerSpec():
             raise LaunchError("is an agent of the process that publishes it, and cannot be reached from another")
 
@@ -93,6 +104,8 @@ def kind_of(spec: ServerSpec) -> str:
             return "sse"
         case HttpServerSpec():
             return "http"
+        case OpenApiServerSpec():
+            return "openapi"
         case AgentServerSpec():
             return "agent"
 
@@ -125,10 +138,20 @@ def secrets_of(spec: ServerSpec) -> tuple[str, ...]:
     if isinstance(spec, StdioServerSpec):
         values = [*spec.env.values(), *(arg for arg in spec.args if len(arg) >= _SECRET_ARGUMENT and "/" not in arg)]
     else:
-        url = urlsplit(spec.url)
-        secret = spec.oauth.client_secret if spec.oauth else None
-        values = [*spec.headers.values(), url.query, url.netloc.rpartition("@")[0], secret or ""]
+        values = [*spec.headers.values()]
+        for address in _addresses(spec):
+            url = urlsplit(address)
+            values += [url.query, url.netloc.rpartition("@")[0]]
+        if isinstance(spec, HttpServerSpec) and spec.oauth is not None:
+            values.append(spec.oauth.client_secret or "")
     return tuple(value for value in (*values, *spec.options.secrets) if len(value) >= _SECRET)
+
+
+def _addresses(spec: HttpServerSpec | OpenApiServerSpec) -> list[str]:
+    """The URLs of an entry."""
+    if isinstance(spec, HttpServerSpec):
+        return [spec.url]
+    return [text for text in (spec.url, spec.document) if isinstance(text, str) and "://" in text]
 
 
 class Pace:

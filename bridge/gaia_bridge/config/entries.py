@@ -3,6 +3,7 @@
     {"command": "npx", "args": [...], "env": {...}, "cwd": ..., "inherit_env": [...]}        a child process
     {"url": "https://...", "headers": {...}, "oauth": {...}, "type": "http" or "sse"}        a server over HTTP
     {"agent": "code"}                                                         an agent of the same process
+    {"openapi": "https://... or a path", "url": ..., "headers": {...}}        an HTTP API, by its OpenAPI document
 
 Each may have `timeout startup_timeout idle_timeout max_concurrency isolation era disabled lazy allowed_tools
 disabled_tools tools`. A command is never split here and never given to a shell; only `entry_of` splits, where a person
@@ -24,13 +25,16 @@ from msgspec.structs import replace
 from gaia_bridge.config.command_lines import split_command
 from gaia_bridge.config.expansion import Expander
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, oauth_options
+from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.tool_transforms import tailored_sections, tool_tailorings
 from gaia_bridge.config.values import Values
+from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import (
     AgentServerSpec,
     HttpServerSpec,
     OAuthOptions,
+    OpenApiServerSpec,
     ServerOptions,
     ServerSpec,
     StdioServerSpec,
@@ -47,6 +51,7 @@ NAME_RULE: Final = "a name has 1 to 64 of A-Z a-z 0-9 _ . - and starts with a le
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
 _HTTP_KEYS: Final = frozenset({"url", "headers", "oauth"})
 _AGENT_KEYS: Final = frozenset({"agent"})
+_OPENAPI_KEYS: Final = frozenset({"openapi", "url", "headers"})
 _OPTION_KEYS: Final = frozenset(
     {
         "allowed_tools",
@@ -116,6 +121,8 @@ def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, st
     tools = tool_tailorings(values, of_tools)
     options = replace(_options(values), tools=tools, secrets=tuple(sorted(of_tools.secrets)))
     spec = _SPECS[way](name, values, options)
+    if isinstance(spec, OpenApiServerSpec):
+        spec = replace(spec, document=_place_of_document(values.text("openapi") or "", folder))
     warnings = (*_key_warnings(entry, way), *_value_warnings(spec))
     return ParsedEntry(spec, warnings, frozenset(expander.secrets | of_tools.secrets))
 
@@ -148,6 +155,8 @@ def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = 
 def _way(entry: JSON) -> str:
     """The key that says how the server is reached."""
     given = [way for way in _KEYS_OF if entry.get(way) is not None]
+    if "openapi" in given:
+        given = [way for way in given if way != "url"]  # there, it says where the API is
     if len(given) > 1:
         raise EntryError(f"it has both {given[0]!r} and {given[1]!r}; keep one of them")
     if not given:
@@ -158,8 +167,8 @@ def _way(entry: JSON) -> str:
         raise EntryError("its 'type' does not go with 'url'; expected \"http\", \"sse\" or none")
     if way == "command" and kind not in (None, "stdio"):
         raise EntryError("its 'type' does not go with 'command'; expected \"stdio\" or none")
-    if way == "agent" and kind is not None:
-        raise EntryError("its 'type' does not go with 'agent'; expected none")
+    if way in ("agent", "openapi") and kind is not None:
+        raise EntryError(f"its 'type' does not go with {way!r}; expected none")
     return way
 
 
@@ -206,6 +215,30 @@ def _stdio_spec(name: str, values: Values, options: ServerOptions) -> StdioServe
 def _http_spec(name: str, values: Values, options: ServerOptions) -> HttpServerSpec:
     url = values.text("url") or ""
     _split_url(url)
+    return HttpServerSpec(name, url, _headers(values), values.text("type") == _SSE, options, oauth_options(values))
+
+
+def _openapi_spec(name: str, values: Values, options: ServerOptions) -> OpenApiServerSpec:
+    url = values.text("url")
+    if url is not None:
+        _split_url(url)
+    return OpenApiServerSpec(name, values.text("openapi") or "", url, _headers(values), options)
+
+
+def _place_of_document(text: str, folder: Path) -> str:
+    """Where an OpenAPI document is: a URL, or the absolute path of a file."""
+    if "://" in text:
+        _split_url(text, "openapi")
+        return text
+    if not text.strip():
+        raise EntryError("'openapi' is empty; expected the URL or the path of an OpenAPI document")
+    try:
+        return str((folder / expanded(Path(text))).absolute())
+    except ConfigError as error:
+        raise EntryError(f"'openapi': {error}") from None
+
+
+def _headers(values: Values) -> dict[str, str]:
     headers = values.table("headers")
     for header, value in headers.items():
         if not _HEADER_NAME.fullmatch(header):
@@ -214,7 +247,7 @@ def _http_spec(name: str, values: Values, options: ServerOptions) -> HttpServerS
             raise EntryError(f"{header!r} in 'headers' has a line end or another character that no header can carry")
     if len({header.lower() for header in headers}) < len(headers):
         raise EntryError("'headers' has a header twice; upper and lower case are the same there")
-    return HttpServerSpec(name, url, headers, values.text("type") == _SSE, options, oauth_options(values))
+    return headers
 
 
 def _agent_spec(name: str, values: Values, options: ServerOptions) -> AgentServerSpec:
@@ -224,26 +257,27 @@ def _agent_spec(name: str, values: Values, options: ServerOptions) -> AgentServe
     return AgentServerSpec(name, agent, options)
 
 
-_KEYS_OF: Final = {"command": _STDIO_KEYS, "url": _HTTP_KEYS, "agent": _AGENT_KEYS}
+_KEYS_OF: Final = {"command": _STDIO_KEYS, "url": _HTTP_KEYS, "agent": _AGENT_KEYS, "openapi": _OPENAPI_KEYS}
 """For each way to reach a server, the keys that go with it."""
 
 _SPECS: Final[Mapping[str, Callable[[str, Values, ServerOptions], ServerSpec]]] = {
     "command": _stdio_spec,
     "url": _http_spec,
     "agent": _agent_spec,
+    "openapi": _openapi_spec,
 }
 
 
-def _split_url(url: str) -> SplitResult:
+def _split_url(url: str, key: str = "url") -> SplitResult:
     if not url.isprintable() or any(character in url for character in ' \\"<>'):
-        raise EntryError("'url' has a character that no URL can have")
+        raise EntryError(f"'{key}' has a character that no URL can have")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise EntryError("'url' is not a URL") from None
+        raise EntryError(f"'{key}' is not a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise EntryError("'url' is no address of a server; expected http://HOST or https://HOST")
+        raise EntryError(f"'{key}' is no address of a server; expected http://HOST or https://HOST")
     return parts
 
 
@@ -258,7 +292,7 @@ def _key_warnings(entry: JSON, way: str) -> Iterator[str]:
             continue
         if key.lower() in _SELF_TRUST:
             yield f"{key!r} is not heeded: a file cannot approve its own servers"
-        elif key in _HTTP_KEYS | _STDIO_KEYS | _AGENT_KEYS:
+        elif key in _HTTP_KEYS | _STDIO_KEYS | _AGENT_KEYS | _OPENAPI_KEYS:
             if entry[key] is not None:
                 yield f"{key!r} is not heeded: it does not go with {way!r}"
         else:
@@ -278,12 +312,20 @@ def _value_warnings(spec: ServerSpec) -> Iterator[str]:
         if seconds is not None and seconds >= _LONG_TIMEOUT:
             yield f"{key!r} is {seconds:g} seconds; is it meant in milliseconds?"
     if isinstance(spec, HttpServerSpec):
-        parts = _split_url(spec.url)
-        if parts.scheme == "http" and not is_loopback_host(parts.hostname or ""):
-            yield "'url' is plain http: what is sent, credentials too, can be read and changed on the way"
-        if "@" in parts.netloc:
-            yield "'url' has a user or password in it; a header with ${env:...} keeps it out of the file"
+        yield from _url_warnings("url", spec.url)
         yield from _oauth_warnings(spec)
+    elif isinstance(spec, OpenApiServerSpec):
+        for key, place in (("openapi", spec.document), ("url", spec.url)):
+            if isinstance(place, str) and "://" in place:
+                yield from _url_warnings(key, place)
+
+
+def _url_warnings(key: str, url: str) -> Iterator[str]:
+    parts = _split_url(url)
+    if parts.scheme == "http" and not is_loopback_host(parts.hostname or ""):
+        yield f"'{key}' is plain http: what is sent, credentials too, can be read and changed on the way"
+    if "@" in parts.netloc:
+        yield f"'{key}' has a user or password in it; a header with ${{env:...}} keeps it out of the file"
 
 
 def _oauth_warnings(spec: HttpServerSpec) -> Iterator[str]:

@@ -96,7 +96,7 @@ class Expander:
             EntryError: A reference leads nowhere or is not understood; names the place, the reference, and no value.
         """
         found = dict(entry)
-        for key in ("command", "cwd", "url"):
+        for key in ("command", "cwd", "url", "openapi"):
             if isinstance(text := entry.get(key), str):
                 found[key] = self.text(f"'{key}'", text)
         if is_array(args := entry.get("args")):

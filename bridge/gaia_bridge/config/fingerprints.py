@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any, Final
 
-from gaia_bridge.model import AgentServerSpec, OAuthOptions, ServerSpec, StdioServerSpec
+from gaia_bridge.model import AgentServerSpec, OAuthOptions, OpenApiServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["LAUNCH_KEYS", "PROGRAM_KEYS", "digest", "fingerprint", "launch_line"]
@@ -22,12 +22,13 @@ LAUNCH_KEYS: Final = (
     "headers",
     "oauth",
     "agent",
+    "openapi",
     "tools",
 )
 """What an entry says about how its server is reached, and about what it is sent: `tools` can hold references, and tells
 models what tools are for."""
 
-PROGRAM_KEYS: Final = ("command", "args", "env", "cwd", "url")
+PROGRAM_KEYS: Final = ("command", "args", "env", "cwd", "url", "openapi")
 """Those of them whose values are filled in and decide which server that is."""
 
 
@@ -46,6 +47,8 @@ def fingerprint(spec: ServerSpec) -> str:
     if isinstance(spec, AgentServerSpec):
         return digest(["agent", spec.agent])
     headers = {name.lower(): value for name, value in spec.headers.items()}
+    if isinstance(spec, OpenApiServerSpec):
+        return digest(["openapi", spec.document, spec.url, headers])
     return digest(["sse" if spec.sse else "http", spec.url, headers, _identity(spec.oauth)])
 
 

@@ -88,7 +88,7 @@ def launch_warnings(entry: JSON) -> list[str]:
     """What to look at twice before approving an entry."""
     found = [
         f"{_exact(name)} is a file that is filled in; look at it as well: it is approved as it is now"
-        for name in referenced_files(entry, ("command", "args", "cwd", "url"))
+        for name in referenced_files(entry, ("command", "args", "cwd", "url", "openapi"))
     ]
     command = entry.get("command")
     if not isinstance(command, str):
@@ -107,6 +107,8 @@ def launch_warnings(entry: JSON) -> list[str]:
 
 
 def _lines(entry: JSON) -> Iterator[str]:
+    if (document := entry.get("openapi")) is not None:
+        yield f"OpenAPI: {_exact(document)}"
     if (url := entry.get("url")) is not None:
         yield _exact(url)
     if (agent := entry.get("agent")) is not None:

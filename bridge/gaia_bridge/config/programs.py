@@ -38,10 +38,15 @@ _BETWEEN: Final = re.compile(r"[\s;|&=,:'\"]+")
 def program_files(entry: JSON, folder: Path) -> list[Path]:
     """The files that an entry's launch line runs and that lie in a folder or below, or are links there.
 
+    The document of an API counts: it says what is sent where.
+
     Args:
         entry: An entry of a configuration file; its references are not filled in.
         folder: The folder, in which relative paths of the line begin.
     """
+    if isinstance(document := entry.get("openapi"), str) and "://" not in document:
+        path = Path(os.path.normpath(folder / os.path.expanduser(document)))
+        return [path] if _lies_in(folder, path) and os.path.isfile(path) else []
     command, args, env, cwd = (entry.get(key) for key in ("command", "args", "env", "cwd"))
     if not isinstance(command, str):
         return []

@@ -1,4 +1,4 @@
-"""The keys of `_meta` that the specification defines."""
+"""The keys of `_meta` that the specification defines, and one of ours."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gaia_bridge.protocol.json_types import JSON, is_object, is_too_deep
 __all__ = [
     "CLIENT_CAPABILITIES_KEY",
     "CLIENT_INFO_KEY",
+    "LEFT_OUT_KEY",
     "LOG_LEVEL_KEY",
     "PROGRESS_TOKEN_KEY",
     "PROTOCOL_VERSION_KEY",
@@ -27,6 +28,9 @@ SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 PROGRESS_TOKEN_KEY: Final = "progressToken"
+
+LEFT_OUT_KEY: Final = "io.gaia-mcp-bridge/leftOut"
+"""Ours: why whoever lists a definition does not offer it, so that people can be told."""
 
 _OF_ONE_CONNECTION: Final = frozenset(
     {

@@ -16,6 +16,7 @@ from gaia_bridge.model import (
     ArgumentTransform,
     HttpServerSpec,
     OAuthOptions,
+    OpenApiServerSpec,
     ServerOptions,
     StdioServerSpec,
     ToolTransform,
@@ -417,3 +418,48 @@ def test_a_reference_of_another_program_is_named_without_what_it_refers_to() -> 
             parse_entry("x", {"command": "x", "env": {"K": form}}, Path("/"), {})
         assert said in str(error.value)
         assert "my-token" not in str(error.value)
+
+
+def test_an_api_has_a_document_and_may_have_an_address_and_headers() -> None:
+    entry = {
+        "openapi": "https://example.com/${DOC}",
+        "url": "https://api.example.com/v1",
+        "headers": {"X-Key": "${env:KEY}"},
+        "allowed_tools": ["a"],
+    }
+    found = parsed(entry, DOC="openapi.json", KEY="k3y-value")
+    options = ServerOptions(allowed_tools=("a",))
+    assert found.spec == OpenApiServerSpec(
+        "x", "https://example.com/openapi.json", "https://api.example.com/v1", {"X-Key": "k3y-value"}, options
+    )
+    assert found.warnings == ()
+    assert found.secrets == {"openapi.json", "k3y-value"}
+    assert "k3y-value" not in repr(found)
+
+
+def test_the_file_of_a_document_lies_where_the_entry_is() -> None:
+    assert parsed({"openapi": "api.yaml"}).spec == OpenApiServerSpec("x", "/nowhere/api.yaml")
+    assert parsed({"openapi": "/etc/api.yaml"}).spec == OpenApiServerSpec("x", "/etc/api.yaml")
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"openapi": ""}, "'openapi' is empty; expected the URL or the path"),
+        ({"openapi": "ftp://h/x"}, "'openapi' is no address of a server"),
+        ({"openapi": {"openapi": "3.1.0"}}, "'openapi' is an object; expected a text"),
+        ({"openapi": "a", "url": "nonsense"}, "'url' is no address of a server"),
+        ({"openapi": "a", "command": "npx"}, "it has both 'command' and 'openapi'"),
+        ({"openapi": "a", "type": "http"}, "its 'type' does not go with 'openapi'"),
+        ({"openapi": "a", "headers": {"a\nb": "c"}}, "cannot be the name of a header"),
+    ],
+)
+def test_an_api_that_cannot_be_used_says_why(entry: JSON, expected: str) -> None:
+    assert expected in problem(entry)
+
+
+def test_addresses_of_an_api_are_warned_of_as_those_of_servers_are() -> None:
+    found = warnings({"openapi": "http://h.example/x", "url": "https://u:p@h.example", "env": {}})
+    assert len(found) == 3
+    assert "'openapi' is plain http" in found[1]
+    assert "'url' has a user or password" in found[2]

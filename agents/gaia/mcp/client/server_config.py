@@ -42,6 +42,8 @@ def check_server_config(config: object) -> None:
     """
     if not is_object(config):
         raise ValueError(f"Config: expected a config dict with a 'command' field, got {type(config).__name__}")
+    if config.get("openapi") is not None:
+        raise ValueError("Config: 'openapi' is for gaia-bridge and gaia.mcp.aio; expected 'command', 'url' or 'agent'")
     given = [way for way in _WAYS if config.get(way) is not None]
     if not given:
         raise ValueError("Config must include 'command' field (or 'url' for a server that is reached over HTTP)")
@@ -78,7 +80,7 @@ def configured_server(
     if isinstance(spec, HttpServerSpec):
         transport = HTTPTransport.from_spec(spec, timeout, debug)
     else:
-        assert isinstance(spec, StdioServerSpec)  # agents are above
+        assert isinstance(spec, StdioServerSpec)  # agents are above, and APIs refused
         transport = StdioTransport.from_spec(spec, timeout, debug)
         if config.get("args") is None:
             transport.args = None

@@ -71,6 +71,7 @@ class _WithCommandLine(click.Command):
 @click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help="A variable that the program sees; repeatable.")
 @click.option("--header", multiple=True, metavar="NAME:VALUE", help="A header of every request to URL; repeatable.")
 @click.option("--sse", is_flag=True, help="URL speaks HTTP+SSE (MCP 2024-11-05).")
+@click.option("--openapi", metavar="URL|FILE", help="An HTTP API by its OpenAPI document; COMMAND is its URL, if any.")
 @click.option("--cwd", help="Where the program is started.")
 @click.option("--inherit-env", is_flag=True, help="The program sees all of your variables.")
 @click.option(
@@ -89,6 +90,7 @@ def add(
     env: tuple[str, ...],
     header: tuple[str, ...],
     sse: bool,
+    openapi: str | None,
     cwd: str | None,
     inherit_env: bool,
     timeout: float | None,
@@ -111,6 +113,9 @@ def add(
         raise click.UsageError(f"no such option: {name}; a URL is recognised by itself, and --sse is for HTTP+SSE")
     typed = _pairs("--env", "=", env), _pairs("--header", ":", header)
     place = _Place(config, local, force, no_connect)
+    if openapi is not None:
+        api = _api_entry(name, openapi, command, *typed, sse or bool(cwd))
+        return _keep(name, api | _further(api, inherit_env, timeout), place, as_json)
     if is_pasted(name) or (len(command) == 1 and is_pasted(command[0])):
         if any(typed) or sse or cwd or (is_pasted(name) and command):
             raise click.UsageError("what is pasted says all of that itself: leave out what comes beside it")
@@ -246,7 +251,7 @@ def _further(entry: JSON, inherit_env: bool, timeout: float | None) -> JSON:
 
     found: JSON = {}
     if inherit_env:
-        if "url" in entry:
+        if "url" in entry or "openapi" in entry:
             raise click.UsageError("--inherit-env is for a COMMAND, and this is a URL")
         found["inherit_env"] = True
     if timeout is not None:
@@ -332,6 +337,18 @@ def _entry(command: tuple[str, ...], env: dict[str, str], headers: dict[str, str
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     return made
+
+
+def _api_entry(
+    name: str, document: str, command: tuple[str, ...], env: dict[str, str], headers: dict[str, str], others: bool
+) -> JSON:
+    """The entry of an HTTP API."""
+    if not is_source_name(name):
+        raise click.UsageError(f"NAME is missing: gaia-bridge add NAME --openapi {shlex.quote(document)}")
+    if env or others or len(command) > 1 or not all(re.match("https?://", word) for word in command):
+        raise click.UsageError("--openapi goes with NAME, --header and the URL of the API: nothing is started")
+    entry: JSON = {"openapi": document, **({"url": command[0]} if command else {})}
+    return entry | ({"headers": headers} if headers else {})
 
 
 def _refuse_slip(line: str) -> None:

@@ -143,6 +143,8 @@ def _target(entry: object) -> str:
 
     if not is_object(entry):
         return "(no object)"
+    if "openapi" in entry:
+        return redacted(f"OpenAPI {entry['openapi']}".partition("?")[0])
     if "url" in entry:
         return redacted(str(entry["url"]).partition("?")[0])
     args = entry.get("args")

@@ -41,6 +41,10 @@ def portable(entry: JSON, folder: Path) -> tuple[JSON, list[str]]:
         return path
 
     made = dict(entry)
+    document = entry.get("openapi")
+    if isinstance(document, str) and "://" not in document and not document.startswith(("~", "$", "/")):
+        made["openapi"] = os.path.normpath(folder / document)
+        changed.append(f"{document} is kept as {made['openapi']}")
     command, args = entry.get("command"), entry.get("args")
     if isinstance(command, str) and _PYTHON.fullmatch(command) and (found := shutil.which(command)) is not None:
         made["command"] = os.path.abspath(found)

@@ -177,14 +177,15 @@ def login(name: str, again: bool, as_json: bool, config: Path | None) -> int:
         from gaia_bridge.client.oauth.interaction import BrowserInteraction
         from gaia_bridge.client.oauth.provider import oauth_for
         from gaia_bridge.errors import ConfigError
-        from gaia_bridge.model import HttpServerSpec
+        from gaia_bridge.model import HttpServerSpec, OpenApiServerSpec
         from gaia_bridge.settings import UpstreamLimits
 
     servers = configured(config)
     spec = usable_spec(servers, name)
     if not isinstance(spec, HttpServerSpec):
         layer, _ = entry_of_server(servers, name)
-        raise ConfigError(str(layer.path), f"server {name!r} is a program; there is nothing to log in to")
+        kind = "an API with an OpenAPI document" if isinstance(spec, OpenApiServerSpec) else "a program"
+        raise ConfigError(str(layer.path), f"server {name!r} is {kind}; there is nothing to log in to")
     limits = UpstreamLimits()
     patience = limits.login_timeout + limits.connect_timeout
     # The login happens inside of the first request.

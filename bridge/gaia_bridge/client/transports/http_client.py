@@ -35,15 +35,19 @@ from gaia_bridge.model import HttpServerSpec
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import UpstreamLimits
 
-__all__ = ["Authorization", "BrokenOffError", "HttpClient", "Reply"]
+__all__ = ["Authorization", "BrokenOffError", "HttpClient", "Method", "Reply"]
 
-Method = Literal["GET", "POST", "DELETE"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"]
 
 _HOPS: Final = 3
 """The most redirects of one request."""
 _FOLLOWED: Final = (307, 308)
 """The redirects that keep method and body (RFC 9110, section 15.4)."""
 _REDIRECTS: Final = (301, 302, 303, *_FOLLOWED)
+_WITHOUT_BODY: Final = ("GET", "HEAD")
+"""Methods that every redirect keeps (RFC 9110, section 15.4)."""
+_WITH_BODY: Final = ("POST", "PUT", "PATCH")
+"""Methods whose requests say how long their body is even if it is empty (RFC 9110, section 8.6)."""
 _OWN: Final = ("accept-encoding", "connection", "content-length", "host", "transfer-encoding")
 """Headers that httpx2 adds to its requests; this client sets its own."""
 _FRAMING: Final = ("content-encoding", "content-length", "transfer-encoding")
@@ -193,7 +197,7 @@ class _Request(NamedTuple):
         url, body = self.url, self.body or b""
         head = f"{self.method} {url.raw_path.decode('ascii')} HTTP/1.1\r\nhost: {url.netloc.decode('ascii')}\r\n"
         fields = "".join([f"{name}: {value}\r\n" for name, value in self.headers.items()])
-        length = f"content-length: {len(body)}\r\n" if body or self.method == "POST" else ""
+        length = f"content-length: {len(body)}\r\n" if body or self.method in _WITH_BODY else ""
         return f"{head}{fields}{length}\r\n".encode("ascii") + body
 
 
@@ -367,7 +371,8 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
         target = request.url.join(location)
     except (httpx2.InvalidURL, ValueError):
         raise UpstreamError(f"answered with HTTP {named_status(status)}, to no URL") from None
-    if status not in _FOLLOWED or origin(target) != origin(request.url):
+    is_kept = status in _FOLLOWED or request.method in _WITHOUT_BODY
+    if not is_kept or origin(target) != origin(request.url):
         raise UpstreamError(
             f"answered with HTTP {named_status(status)}, to {url_for_log(target)}, which is not followed; "
             "if that is the server, configure its URL"

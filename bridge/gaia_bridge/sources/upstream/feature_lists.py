@@ -19,9 +19,9 @@ from gaia_bridge.model import Change, ChangeKind, LeftOut, ListPage, ServerFeatu
 from gaia_bridge.protocol.definition_repairs import repaired
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
-from gaia_bridge.protocol.meta import SERVER_INFO_KEY
+from gaia_bridge.protocol.meta import LEFT_OUT_KEY, SERVER_INFO_KEY
 from gaia_bridge.protocol.vocabulary import capability_problem, definition_problem, info_problem, server_info
-from gaia_bridge.sanitize.escaping import without_hidden
+from gaia_bridge.sanitize.escaping import one_line, without_hidden
 
 __all__ = [
     "CAPABILITIES",
@@ -67,6 +67,9 @@ _TEXTS: Final = ("title", "description")
 
 _DEFINITION_BYTES: Final = 256 * 1024
 """The largest definition that is published."""
+
+_REASON: Final = 500
+"""Characters of a reason that a server gives."""
 
 CAPABILITIES: Final = ("tools", "prompts", "resources", "completions", "logging")
 """The capabilities that `ServerFeatures.capabilities` may contain."""
@@ -186,7 +189,7 @@ def with_list(features: ServerFeatures, listed: ListedKind, items: Sequence[obje
         definition = repaired(listed.kind, item)
         key = str(item.get(listed.key, f"#{number}"))
         ours = bool(own) and own in came_through(definition)
-        problem = "it came from this bridge itself" if ours else _problem(listed.kind, definition)
+        problem = "it came from this bridge itself" if ours else _refused(item) or _problem(listed.kind, definition)
         if problem is None and key in found:
             problem = f"another {listed.kind} has the same {listed.key}"
         if problem is None:
@@ -252,6 +255,13 @@ def _described_openly(value: Any) -> Any:
         key: without_hidden(item) if key in _TEXTS and isinstance(item, str) else _described_openly(item)
         for key, item in value.items()
     }
+
+
+def _refused(item: JSON) -> str | None:
+    """Why whoever lists a definition does not offer it; `None` if it does."""
+    meta = item.get("_meta")
+    reason = meta.get(LEFT_OUT_KEY) if is_object(meta) else None
+    return one_line(reason, _REASON) if isinstance(reason, str) else None
 
 
 def _problem(kind: str, definition: JSON) -> str | None:

@@ -37,6 +37,7 @@ from gaia_bridge.model import (
     AgentServerSpec,
     Change,
     ChangeKind,
+    OpenApiServerSpec,
     ServerFeatures,
     ServerSpec,
     SourceKind,
@@ -149,7 +150,8 @@ class Upstream:
             private._delegate.represent(request)
             return private
 
-        has_others = alone is None and not isinstance(spec, AgentServerSpec)  # an agent does the same in both
+        # An agent and an API do the same in both.
+        has_others = alone is None and not isinstance(spec, AgentServerSpec | OpenApiServerSpec)
         give_way = self._give_way if isinstance(spec, StdioServerSpec) else None
         self._others = OtherEras(
             spec.name,

@@ -25,6 +25,8 @@ from tests.support.workspaces import write_files
         ({"command": "uv", "args": ["s.py"], "cwd": "sub"}, {"command": "uv", "args": ["s.py"], "cwd": "/F/sub"}),
         ({"command": "s.py", "args": []}, {"command": "s.py", "args": []}),
         ({"url": "https://x.org"}, {"url": "https://x.org"}),
+        ({"openapi": "https://x.org"}, {"openapi": "https://x.org"}),
+        ({"openapi": "sub/api.yaml"}, {"openapi": "/F/sub/api.yaml"}),
     ],
 )
 def test_paths_are_written_whole_and_nothing_else_is_touched(tmp_path: Path, entry: JSON, kept: JSON) -> None:

@@ -9,6 +9,7 @@ import pytest
 from gaia_bridge.client import ServerHandshake
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerInfo, ServerOptions
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.meta import LEFT_OUT_KEY
 from gaia_bridge.sources.upstream.feature_lists import (
     LISTS,
     changes,
@@ -170,3 +171,15 @@ def test_what_is_written_for_models_hides_nothing_from_people() -> None:
         "b\u202e": {"title": shown},
     }
     assert introduced("up", handshake(instructions=hidden)).info.instructions == shown
+
+
+def test_what_is_listed_with_a_reason_not_to_be_offered_is_left_out_with_it() -> None:
+    refused: JSON = {
+        "name": "t",
+        "inputSchema": {"type": "object"},
+        "_meta": {LEFT_OUT_KEY: "it is\nXML " + "x" * 1_000},
+    }
+    features = with_list(no_features("up"), TOOLS, [refused, {**refused, "name": "u", "_meta": {LEFT_OUT_KEY: 1}}])
+    assert [tool["name"] for tool in features.tools] == ["u"]
+    [item] = features.left_out
+    assert (item.kind, item.name, item.reason[:12], len(item.reason) <= 510) == ("tool", "t", "it is XML xx", True)

@@ -1,0 +1,1 @@
+"""An HTTP API as a server: each operation of its OpenAPI document is a tool."""

@@ -1,0 +1,241 @@
+"""Request bodies: how a document describes them, and their bytes. Pure."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+from urllib.parse import quote_plus
+
+from msgspec import Struct, field
+
+from gaia_bridge.client.openapi.document import Document, OperationError
+from gaia_bridge.client.openapi.media_types import essence, is_json, is_text
+from gaia_bridge.client.openapi.parameters import expanded, text_of_value
+from gaia_bridge.client.openapi.schemas import SchemaReader
+from gaia_bridge.errors import ToolError
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+
+__all__ = ["Body", "Encoding", "body_of", "encoded_body"]
+
+Kind = Literal["json", "form", "multipart", "text", "bytes"]
+
+_FORM: Final = "application/x-www-form-urlencoded"
+_MULTIPART: Final = "multipart/form-data"
+_MEDIA: Final = re.compile(r"[!#$&^_.+\-0-9A-Za-z]+/[!#$&^_.+\-0-9A-Za-z]+(?:\s*;\s*charset=[A-Za-z0-9_-]+)?")
+"""A media type that can be written into a header."""
+
+_BASE64: Final[JSON] = {"type": "string", "contentEncoding": "base64"}
+
+
+class Encoding(Struct, frozen=True):
+    """How one property of a form is sent, where the document says so."""
+
+    style: str = ""
+    explode: bool = True
+    media: str = ""
+
+
+class Body(Struct, frozen=True):
+    """How the body of an operation is sent."""
+
+    media: str
+    kind: Kind
+    required: bool
+    merged: bool
+    """Whether its properties are arguments of the tool themselves."""
+    open: bool = False
+    """Whether it may have properties that the document does not name."""
+    argument: str = "body"
+    """The argument that it is if it is not merged."""
+    binary: frozenset[str] = frozenset()
+    """The properties of a form that are files: Base64 in the arguments, bytes in the request."""
+    encodings: Mapping[str, Encoding] = field(default_factory=dict[str, Encoding])
+
+
+def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple[Body, JSON]:
+    """How a body is sent, and its schema.
+
+    Args:
+        document: Where it is described.
+        described: The request body object.
+        schemas: Reads its schema.
+
+    Raises:
+        OperationError: None of its media types can be sent.
+    """
+    content = described.get("content")
+    if not is_object(content) or not content:
+        raise OperationError("its body has no media type; expected 'content'")
+    media, kind = _chosen(content)
+    details = document.resolved(content[media])
+    required = described.get("required") is True
+    if kind == "bytes":
+        return Body(media, kind, required, merged=False), dict(_BASE64)
+    schema = schemas.opened(details.get("schema", {} if kind == "json" else {"type": "string"}))
+    if kind == "text":
+        return Body(media, kind, required, merged=False), {"type": "string"}
+    if kind == "json":
+        sent = media if "*" not in media else "application/json"
+        return Body(sent, kind, required, _can_be_merged(schema, required), _is_open(schema)), schema
+    properties: JSON = schema.get("properties", {})
+    binary = frozenset(name for name, item in properties.items() if _is_file(item)) if kind == "multipart" else ()
+    if binary:
+        files = {name: _as_base64(properties[name]) for name in binary}
+        schema = {**schema, "properties": {**properties, **files}}
+    merged = _can_be_merged(schema, required)
+    return Body(
+        _FORM if kind == "form" else _MULTIPART,
+        kind,
+        required,
+        merged,
+        _is_open(schema),
+        binary=frozenset(binary),
+        encodings=_encodings(details.get("encoding")),
+    ), schema
+
+
+def _chosen(content: JSON) -> tuple[str, Kind]:
+    """The media type that is sent: JSON rather than a form, a form rather than what has no structure."""
+    for media in content:
+        if is_json(media):
+            return media, "json"
+    kinds: tuple[tuple[Kind, str], ...] = (("form", _FORM), ("multipart", _MULTIPART))
+    for kind, wanted in kinds:
+        for media in content:
+            if essence(media) == wanted:
+                return media, kind
+    for media in content:
+        if not _MEDIA.fullmatch(media):
+            continue
+        if is_text(media):
+            return media, "text"
+        if essence(media).startswith(("image/", "audio/", "video/", "application/")) and not _is_structured(media):
+            return media, "bytes"
+    listed = ", ".join(repr(media[:60]) for media in list(content)[:5])
+    raise OperationError(f"its body is sent as {listed}; expected JSON, a form, text or a file")
+
+
+def _is_structured(media: str) -> bool:
+    return essence(media).startswith("multipart/") or "*" in media
+
+
+def _can_be_merged(schema: JSON, required: bool) -> bool:
+    """Whether the properties of an object can stand beside the other arguments without meaning anything else."""
+    if schema.get("type") != "object" or not is_object(schema.get("properties")) or not schema["properties"]:
+        return False
+    if schema.keys() & {"allOf", "anyOf", "oneOf", "not", "if", "$ref", "patternProperties", "minProperties"}:
+        return False
+    if is_object(schema.get("additionalProperties")) and schema["additionalProperties"]:
+        return False
+    names = schema.get("required")
+    return required or not names  # of a body that may be left out, nothing is required by itself
+
+
+def _is_open(schema: JSON) -> bool:
+    return schema.get("additionalProperties") in (True, {}) and "additionalProperties" in schema
+
+
+def _is_file(schema: object) -> bool:
+    if not is_object(schema):
+        return False
+    if is_array(kinds := schema.get("anyOf")):  # such a part may be missing
+        return any(map(_is_file, kinds))
+    if is_object(items := schema.get("items")):
+        return _is_file(items)
+    media = schema.get("contentMediaType")
+    return schema.get("format") == "binary" or (isinstance(media, str) and "contentEncoding" not in schema)
+
+
+def _as_base64(schema: JSON) -> JSON:
+    """The schema of a file, or of a list of files, as arguments have it."""
+    kept: JSON = {key: schema[key] for key in ("title", "description") if key in schema}
+    if is_object(schema.get("items")):
+        return {**kept, "type": "array", "items": dict(_BASE64)}
+    return {**kept, **_BASE64}
+
+
+def _encodings(described: object) -> dict[str, Encoding]:
+    if not is_object(described):
+        return {}
+    found: dict[str, Encoding] = {}
+    for name, item in described.items():
+        if is_object(item):
+            style, media = item.get("style"), item.get("contentType")
+            named = style if isinstance(style, str) else "form" if "explode" in item else ""
+            usable = media if isinstance(media, str) and _MEDIA.fullmatch(media) else ""
+            found[name] = Encoding(named, item.get("explode", named == "form") is True, usable)
+    return found
+
+
+def encoded_body(body: Body, value: Any) -> tuple[str, bytes]:
+    """The content type and the bytes of a body.
+
+    Args:
+        body: How it is sent.
+        value: What is sent.
+
+    Raises:
+        ToolError: It cannot be sent like that.
+    """
+    if body.kind == "json":
+        return body.media, to_json(value)
+    if body.kind == "text":
+        return body.media if "charset" in body.media else f"{body.media}; charset=utf-8", str(value).encode()
+    if body.kind == "bytes":
+        return body.media, _decoded(body.argument, value)
+    if not is_object(value):
+        raise ToolError(f"the argument {body.argument!r} is no object; expected one with the fields of a form")
+    if body.kind == "form":
+        return body.media, "&".join(_form_pairs(body, value)).encode("ascii")
+    return _multipart(body, value)
+
+
+def _form_pairs(body: Body, fields: JSON) -> Iterator[str]:
+    for name, value in fields.items():
+        encoding = body.encodings.get(name, Encoding())
+        if encoding.style:
+            yield from expanded(name, value, encoding.style, encoding.explode, quote_plus)
+        elif is_array(value):
+            yield from (f"{quote_plus(name)}={quote_plus(text_of_value(item))}" for item in value)
+        elif value is not None:
+            yield f"{quote_plus(name)}={quote_plus(text_of_value(value))}"
+
+
+def _multipart(body: Body, fields: JSON) -> tuple[str, bytes]:
+    boundary = secrets.token_hex(16)
+    found = bytearray()
+    for name, value in fields.items():
+        for item in value if is_array(value) else [value]:
+            if item is not None:
+                found += f"--{boundary}\r\n".encode() + _part(body, name, item) + b"\r\n"
+    found += f"--{boundary}--\r\n".encode()
+    return f"{_MULTIPART}; boundary={boundary}", bytes(found)
+
+
+def _part(body: Body, name: str, value: Any) -> bytes:
+    media = body.encodings.get(name, Encoding()).media
+    shown = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+    head = f'Content-Disposition: form-data; name="{shown}"'
+    if name in body.binary:
+        content = _decoded(name, value)
+        head += f'; filename="{shown}"'
+        media = media or "application/octet-stream"
+    elif is_object(value) or is_array(value):
+        content = to_json(value)
+        media = media or "application/json"
+    else:
+        content = text_of_value(value).encode()
+    kind = f"\r\nContent-Type: {media}" if media else ""
+    return f"{head}{kind}\r\n\r\n".encode() + content
+
+
+def _decoded(name: str, value: Any) -> bytes:
+    try:
+        return b64decode(str(value), validate=True)
+    except (Base64Error, ValueError):
+        raise ToolError(f"the argument {name!r} is a file and is not Base64; expected its bytes in Base64") from None

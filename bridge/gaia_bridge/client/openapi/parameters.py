@@ -1,0 +1,150 @@
+"""Parameters of operations as URLs, headers and cookies have them: OpenAPI's styles, after RFC 6570. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import quote
+
+from gaia_bridge.errors import ToolError
+from gaia_bridge.protocol.json_types import is_array, is_object
+
+__all__ = ["cookie_pairs", "expanded", "header_value", "path_segment", "query_pairs", "text_of_value"]
+
+Quote = Callable[[str], str]
+
+_RESERVED: Final = "!$'()*,/:;?@[]"
+"""Reserved characters (RFC 3986, section 2.2) that can stand in a query without ending or splitting it."""
+
+_DELIMITERS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+_HEADER: Final = re.compile(r"[\x20-\x7e\t]*")
+
+
+def text_of_value(value: Any) -> str:
+    """A value as text: what is no text as JSON has it."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def path_segment(name: str, value: Any, style: str, *, explode: bool) -> str:
+    """What stands in a path for a parameter.
+
+    Args:
+        name: The parameter.
+        value: Its value.
+        style: `simple`, `label` or `matrix`.
+        explode: Whether the parts of a value stand each for itself.
+
+    Raises:
+        ToolError: The path would be another one: the value is empty, or steps up.
+    """
+    for part in _leaves(value):
+        if any(step in (".", "..") for step in re.split(r"[/\\]", part)):
+            raise ToolError(f"the argument {name!r} has '.' or '..' as a step of a path; expected a name without")
+    if style == "simple":
+        found = ",".join(_simple(value, explode, _quoted))
+    elif style == "label":
+        found = "." + ("." if explode else ",").join(_simple(value, explode, _quoted))
+    else:
+        found = "".join(f";{pair}" for pair in expanded(name, value, "form", explode, _quoted))
+    if not found.strip(".,"):
+        raise ToolError(f"the argument {name!r} is empty, and stands in the path; expected a value")
+    return found
+
+
+def query_pairs(name: str, value: Any, style: str, *, explode: bool, reserved: bool) -> list[str]:
+    """What stands in a query for a parameter: `name=value` pairs.
+
+    Args:
+        name: The parameter.
+        value: Its value.
+        style: `form`, `spaceDelimited`, `pipeDelimited` or `deepObject`.
+        explode: Whether the parts of a value stand each for itself.
+        reserved: Whether reserved characters are sent as they are.
+    """
+    return list(expanded(name, value, style, explode, _quoted_less if reserved else _quoted))
+
+
+def header_value(name: str, value: Any, *, explode: bool) -> str:
+    """The value of a header.
+
+    Raises:
+        ToolError: No header can carry it.
+    """
+    found = ",".join(_simple(value, explode, str))
+    if not _HEADER.fullmatch(found):
+        raise ToolError(f"the argument {name!r} is sent in a header, which can only carry visible ASCII")
+    return found
+
+
+def cookie_pairs(name: str, value: Any, *, explode: bool) -> list[str]:
+    """What stands in the `Cookie` header for a parameter."""
+    return list(expanded(name, value, "form", explode, _quoted))
+
+
+def expanded(name: str, value: Any, style: str, explode: bool, quoted: Quote) -> Iterator[str]:
+    """`name=value` pairs for a value in one of the styles of queries and forms; none for what is empty.
+
+    Args:
+        name: The parameter.
+        value: Its value.
+        style: One of them; what is none is taken for `form`.
+        explode: Whether the parts of a value stand each for itself.
+        quoted: Writes a name or a part of a value.
+    """
+    key = quoted(name)
+    if is_object(value) and style == "deepObject":
+        yield from _deep(name, value, quoted)
+    elif is_object(value) and explode:
+        yield from (f"{quoted(inner)}={quoted(text_of_value(item))}" for inner, item in value.items())
+    elif is_array(value) and explode:
+        yield from (f"{key}={quoted(text_of_value(item))}" for item in value)
+    elif is_object(value) or is_array(value):
+        parts = [quoted(part) for part in _flat(value)]
+        if parts:
+            yield f"{key}={_DELIMITERS.get(style, ',').join(parts)}"
+    elif value is not None:
+        yield f"{key}={quoted(text_of_value(value))}"
+
+
+def _deep(name: str, value: dict[str, Any], quoted: Quote) -> Iterator[str]:
+    """`name[key]=value`. What is deeper than OpenAPI defines is written as most servers read it."""
+    waiting: list[tuple[str, Any]] = [(f"{name}[{key}]", item) for key, item in reversed(value.items())]
+    while waiting:
+        path, item = waiting.pop()
+        if is_object(item):
+            waiting += [(f"{path}[{key}]", inner) for key, inner in reversed(item.items())]
+        elif is_array(item):
+            yield from (f"{quoted(path)}={quoted(text_of_value(inner))}" for inner in item)
+        elif item is not None:
+            yield f"{quoted(path)}={quoted(text_of_value(item))}"
+
+
+def _simple(value: Any, explode: bool, quoted: Quote) -> list[str]:
+    """The parts of a value, in style `simple`."""
+    if is_object(value) and explode:
+        return [f"{quoted(key)}={quoted(text_of_value(item))}" for key, item in value.items()]
+    if is_object(value) or is_array(value):
+        return [quoted(part) for part in _flat(value)]
+    return [quoted(text_of_value(value))]
+
+
+def _flat(value: Any) -> list[str]:
+    """The texts in a list, or in an object the keys and values in turn."""
+    parts: list[Any] = [part for pair in value.items() for part in pair] if is_object(value) else value
+    return [text_of_value(part) for part in parts]
+
+
+def _leaves(value: Any) -> list[str]:
+    return _flat(value) if is_object(value) or is_array(value) else [text_of_value(value)]
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+def _quoted_less(text: str) -> str:
+    return quote(text, safe=_RESERVED, errors="replace")

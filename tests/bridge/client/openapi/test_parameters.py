@@ -1,0 +1,253 @@
+"""What is sent is what was given: parameters and bodies as OpenAPI's styles, read back by Starlette."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import unquote
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.routing import compile_path
+
+from gaia_bridge.client.openapi.bodies import Body, Encoding, encoded_body
+from gaia_bridge.client.openapi.document import document_of
+from gaia_bridge.client.openapi.operations import Operation, read_operations
+from gaia_bridge.client.openapi.parameters import header_value, path_segment, query_pairs
+from gaia_bridge.client.openapi.requests import ApiRequest, request_for
+from gaia_bridge.errors import ToolError
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.settings import OpenApiLimits
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=10)
+BASE = httpx2.URL("https://api.example/v1")
+
+
+def query_of(pairs: list[str]) -> list[tuple[str, str]]:
+    url = httpx2.URL("http://h/").copy_with(raw_path=f"/?{'&'.join(pairs)}".encode())
+    return Request({"type": "http", "query_string": url.query, "headers": []}).query_params.multi_items()
+
+
+def form_of(media: str, body: bytes) -> list[tuple[str, Any]]:
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def read() -> list[tuple[str, Any]]:
+        headers = [(b"content-type", media.encode())]
+        async with Request({"type": "http", "method": "POST", "headers": headers}, receive).form() as form:
+            return [
+                (name, value if isinstance(value, str) else await value.read()) for name, value in form.multi_items()
+            ]
+
+    return asyncio.run(read())
+
+
+def operation(path: str = "/x", *parameters: JSON, **more: Any) -> Operation:
+    item = {"post": {"operationId": "op", "parameters": parameters, **more}}
+    [found], left_out = read_operations(document_of({"openapi": "3.1.0", "paths": {path: item}}), OpenApiLimits())
+    assert left_out == []
+    return found
+
+
+def sent(made: Operation, base: httpx2.URL = BASE, **arguments: Any) -> ApiRequest:
+    return request_for(made, arguments, base, {})
+
+
+@given(NAMES, TEXTS)
+def test_a_text_in_a_query_is_what_it_was(name: str, value: str) -> None:
+    assert query_of(query_pairs(name, value, "form", explode=True, reserved=False)) == [(name, value)]
+
+
+@given(NAMES, st.lists(TEXTS, max_size=5))
+def test_a_list_in_a_query_is_what_it_was(name: str, values: list[str]) -> None:
+    found = query_of(query_pairs(name, values, "form", explode=True, reserved=False))
+    assert found == [(name, value) for value in values]
+
+
+@given(NAMES, st.dictionaries(NAMES, TEXTS, max_size=5))
+def test_an_object_in_a_query_is_what_it_was(name: str, value: dict[str, str]) -> None:
+    assert query_of(query_pairs(name, value, "form", explode=True, reserved=False)) == list(value.items())
+    deep = query_of(query_pairs(name, value, "deepObject", explode=True, reserved=False))
+    assert deep == [(f"{name}[{key}]", item) for key, item in value.items()]
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters=", |"), min_size=1), min_size=1, max_size=5))
+@pytest.mark.parametrize(("style", "sign"), [("form", ","), ("spaceDelimited", " "), ("pipeDelimited", "|")])
+def test_a_joined_list_can_be_split_again(style: str, sign: str, values: list[str]) -> None:
+    [(name, found)] = query_of(query_pairs("n", values, style, explode=False, reserved=False))
+    assert (name, found.split(sign)) == ("n", values)
+
+
+@given(TEXTS, TEXTS)
+def test_reserved_characters_that_are_sent_as_they_are_split_nothing(first: str, second: str) -> None:
+    pairs = [
+        *query_pairs("a", first, "form", explode=True, reserved=True),
+        *query_pairs("b", second, "form", explode=True, reserved=True),
+    ]
+    assert query_of(pairs) == [("a", first), ("b", second)]
+    assert query_pairs("a", "x:/y", "form", explode=True, reserved=True) == ["a=x:/y"]
+
+
+@given(TEXTS)
+def test_a_value_in_a_path_is_one_step_or_is_refused(value: str) -> None:
+    pet = {"in": "path", "name": "id", "required": True, "schema": {"type": "string"}}
+    try:
+        request = sent(operation("/pets/{id}/toys", pet), id=value)
+    except ToolError:
+        assert not value.strip(".,") or {".", ".."} & set(value.replace("\\", "/").split("/"))
+        return
+    raw = request.url.raw_path.decode()
+    pattern, _, _ = compile_path("/v1/pets/{id}/toys")
+    match = pattern.fullmatch(raw)
+    assert match is not None
+    assert unquote(match["id"], errors="strict") == value
+
+
+@pytest.mark.parametrize("value", ["", ".", "..", "../a", "a/../b", "a\\..\\b", "..\\", "./x", [], ["..", "a"]])
+def test_a_path_is_never_another_one(value: Any) -> None:
+    with pytest.raises(ToolError, match="expected a (name|value)|expected a name without"):
+        path_segment("id", value, "simple", explode=False)
+
+
+def test_what_stands_in_a_path_beside_its_parameters_is_a_path_and_no_query() -> None:
+    pet: JSON = {"in": "path", "name": "id", "required": True, "schema": {}}
+    made = operation("/a b/ä?x=1#y/%20/{id}.json", pet)
+    assert sent(made, id="{id}").url.raw_path == b"/v1/a%20b/%C3%A4%3Fx=1%23y/%20/%7Bid%7D.json"
+
+
+def test_two_values_side_by_side_make_no_step_up() -> None:
+    parameters: list[JSON] = [{"in": "path", "name": name, "required": True, "schema": {}} for name in "ab"]
+    made = operation("/p/{a}{b}/q", *parameters)
+    assert sent(made, a="x", b="y").url.raw_path == b"/v1/p/xy/q"
+    with pytest.raises(ToolError):
+        sent(operation("/p/.{a}/q", parameters[0]), a=".")
+
+
+@pytest.mark.parametrize(
+    ("style", "explode", "value", "expected"),
+    [
+        ("simple", False, 5, "5"),
+        ("simple", False, [3, 4, 5], "3,4,5"),
+        ("simple", False, {"role": "admin", "n": "A B"}, "role,admin,n,A%20B"),
+        ("simple", True, {"role": "admin", "n": "A"}, "role=admin,n=A"),
+        ("label", False, 5, ".5"),
+        ("label", False, [3, 4], ".3,4"),
+        ("label", True, [3, 4], ".3.4"),
+        ("label", True, {"a": 1, "b": True}, ".a=1.b=true"),
+        ("matrix", False, 5, ";id=5"),
+        ("matrix", False, [3, 4], ";id=3,4"),
+        ("matrix", True, [3, 4], ";id=3;id=4"),
+        ("matrix", True, {"a": 1}, ";a=1"),
+    ],
+)
+def test_styles_of_paths_are_those_of_the_specification(style: str, explode: bool, value: Any, expected: str) -> None:
+    assert path_segment("id", value, style, explode=explode) == expected
+
+
+def test_values_that_are_no_texts_are_written_as_json_has_them() -> None:
+    pairs = query_pairs("q", [True, None, 1.5, {"a": [1]}], "form", explode=True, reserved=False)
+    assert query_of(pairs) == [("q", "true"), ("q", ""), ("q", "1.5"), ("q", '{"a":[1]}')]
+    assert query_pairs("q", None, "form", explode=True, reserved=False) == []
+    deep = query_pairs("f", {"a": {"b": [1, 2]}, "c": None, "d": 3}, "deepObject", explode=True, reserved=False)
+    assert query_of(deep) == [("f[a][b]", "1"), ("f[a][b]", "2"), ("f[d]", "3")]
+
+
+def test_headers_cannot_be_ended_by_a_value() -> None:
+    assert header_value("X", {"a": 1, "b": "c d"}, explode=True) == "a=1,b=c d"
+    for value in ("a\r\nEvil: 1", "ä", "\0"):
+        with pytest.raises(ToolError, match="which can only carry visible ASCII"):
+            header_value("X", value, explode=False)
+
+
+def test_cookies_and_the_configured_headers_go_together_and_the_configured_win() -> None:
+    made = operation(
+        "/x",
+        {"in": "cookie", "name": "theme", "schema": {}},
+        {"in": "header", "name": "X-Mode", "schema": {}},
+        requestBody={"content": {"application/json": {}}},
+    )
+    arguments: JSON = {"theme": "a;b", "X-Mode": "m", "body": [1]}
+    request = request_for(made, arguments, BASE, {"cookie": "s=1", "accept": "text/csv"})
+    assert request.headers["cookie"] == "s=1; theme=a%3Bb"
+    assert (request.headers["x-mode"], request.headers["content-type"], request.body) == (
+        "m",
+        "application/json",
+        b"[1]",
+    )
+    assert "accept" not in request.headers
+
+
+def test_the_query_of_the_base_is_kept_and_json_parameters_are_json() -> None:
+    where: JSON = {"in": "query", "name": "where", "content": {"application/json": {"schema": {}}}}
+    request = sent(operation("/x", where), httpx2.URL("https://u:p@h/v1/?key=k"), where={"a": [1]})
+    assert str(request.url.copy_with(query=None)) == "https://h/v1/x"
+    assert query_of([request.url.query.decode()]) == [("key", "k"), ("where", '{"a":[1]}')]
+
+
+FIELDS = st.dictionaries(NAMES, TEXTS, min_size=1, max_size=5)
+
+
+@given(FIELDS)
+def test_a_form_is_what_it_was(fields: dict[str, str]) -> None:
+    body = Body("application/x-www-form-urlencoded", "form", required=True, merged=True)
+    assert form_of(*encoded_body(body, fields)) == list(fields.items())
+
+
+PLAIN_NAMES = st.text(st.characters(codec="utf-8", exclude_characters='\0"\r\n\\'), min_size=1, max_size=10)
+
+
+@given(st.dictionaries(PLAIN_NAMES, TEXTS, min_size=1, max_size=5), st.binary(max_size=50))
+def test_a_multipart_form_is_what_it_was(fields: dict[str, str], content: bytes) -> None:
+    from base64 import b64encode
+
+    body = Body("multipart/form-data", "multipart", required=True, merged=True, binary=frozenset({"~file"}))
+    value = {**fields, "~file": b64encode(content).decode()}
+    assert form_of(*encoded_body(body, value)) == [
+        *((n, v) for n, v in fields.items() if n != "~file"),
+        ("~file", content),
+    ]
+
+
+def test_forms_follow_their_encodings() -> None:
+    encodings = {"deep": Encoding("deepObject"), "joined": Encoding("form", explode=False)}
+    body = Body("application/x-www-form-urlencoded", "form", required=True, merged=True, encodings=encodings)
+    fields = {"deep": {"a": 1}, "joined": ["x", "y"], "many": [1, 2], "object": {"b": 2}, "none": None}
+    assert form_of(*encoded_body(body, fields)) == [
+        ("deep[a]", "1"),
+        ("joined", "x,y"),
+        ("many", "1"),
+        ("many", "2"),
+        ("object", '{"b":2}'),
+    ]
+
+
+def test_files_are_base64_and_anything_else_is_refused() -> None:
+    raw = Body("image/png", "bytes", required=True, merged=False)
+    assert encoded_body(raw, "aGk=") == ("image/png", b"hi")
+    with pytest.raises(ToolError, match="expected its bytes in Base64"):
+        encoded_body(raw, "not base64!")
+
+
+def test_the_kinds_of_bodies() -> None:
+    def media(kind: str, schema: JSON) -> Any:
+        return operation(requestBody={"required": True, "content": {kind: {"schema": schema}}}).definition[
+            "inputSchema"
+        ]
+
+    assert media("text/markdown", {})["properties"] == {"body": {"type": "string"}}
+    assert media("application/octet-stream", {})["properties"]["body"]["contentEncoding"] == "base64"
+    upload = media(
+        "multipart/form-data",
+        {"type": "object", "properties": {"f": {"type": "string", "format": "binary", "description": "A file."}}},
+    )
+    assert upload["properties"] == {"f": {"type": "string", "contentEncoding": "base64", "description": "A file."}}
+    many = {"type": "object", "properties": {"f": {"type": "array", "items": {"type": "string", "format": "binary"}}}}
+    assert media("multipart/form-data", many)["properties"]["f"]["items"]["contentEncoding"] == "base64"
+    assert (
+        json.dumps(media("application/vnd.api+json", {"type": "array"})["properties"]) == '{"body": {"type": "array"}}'
+    )
