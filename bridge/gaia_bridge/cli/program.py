@@ -155,6 +155,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Test a server or agent: connect, list, ping; with timings.",
         ),
         "logs": ("servers.list_commands:logs", "Show what a server wrote to its error output."),
+        "generate": ("servers.generate_command:generate", "Write a typed Python client of a server or agent."),
     },
     "Shell": {"completion": ("servers.status_commands:completion", "Make a shell complete commands and names.")},
 }
@@ -167,6 +168,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),
     **dict.fromkeys(("check", "doctor", "inspect", "inspector", "ping", "probe", "test"), "test-client"),
     **dict.fromkeys(("exec", "invoke", "call-tool"), "call"),
+    **dict.fromkeys(("codegen", "generate-client"), "generate"),
     **dict.fromkeys(("read-resource", "resource", "cat"), "read"),
     **dict.fromkeys(("get-prompt", "prompts"), "prompt"),
     **dict.fromkeys(("health", "info", "ps"), "status"),

@@ -47,7 +47,10 @@ _EXPECTED = (
 
 
 class TargetCommand(click.Command):
-    """A command whose target may be a command line, after `--`, in place of its first argument."""
+    """A command whose target may be a command line, after `--`, in place of the argument that it is."""
+
+    target_last = False
+    """Whether the target is the last argument, not the first."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take what follows `--` for the target."""
@@ -57,7 +60,7 @@ class TargetCommand(click.Command):
             if not words:
                 ctx.fail("nothing follows --; expected a command: -- npx -y some-server")
             ctx.meta[_COMMAND] = words
-            args = ["command", *args[:place]]
+            args = [*args[:place], "command"] if self.target_last else ["command", *args[:place]]
         return super().parse_args(ctx, args)
 
 
