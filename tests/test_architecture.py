@@ -34,6 +34,7 @@ LAYERS = {
     "gaia_bridge.version": 0,
     # the protocol, and other pure functions
     "gaia_bridge.calls.cancellation": 1,
+    "gaia_bridge.client_code": 1,
     "gaia_bridge.config": 1,
     "gaia_bridge.json_schema": 1,
     "gaia_bridge.loop_guard": 1,

@@ -230,7 +230,7 @@ def test_the_page_about_servers_lists_every_command_for_them_with_its_options_an
         assert options == {option for option in own if option.startswith("--")} - shared, name
         assert ("--config" in own) is (name not in {"status", "completion"})
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
-    assert codes == set(ExitCode) - {ExitCode.NO_AGENT}
+    assert codes == set(ExitCode)
 
 
 def test_the_page_about_searching_shows_what_a_search_answers() -> None:

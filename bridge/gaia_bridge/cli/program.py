@@ -147,9 +147,15 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Try servers and agents": {
         "tools": ("servers.tool_commands:tools", "Show the tools of a server or agent."),
-        "call": ("servers.tool_commands:call", "Call a tool of a server."),
-        "test-client": ("servers.tool_commands:test_client", "Test a server: connect, list, ping; with timings."),
+        "call": ("servers.tool_commands:call", "Call a tool of a server or agent."),
+        "read": ("servers.offer_commands:read", "Read a resource of a server or agent."),
+        "prompt": ("servers.offer_commands:prompt", "Get a prompt of a server or agent."),
+        "test-client": (
+            "servers.tool_commands:test_client",
+            "Test a server or agent: connect, list, ping; with timings.",
+        ),
         "logs": ("servers.list_commands:logs", "Show what a server wrote to its error output."),
+        "generate": ("servers.generate_command:generate", "Write a typed Python client of a server or agent."),
     },
     "Shell": {"completion": ("servers.status_commands:completion", "Make a shell complete commands and names.")},
 }
@@ -162,6 +168,9 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),
     **dict.fromkeys(("check", "doctor", "inspect", "inspector", "ping", "probe", "test"), "test-client"),
     **dict.fromkeys(("exec", "invoke", "call-tool"), "call"),
+    **dict.fromkeys(("codegen", "generate-client"), "generate"),
+    **dict.fromkeys(("read-resource", "resource", "cat"), "read"),
+    **dict.fromkeys(("get-prompt", "prompts"), "prompt"),
     **dict.fromkeys(("health", "info", "ps"), "status"),
     **dict.fromkeys(("auth", "signin"), "login"),
     **dict.fromkeys(("approve",), "trust"),

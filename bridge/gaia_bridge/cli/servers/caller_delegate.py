@@ -1,44 +1,27 @@
-"""Who `gaia-bridge call` is to a server: on a terminal, somebody who can be asked (MCP elicitation).
-
-Lines are read on the event loop, not in a thread: a thread that reads cannot be called off, and would keep the process.
-"""
+"""Who `gaia-bridge call` is to a server: on a terminal, somebody who can be asked (MCP elicitation)."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
-import sys
-import termios
 from typing import Any, Final
 
 import anyio
-import click
 from anyio.abc import TaskStatus
 
 from gaia_bridge.cli.servers.common import Activity
 from gaia_bridge.cli.servers.form_fields import Field, FieldError
+from gaia_bridge.cli.servers.terminal_lines import NoLineError, TerminalLines, say
 from gaia_bridge.client import ClientDelegate
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.sanitize.escaping import one_line, printable
 
-__all__ = ["CallerDelegate", "can_ask"]
+__all__ = ["CallerDelegate"]
 
 _ASKS: Final[JSON] = {"elicitation": {"form": {}, "url": {}}}
 
-_INPUT: Final = 0
-"""The descriptor of standard input."""
-
-_LONGEST: Final = 64 * 1024
-"""Bytes of a line; a terminal takes 4,096."""
-
 _HELP: Final = "(nothing: what stands in brackets, or no answer; Ctrl-D declines, Ctrl-C cancels)"
-
-
-def can_ask() -> bool:
-    """Whether there is a terminal on which questions are seen and answered."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class _DeclinedError(Exception):
@@ -60,7 +43,7 @@ class CallerDelegate(ClientDelegate):
         self._name = one_line(name)
         self._activity = activity
         self._turn = anyio.Lock()
-        self._typed = b""
+        self._lines = TerminalLines()
 
     def notified(self, method: str, params: JSON, during: int | None = None) -> None:
         """Show a log message."""
@@ -82,8 +65,7 @@ class CallerDelegate(ClientDelegate):
         try:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(_cancel_on_interrupt, tasks.cancel_scope)
-                termios.tcflush(_INPUT, termios.TCIFLUSH)  # what was typed before is no answer
-                self._typed = b""
+                self._lines.forget()  # what was typed before is no answer
                 try:
                     result = await (self._link(params) if params.get("mode") == "url" else self._form(params))
                 except _DeclinedError:
@@ -92,12 +74,12 @@ class CallerDelegate(ClientDelegate):
         finally:
             signal.signal(signal.SIGINT, before)  # which is that of the loop's runner again
         if result["action"] != "accept":
-            _say("", f"({result['action']}{'d' if result['action'] == 'decline' else 'led'})")
+            say("", f"({result['action']}{'d' if result['action'] == 'decline' else 'led'})")
         return result
 
     async def _link(self, params: JSON) -> JSON:
         """Somebody shall go somewhere, which only a person may decide."""
-        _say(*self._question(params), f"  {printable(str(params.get('url')), None)}")
+        say(*self._question(params), f"  {printable(str(params.get('url')), None)}")
         await self._agreed("Will you open this address in your browser?")
         return {"action": "accept"}
 
@@ -105,17 +87,17 @@ class CallerDelegate(ClientDelegate):
         schema = params.get("requestedSchema")
         properties = schema.get("properties") if is_object(schema) else None
         required = schema.get("required") if is_object(schema) else None
-        _say(*self._question(params))
+        say(*self._question(params))
         content: JSON = {}
         if not is_object(properties) or not properties:
             await self._agreed("Accept?")
             return {"action": "accept", "content": content}
-        _say(_HELP)
+        say(_HELP)
         for key, part in properties.items():
             field = Field(
                 key, part if is_object(part) else {}, required=key in (required if is_array(required) else ())
             )
-            _say(*field.lines)
+            say(*field.lines)
             found = await self._field(field)
             if found:
                 content[key] = found[0]
@@ -134,22 +116,17 @@ class CallerDelegate(ClientDelegate):
             try:
                 return [field.read(text)]
             except FieldError as error:
-                _say(f"error: {error}")
+                say(f"error: {error}")
 
     async def _agreed(self, question: str) -> None:
         if (await self._line(f"{question} [y/N]: ")).strip().lower() not in ("y", "yes"):
             raise _DeclinedError
 
     async def _line(self, prompt: str) -> str:
-        click.echo(prompt, nl=False, err=True)
-        while b"\n" not in self._typed:
-            await anyio.wait_readable(_INPUT)
-            piece = os.read(_INPUT, _LONGEST)
-            if not piece or len(self._typed) > _LONGEST:
-                raise _DeclinedError
-            self._typed += piece
-        line, _, self._typed = self._typed.partition(b"\n")
-        return line.decode(errors="replace")
+        try:
+            return await self._lines.line(prompt)
+        except NoLineError:
+            raise _DeclinedError from None
 
     def _question(self, params: JSON) -> list[str]:
         first, *more = str(params.get("message", "")).split("\n")
@@ -163,8 +140,3 @@ async def _cancel_on_interrupt(
         task_status.started()
         async for _ in signals:
             scope.cancel()
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        click.echo(line, err=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -19,6 +21,7 @@ from gaia_bridge.cli.servers.common import (
     print_json,
     print_rows,
 )
+from gaia_bridge.cli.servers.targets import TargetCommand, command_of
 from gaia_bridge.sanitize.escaping import one_line, printable
 
 if TYPE_CHECKING:
@@ -83,16 +86,20 @@ def list_servers(as_json: bool, config: Path | None) -> int:
     return ExitCode.CONFIG if errors else ExitCode.OK
 
 
-@click.command(short_help="Show what a server wrote to its error output.")
-@click.argument("name", shell_complete=complete_server)
+@click.command(cls=TargetCommand, short_help="Show what a server wrote to its error output.")
+@click.argument("name", metavar="TARGET", shell_complete=complete_server)
 @click.option("-n", "--lines", type=click.IntRange(1), default=50, show_default=True, help="How many lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as more lines come, until Ctrl-C.")
 @json_option
 @config_option
 def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None) -> int:
-    """Show what a server wrote to its error output while `serve` ran."""
+    """Show what a server wrote to its error output while `serve` ran.
+
+    TARGET is the name of a server, or its URL at a running bridge.
+    """
     from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
 
+    name = _logged_name(name)
     if as_json and follow:
         raise click.UsageError("--json and --follow do not go together: JSON has an end")
     with ServerLogs(default_log_folder()).reader(name) as reader:
@@ -111,6 +118,30 @@ def logs(name: str, lines: int, follow: bool, as_json: bool, config: Path | None
             time.sleep(_FOLLOW_INTERVAL)
             _echo_lines(reader.read())
     return ExitCode.OK
+
+
+def _logged_name(target: str) -> str:
+    """The name of a server whose error output may have been kept.
+
+    Raises:
+        click.UsageError: It is something else, which says elsewhere what it says.
+    """
+    if words := command_of():
+        raise click.UsageError(
+            "what a command wrote is kept only where `serve` runs it; to see it:"
+            f" gaia-bridge test-client -- {shlex.join(words)}"
+        )
+    if re.fullmatch(r"https?://.*", target, re.IGNORECASE):
+        if published := re.search(r"/servers/([A-Za-z0-9_.-]+)(?:/(?:mcp|sse))?/?$", target):
+            return published[1]
+        raise click.UsageError(
+            f"{target!r} keeps its error output where it runs; expected a server that `serve` started"
+        )
+    if re.fullmatch(r".+\.py(:.*)?", target):
+        raise click.UsageError(
+            f"{target!r} is an agent, whose log is that of `serve`; expected a server that `serve` started"
+        )
+    return target
 
 
 def _echo_lines(lines: list[str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.escaping import one_line
 
-__all__ = ["parameter_lines"]
+__all__ = ["parameter_lines", "resolved"]
 
 _VALUES = 30
 """How many values of an enumeration are shown."""
@@ -34,7 +34,7 @@ def parameter_lines(schema: object) -> list[str]:
         return []
     required = schema.get("required")
     needed = required if is_array(required) else []
-    return [_line(key, _target(about, schema), schema, key in needed) for key, about in properties.items()]
+    return [_line(key, resolved(about, schema), schema, key in needed) for key, about in properties.items()]
 
 
 def _line(key: str, about: object, root: JSON, needed: bool) -> str:
@@ -48,7 +48,7 @@ def _line(key: str, about: object, root: JSON, needed: bool) -> str:
 
 def _kind(schema: object, root: JSON, depth: int) -> str:
     """What a value may be, such as `string | null` or `"red" | "green"`."""
-    schema = _target(schema, root)
+    schema = resolved(schema, root)
     if not is_object(schema) or not depth:
         return "any"
     if "const" in schema:
@@ -72,7 +72,7 @@ def _either(kinds: Iterable[str]) -> str:
     return " | ".join(dict.fromkeys(kinds)) or "nothing"
 
 
-def _target(schema: object, root: JSON) -> object:
+def resolved(schema: object, root: JSON) -> object:
     """What a reference within the schema leads to, with what stands beside the reference."""
     for _ in range(_DEPTH):
         if not is_object(schema) or not isinstance(reference := schema.get("$ref"), str):

@@ -21,6 +21,7 @@ from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
     from gaia_bridge.client.oauth.interaction import UserInteraction
+    from gaia_bridge.contract import AgentLike
     from gaia_bridge.model import ServerSpec
 
 __all__ = ["Ask", "LoginNeededError", "reach"]
@@ -46,6 +47,7 @@ def reach(
     limits: UpstreamLimits | None = None,
     interaction: Callable[[Callable[[str], None]], UserInteraction] | None = None,
     show_all: bool = False,
+    agent: AgentLike | None = None,
 ) -> T:
     """Ask a server something, on a loop of its own.
 
@@ -58,6 +60,7 @@ def reach(
         limits: Bounds; what the entry says comes on top of them.
         interaction: How the user is asked to log in, given what shows a line to the user.
         show_all: Show the whole error output at once.
+        agent: The agent of this process that is the server, if it is one.
 
     Raises:
         ServerUnavailableError: It cannot be reached, or does not answer as it should.
@@ -67,7 +70,8 @@ def reach(
 
     async def main() -> T:
         user = interaction(shown.say) if interaction else None
-        return await ask(transport_for(spec, bounds, show, user), bounds, shown)
+        transport = transport_for(spec, bounds, show, user) if agent is None else _published(spec.name, agent)
+        return await ask(transport, bounds, shown)
 
     def show(line: str) -> None:
         text = f"{spec.name}: {line}"
@@ -99,6 +103,12 @@ def reach(
         hint = withheld_hint(spec, held, os.environ)
         problem = "; ".join(filter(None, (secretless(f"it {error}{said}"), hint)))
         raise ServerUnavailableError(spec.name, problem) from None
+
+
+def _published(name: str, agent: AgentLike) -> Transport:
+    from gaia_bridge.chaining import PublishedAgent
+
+    return PublishedAgent(name, lambda: agent)
 
 
 def _once(lines: list[str]) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anyio
@@ -21,7 +22,17 @@ from gaia_bridge.sources.upstream.eras import only_era
 from gaia_bridge.sources.upstream.feature_lists import LISTS, no_features, with_list
 from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
 
-__all__ = ["PINGS", "Answer", "Probe", "UnknownToolError", "call", "probe", "shown_tools"]
+__all__ = [
+    "PINGS",
+    "Answer",
+    "Probe",
+    "UnknownNameError",
+    "call",
+    "get_prompt",
+    "probe",
+    "read_resource",
+    "shown_tools",
+]
 
 PINGS = 3
 """How often the server is asked whether it is there; the best of them tells most about the server."""
@@ -32,16 +43,18 @@ _LOG_LEVEL = "info"
 _DECLARED_AS = {"tool": "tools", "prompt": "prompts", "resource": "resources", "resource template": "resources"}
 
 
-class UnknownToolError(Exception):
-    """The server has no tool of that name.
+class UnknownNameError(Exception):
+    """The server has no tool, prompt or resource of that name.
 
     Args:
-        known: The tools that it has.
+        known: Those that it has.
+        said: What the server said of it, if it was asked.
     """
 
-    def __init__(self, known: list[str]) -> None:
-        super().__init__("unknown tool")
+    def __init__(self, known: list[str], said: str = "") -> None:
+        super().__init__("unknown name")
         self.known = known
+        self.said = said
 
 
 class Probe(Struct, frozen=True):
@@ -107,7 +120,7 @@ async def call(
     transport: Transport,
     limits: UpstreamLimits,
     tool: str,
-    arguments: Callable[[JSON], JSON],
+    arguments: Callable[[JSON], Awaitable[JSON]],
     activity: Activity,
     options: ServerOptions | None = None,
     delegate: ClientDelegate | None = None,
@@ -124,7 +137,7 @@ async def call(
         delegate: Who we are to the server; nobody who can be asked, if `None`.
 
     Raises:
-        UnknownToolError: The server has no such tool.
+        UnknownNameError: The server has no such tool.
         ToolError: The configuration hides one of the arguments.
         ProtocolError: The server answered with a JSON-RPC error.
         UpstreamError: It did not answer as it should.
@@ -134,17 +147,14 @@ async def call(
         reached = f"{report.progress:g}" + ("" if report.total is None else f"/{report.total:g}")
         activity.progress(f"{reached} {report.message or ''}")
 
-    options, delegate = options or ServerOptions(), delegate or ClientDelegate()
-    # Servers of both eras may ask by requests, which only the handshake era has.
-    era = Era.LEGACY if delegate.capabilities else None
-    async with connect(transport, delegate, limits, era=era, only=only_era(options)) as connection:
+    async with _connected(transport, limits, options, delegate) as connection:
         activity.connected("reading its tools")
-        shown = shown_tools(await connection.list_all("tool"), options.tools)
+        shown = shown_tools(await connection.list_all("tool"), options.tools if options else {})
         tools = {item["name"]: item for item in shown.features.tools}
         if tool not in tools:
-            raise UnknownToolError(sorted(tools))
+            raise UnknownNameError(sorted(tools))
         schema = tools[tool].get("inputSchema")
-        own, given = shown.call(tool, arguments(schema if is_object(schema) else {}))
+        own, given = shown.call(tool, await arguments(schema if is_object(schema) else {}))
         params: JSON = {"name": own, "arguments": given}
         if connection.handshake.modern:
             params["_meta"] = {LOG_LEVEL_KEY: _LOG_LEVEL}
@@ -152,6 +162,89 @@ async def call(
         started = anyio.current_time()
         result = await connection.request("tools/call", params, on_progress=on_progress)
         return Answer(result, anyio.current_time() - started)
+
+
+async def get_prompt(
+    transport: Transport,
+    limits: UpstreamLimits,
+    prompt: str,
+    arguments: Callable[[JSON], Awaitable[JSON]],
+    activity: Activity,
+    options: ServerOptions | None = None,
+    delegate: ClientDelegate | None = None,
+) -> JSON:
+    """Connect and get one prompt.
+
+    Args:
+        transport: How to reach the server.
+        limits: Deadlines.
+        prompt: Its name.
+        arguments: Makes its arguments, given its definition.
+        activity: Where to say what is being done.
+        options: What its entry says of it.
+        delegate: Who we are to the server.
+
+    Raises:
+        UnknownNameError: The server has no such prompt.
+        ProtocolError: The server answered with a JSON-RPC error.
+        UpstreamError: It did not answer as it should.
+    """
+    async with _connected(transport, limits, options, delegate) as connection:
+        activity.connected("reading its prompts")
+        declared = _DECLARED_AS["prompt"] in connection.handshake.capabilities
+        found = await connection.list_all("prompt") if declared else []
+        prompts: dict[str, JSON] = {item["name"]: item for item in found if _named(item)}
+        if prompt not in prompts:
+            raise UnknownNameError(sorted(prompts))
+        given = await arguments(prompts[prompt])
+        activity.doing(f"getting {prompt}")
+        return await connection.request("prompts/get", {"name": prompt, "arguments": given})
+
+
+async def read_resource(
+    transport: Transport,
+    limits: UpstreamLimits,
+    uri: str,
+    activity: Activity,
+    options: ServerOptions | None = None,
+    delegate: ClientDelegate | None = None,
+) -> JSON:
+    """Connect and read one resource.
+
+    Args:
+        transport: How to reach the server.
+        limits: Deadlines.
+        uri: Its URI, which need not be listed.
+        activity: Where to say what is being done.
+        options: What its entry says of it.
+        delegate: Who we are to the server.
+
+    Raises:
+        UnknownNameError: The server refuses, and lists no such resource.
+        ProtocolError: The server answered with a JSON-RPC error.
+        UpstreamError: It did not answer as it should.
+    """
+    async with _connected(transport, limits, options, delegate) as connection:
+        activity.connected(f"reading {uri}")
+        if _DECLARED_AS["resource"] not in connection.handshake.capabilities:
+            raise UnknownNameError([])
+        try:
+            return await connection.request("resources/read", {"uri": uri})
+        except ProtocolError as error:
+            found = await connection.list_all("resource")
+            known = [item["uri"] for item in found if is_object(item) and isinstance(item.get("uri"), str)]
+            if uri in known:
+                raise
+            raise UnknownNameError(known, f"{error.message} ({error.code})") from None
+
+
+def _connected(
+    transport: Transport, limits: UpstreamLimits, options: ServerOptions | None, delegate: ClientDelegate | None
+) -> AbstractAsyncContextManager[Connection]:
+    options, delegate = options or ServerOptions(), delegate or ClientDelegate()
+    # Servers of both eras may ask by requests, which only the handshake era has.
+    era = Era.LEGACY if delegate.capabilities else None
+    return connect(transport, delegate, limits, era=era, only=only_era(options))
 
 
 def shown_tools(items: Sequence[Any], transforms: Mapping[str, ToolTransform]) -> TransformedTools:

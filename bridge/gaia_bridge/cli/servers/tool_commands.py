@@ -1,4 +1,4 @@
-"""`gaia-bridge tools`, `call`, `test-client`: what a server says when it is really asked."""
+"""`gaia-bridge tools`, `call`, `test-client`: what a server or agent says when it is really asked."""
 
 from __future__ import annotations
 
@@ -14,16 +14,8 @@ from msgspec.structs import replace
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exit_codes import ExitCode
-from gaia_bridge.cli.options import bridge_options, bridge_url
-from gaia_bridge.cli.servers.common import (
-    Activity,
-    complete_server,
-    config_option,
-    configured,
-    json_option,
-    print_json,
-    usable_spec,
-)
+from gaia_bridge.cli.servers.common import Activity, json_option, print_json
+from gaia_bridge.cli.servers.targets import Target, TargetCommand, target_of, target_options
 from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.results.rendering import ContentStyle, render_block
 from gaia_bridge.sanitize.escaping import one_line, printable
@@ -31,7 +23,6 @@ from gaia_bridge.sanitize.escaping import one_line, printable
 if TYPE_CHECKING:
     from gaia_bridge.cli.servers.server_probe import Answer, Probe
     from gaia_bridge.client.transport import Transport
-    from gaia_bridge.model import ServerSpec
     from gaia_bridge.protocol.json_types import JSON
     from gaia_bridge.settings import UpstreamLimits
 
@@ -42,20 +33,22 @@ _NOBODY_TO_ASK = "the tool asks its user something; run it in a terminal, withou
 _WHY_NOT = "see allowed_tools and disabled_tools of the entry"
 
 
-@click.command(short_help="Show the tools of a server or agent.")
-@click.argument("name", shell_complete=complete_server)
+@click.command(cls=TargetCommand, short_help="Show the tools of a server or agent.")
+@target_options
 @json_option
-@config_option
-@bridge_options
-def tools(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
-    """Show the tools of a server, also those that the configuration keeps from being published."""
+def tools(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
+    """Show the tools of a server or agent, also those that the configuration keeps from being published.
+
+    TARGET is a configured server, what a running bridge publishes, file.py[:Class], a URL, or, after --, a command.
+    """
     with imported_for_good():
         from gaia_bridge.cli.servers.parameters import parameter_lines
         from gaia_bridge.cli.servers.server_probe import shown_tools
         from gaia_bridge.sources.upstream.feature_lists import is_permitted
 
-    spec = _spec(name, config, bridge)
-    found: Sequence[Mapping[str, Any]] = _probed(spec).definitions.get("tool", [])
+    reached = target_of(target, config, **bridge)
+    spec = reached.spec
+    found: Sequence[Mapping[str, Any]] = _probed(reached).definitions.get("tool", [])
     hidden = [tool.get("name") for tool in found if not is_permitted(str(tool.get("name")), spec.options)]
     if spec.options.tools:
         shown = shown_tools(found, spec.options.tools)
@@ -74,30 +67,30 @@ def tools(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
         for line in parameter_lines(tool.get("inputSchema")):
             click.echo(f"    {line}")
     if not found:
-        click.echo(f"{name} has no tools", err=True)
+        click.echo(f"{reached.name} has no tools", err=True)
     return ExitCode.OK
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("name", shell_complete=complete_server)
+@click.command(cls=TargetCommand, context_settings={"ignore_unknown_options": True})
+@target_options
 @click.argument("tool")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[JSON | KEY=VALUE...]")
 @json_option
-@config_option
-@bridge_options
-def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any) -> int:
-    """Call a tool of a server.
+def call(target: str, tool: str, arguments: tuple[str, ...], as_json: bool, config: Path | None, **bridge: Any) -> int:
+    """Call a tool of a server or agent.
 
-    Its arguments are one JSON object, or KEY=VALUE words, read as the tool's schema wants them; KEY:=JSON says it
-    exactly. On a terminal, what the tool asks is asked there, unless with --json.
+    TARGET is what `tools` takes; a command goes last: call TOOL [ARGUMENTS] -- COMMAND. Arguments are one JSON object,
+    or KEY=VALUE words, read as the tool's schema wants them; KEY:=JSON says it exactly. On a terminal, required ones
+    that are missing and what the tool asks are asked there, unless with --json.
     """
     with imported_for_good():
-        from gaia_bridge.cli.servers.arguments import ArgumentsError, tool_arguments
-        from gaia_bridge.cli.servers.caller_delegate import CallerDelegate, can_ask
+        from gaia_bridge.cli.servers.arguments import ArgumentsError
+        from gaia_bridge.cli.servers.asked_arguments import arguments_for, refuse_no_arguments
+        from gaia_bridge.cli.servers.caller_delegate import CallerDelegate
         from gaia_bridge.cli.servers.common import unknown_hint
-        from gaia_bridge.cli.servers.server_connection import reach
-        from gaia_bridge.cli.servers.server_probe import UnknownToolError
+        from gaia_bridge.cli.servers.server_probe import UnknownNameError
         from gaia_bridge.cli.servers.server_probe import call as call_tool
+        from gaia_bridge.cli.servers.terminal_lines import can_ask
         from gaia_bridge.client.transport_factory import secrets_of
         from gaia_bridge.errors import ServerUnavailableError, ToolError
         from gaia_bridge.sanitize.redaction import Redactor
@@ -105,17 +98,24 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     async def ask(transport: Transport, limits: UpstreamLimits, activity: Activity) -> Answer:
         delegate = CallerDelegate(name, activity, asks=asks)
         return await call_tool(
-            transport, limits, tool, lambda schema: tool_arguments(arguments, schema), activity, spec.options, delegate
+            transport,
+            limits,
+            tool,
+            partial(arguments_for, arguments, activity=activity, asks=asks),
+            activity,
+            spec.options,
+            delegate,
         )
 
     asks = can_ask() and not as_json
-    spec = _spec(name, config, bridge)
+    refuse_no_arguments(arguments)
+    reached = target_of(target, config, **bridge)
+    name, spec = reached.name, reached.spec
     try:
-        tool_arguments(arguments, {})  # what no schema allows need not be asked about
-        answer = reach(spec, ask)
+        answer = reached.reach(ask)
         if answer.failed:  # why it failed is for people; what it answered is what was asked for, and left alone
             answer = replace(answer, result=Redactor(secrets_of(spec)).without_known_in(answer.result))
-    except UnknownToolError as error:
+    except UnknownNameError as error:
         raise click.UsageError(f"{name} has no tool {tool!r} ({unknown_hint(error.known, tool)})") from None
     except (ArgumentsError, ToolError) as error:
         raise click.UsageError(str(error)) from None
@@ -132,20 +132,21 @@ def call(name: str, tool: str, arguments: tuple[str, ...], as_json: bool, config
     return ExitCode.TOOL_FAILED if answer.failed else ExitCode.OK
 
 
-@click.command("test-client")
-@click.argument("name", shell_complete=complete_server)
+@click.command("test-client", cls=TargetCommand)
+@target_options
 @json_option
-@config_option
-@bridge_options
-def test_client(name: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
-    """Test a server: connect, list, ping; with timings."""
+def test_client(target: str, as_json: bool, config: Path | None, **bridge: Any) -> int:
+    """Test a server or agent: connect, list, ping; with timings.
+
+    TARGET is a configured server, what a running bridge publishes, file.py[:Class], a URL, or, after --, a command.
+    """
     with imported_for_good():
         from gaia_bridge.client.transport_factory import secrets_of
         from gaia_bridge.sanitize.redaction import Redactor
 
-    spec = _spec(name, config, bridge)
-    found = _probed(spec, show_all=True)
-    problems = list(map(Redactor(secrets_of(spec)), found.problems))
+    reached = target_of(target, config, **bridge)
+    found = _probed(reached, show_all=True)
+    problems = list(map(Redactor(secrets_of(reached.spec)), found.problems))
     found = replace(found, problems=problems)
     handshake = found.handshake
     facts: JSON = {
@@ -162,7 +163,7 @@ def test_client(name: str, as_json: bool, config: Path | None, **bridge: Any) ->
     if as_json:
         print_json(facts)
     else:
-        _print_test(name, found)
+        _print_test(reached.name, found)
     return ExitCode.UNAVAILABLE if found.problems else ExitCode.OK
 
 
@@ -190,34 +191,11 @@ def _print_test(name: str, found: Probe) -> None:
         click.echo(f"{name} works")
 
 
-def _spec(name: str, config: Path | None, bridge: dict[str, Any]) -> ServerSpec:
-    """How to reach a server that is configured, or else what a running bridge publishes under that name."""
-    from gaia_bridge.errors import ConfigError
-
-    servers = configured(config)
-    if name not in servers.entries and config is None:
-        with imported_for_good():
-            from gaia_bridge.cli.servers.running_bridge import published_at
-            from gaia_bridge.model import HttpServerSpec, ServerOptions
-
-        base = bridge_url(**bridge)
-        if (url := published_at(base, name)) is not None:
-            click.echo(printable(f"note: {name} is published by the bridge at {base}, which is asked"), err=True)
-            return HttpServerSpec(name, url, options=ServerOptions(), oauth=None)
-        try:
-            return usable_spec(servers, name)
-        except ConfigError as error:
-            hint = f"{error.hint}; no bridge at {base} publishes it either" if error.hint else ""
-            raise ConfigError(error.place, error.problem, hint) from None
-    return usable_spec(servers, name)
-
-
-def _probed(spec: ServerSpec, show_all: bool = False) -> Probe:
+def _probed(reached: Target, show_all: bool = False) -> Probe:
     with imported_for_good():
-        from gaia_bridge.cli.servers.server_connection import reach
         from gaia_bridge.cli.servers.server_probe import probe
 
-    return reach(spec, partial(probe, options=spec.options), show_all=show_all)
+    return reached.reach(partial(probe, options=reached.spec.options), show_all=show_all)
 
 
 def _is_about_asking(reason: str) -> bool:

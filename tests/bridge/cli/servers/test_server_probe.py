@@ -10,7 +10,7 @@ import pytest
 
 from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.cli.servers.common import Activity
-from gaia_bridge.cli.servers.server_probe import UnknownToolError, call, probe
+from gaia_bridge.cli.servers.server_probe import UnknownNameError, call, probe
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import AgentLimits, UpstreamLimits
 from gaia_bridge.sources.agent.source import AgentSource
@@ -57,15 +57,18 @@ async def test_a_probe_tells_who_the_server_is_and_everything_that_it_offers() -
 async def test_a_call_gives_the_schema_of_the_tool_to_whoever_makes_the_arguments() -> None:
     seen: list[JSON] = []
 
-    def arguments(schema: JSON) -> JSON:
+    async def arguments(schema: JSON) -> JSON:
         seen.append(schema)
         return {"name": "Ada"}
+
+    async def nothing(_: JSON) -> JSON:
+        return {}
 
     with anyio.fail_after(PATIENCE):
         async with greeter() as server:
             answer = await call(server, UpstreamLimits(), "greet", arguments, Activity())
-            failed = await call(server, UpstreamLimits(), "fail", lambda _: {}, Activity())
-            with pytest.raises(UnknownToolError) as unknown:
+            failed = await call(server, UpstreamLimits(), "fail", nothing, Activity())
+            with pytest.raises(UnknownNameError) as unknown:
                 await call(server, UpstreamLimits(), "gret", arguments, Activity())
     assert answer.result["structuredContent"] == {"greeting": "Hello, Ada"}
     assert seen[0]["properties"] == SCHEMA["properties"]

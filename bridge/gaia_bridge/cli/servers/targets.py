@@ -1,0 +1,239 @@
+"""What a command is told to try: a configured server, what a running bridge publishes, a file, a URL, or a command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gaia_bridge.cli.collection import imported_for_good
+from gaia_bridge.cli.options import bridge_options, bridge_url
+from gaia_bridge.cli.servers.common import complete_server, config_option, configured, usable_spec
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.protocol.loopback_hosts import is_loopback_host
+from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.sources.public_names import is_source_name
+
+if TYPE_CHECKING:
+    from gaia_bridge.cli.servers.server_connection import Ask
+    from gaia_bridge.config import ServersConfig
+    from gaia_bridge.contract import AgentLike
+    from gaia_bridge.model import ServerSpec
+    from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["Target", "TargetCommand", "command_of", "target_of", "target_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+_COMMAND = "gaia_bridge.command"
+"""Where a command line keeps what follows its `--`."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_WITHOUT_SCHEME = re.compile(
+    r"(?P<host>localhost|\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*)(?P<port>:\d+)?(?P<path>/.*)?"
+)
+_AGENT = re.compile(r".+\.py(?::.*)?|[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.DOTALL)
+"""`file.py`, `file.py:Class`, `module:Class`."""
+
+_EXPECTED = (
+    "expected a configured server, what a running bridge publishes, file.py[:Class], http(s)://..., or -- COMMAND..."
+)
+
+
+class TargetCommand(click.Command):
+    """A command whose target may be a command line, after `--`, in place of the argument that it is."""
+
+    target_last = False
+    """Whether the target is the last argument, not the first."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take what follows `--` for the target."""
+        if "--" in args:
+            place = args.index("--")
+            words = tuple(args[place + 1 :])
+            if not words:
+                ctx.fail("nothing follows --; expected a command: -- npx -y some-server")
+            ctx.meta[_COMMAND] = words
+            args = [*args[:place], "command"] if self.target_last else ["command", *args[:place]]
+        return super().parse_args(ctx, args)
+
+
+def target_options(command: F) -> F:
+    """`TARGET`, the first argument, and the options that say where it is looked for."""
+    direct = click.option(
+        "--direct", is_flag=True, help="Start a configured server here, also if a running bridge publishes it."
+    )
+    target = click.argument("target", shell_complete=complete_server, metavar="TARGET")
+    return target(config_option(bridge_options(direct(command))))
+
+
+def command_of() -> tuple[str, ...]:
+    """What followed `--` on the command line."""
+    words: tuple[str, ...] = click.get_current_context().meta.get(_COMMAND, ())
+    return words
+
+
+class Target:
+    """What is to be reached.
+
+    Args:
+        spec: How, and what its entry says of it.
+        agent: The agent, if it is one of this process.
+    """
+
+    def __init__(self, spec: ServerSpec, agent: AgentLike | None = None) -> None:
+        self.spec = spec
+        self._agent = agent
+
+    @property
+    def name(self) -> str:
+        """What it is called in what is shown."""
+        return self.spec.name
+
+    def reach(self, ask: Ask[T], *, show_all: bool = False) -> T:
+        """Connect to it and ask it something; see `server_connection.reach`."""
+        with imported_for_good():
+            from gaia_bridge.cli.servers.server_connection import reach
+
+        if self._agent is None:
+            return reach(self.spec, ask, show_all=show_all)
+        from gaia_bridge.cli.output import stdout_to_stderr
+
+        with stdout_to_stderr():  # which is for what the command prints, not for what the agent prints
+            return reach(self.spec, ask, agent=self._agent, show_all=show_all)
+
+
+def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge: Any) -> Target:
+    """What somebody named.
+
+    Args:
+        text: The target as it was typed; what followed `--` counts instead, if there was something.
+        config: `--config`.
+        direct: Whether a configured server is to be started although a running bridge publishes it.
+        **bridge: Where a bridge may run; see `options.bridge_url`.
+
+    Raises:
+        ConfigError: There is no such thing, or it must not be used.
+        AgentLoadError: The agent cannot be loaded.
+        click.UsageError: It was typed in a way that nothing is reached in.
+    """
+    base = bridge_url(**bridge)
+    if words := command_of():
+        return Target(_spec({"command": words[0], "args": list(words[1:])}, _short(Path(words[0]).name)))
+    if (scheme := _SCHEME.match(text)) is not None:
+        if scheme[1].lower() not in ("http", "https"):
+            raise click.UsageError(f"{text!r} is reached over {scheme[1]}; expected a URL of http or https")
+        return Target(_spec({"url": text}, _short(re.split(r"[/?#]", text[scheme.end() :])[0].rpartition("@")[2])))
+    servers = configured(config)
+    if text in servers.entries:
+        return _configured(servers, text, None if config or direct else base)
+    if _AGENT.fullmatch(text):
+        return _agent(text)
+    if config is None and is_source_name(text) and (published := _published(base, text)) is not None:
+        return published
+    if _is_installed(text):
+        return _agent(text)
+    _refuse_slip(text)
+    try:
+        return Target(usable_spec(servers, text))
+    except ConfigError as error:
+        hint = f"{error.hint}; no bridge at {base} publishes it either" if error.hint and not config else error.hint
+        raise ConfigError(error.place, error.problem, f"{hint}; {_EXPECTED}" if hint else "") from None
+
+
+def _configured(servers: ServersConfig, name: str, base: str | None) -> Target:
+    """A configured server; where a running bridge has it already, a program is not started once more."""
+    from gaia_bridge.errors import ServerUnavailableError
+
+    spec = usable_spec(servers, name)
+    with imported_for_good():
+        from gaia_bridge.model import StdioServerSpec
+
+    if base is not None and isinstance(spec, StdioServerSpec):
+        try:
+            published = _published(base, name, kind="servers")
+        except ServerUnavailableError:  # it wants a token, which commands do not tell
+            click.echo(printable(f"note: the bridge at {base} wants a token; {name} is started here as well"), err=True)
+            published = None
+        if published is not None:
+            return published
+    return Target(spec)
+
+
+def _published(base: str, name: str, kind: str = "") -> Target | None:
+    with imported_for_good():
+        from gaia_bridge.cli.servers.running_bridge import published_at
+        from gaia_bridge.model import HttpServerSpec, ServerOptions
+
+    url = published_at(base, name)
+    if url is None or not url.startswith(f"{base}/{kind}"):
+        return None
+    click.echo(printable(f"note: {name} is published by the bridge at {base}, which is asked"), err=True)
+    return Target(HttpServerSpec(name, url, options=ServerOptions(), oauth=None))
+
+
+def _agent(reference: str) -> Target:
+    """An agent, which is run in this process."""
+    with imported_for_good():
+        from gaia_bridge.cli.logs import keep_log
+        from gaia_bridge.cli.output import stdout_to_stderr
+        from gaia_bridge.contract import AgentLike
+        from gaia_bridge.discovery import load_agent
+        from gaia_bridge.model import AgentServerSpec
+
+    with stdout_to_stderr(), keep_log():
+        found = load_agent(reference)
+    if len(found) > 1:
+        choices = ", ".join(
+            os.path.relpath(each.reference) if "/" in each.reference else each.reference for each in found
+        )
+        raise click.UsageError(f"{reference} has {len(found)} agents; expected one of them: {choices}")
+    name, agent = found[0].name, found[0].agent
+    if not isinstance(agent, AgentLike):
+        raise ConfigError(repr(reference), "the agent only converses, and has no tools", "gaia-bridge serve offers it")
+    return Target(AgentServerSpec(name, name), agent)
+
+
+def _is_installed(name: str) -> bool:
+    """Whether an installed distribution announces an agent of that name."""
+    from importlib.metadata import entry_points
+
+    return bool(entry_points(group="gaia.agents", name=name))
+
+
+def _spec(entry: JSON, name: str) -> ServerSpec:
+    from gaia_bridge.config import EntryError, current_folder, parse_entry
+
+    try:
+        return parse_entry(name, entry, current_folder()).spec
+    except EntryError as error:
+        raise click.UsageError(f"{name}: {error}") from None
+
+
+def _short(name: str) -> str:
+    """A name for what has none."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:64] or "server"
+
+
+def _refuse_slip(text: str) -> None:
+    """Say what was probably meant, where it is none of what is expected.
+
+    Raises:
+        click.UsageError: It is a URL without its scheme, a folder, or a command without `--`.
+    """
+    if any(character.isspace() for character in text.strip()):
+        raise click.UsageError(f"{text!r} is a command; expected it behind --: ... -- {printable(text.strip())}")
+    if Path(text).is_dir():
+        raise click.UsageError(f"{text!r} is a folder; expected one agent: {Path(text) / 'file.py'}")
+    url = _WITHOUT_SCHEME.fullmatch(text)
+    if url is not None and (url["port"] or url["path"] or url["host"] == "localhost" or "." in url["host"].strip(".")):
+        if Path(text).exists():
+            raise click.UsageError(f"{text!r} is a file and no agent (.py); to run it: ... -- {shlex.quote(text)}")
+        scheme = "http" if is_loopback_host(url["host"].strip("[]")) else "https"
+        raise click.UsageError(f"{text!r} has no scheme; did you mean {scheme}://{text}?")

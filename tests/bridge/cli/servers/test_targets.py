@@ -1,0 +1,247 @@
+"""What the commands take: configured servers, what a running bridge publishes, files, URLs and commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gaia_bridge.cli import main
+from gaia_bridge.cli.servers.asked_arguments import is_secret, prompt_schema
+from tests.bridge.cli.running import running
+from tests.bridge.cli.terminals import CTRL_D, terminal
+
+SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
+COMMAND = (sys.executable, "-S", str(SERVER))
+
+AGENT = '''
+import os
+
+
+class GreeterAgent:
+    """Greets."""
+
+    def get_mcp_tool_definitions(self):
+        print("printed by the agent")
+        properties = {
+            "name": {"type": "string"},
+            "times": {"type": "integer", "minimum": 1},
+            "api_key": {"type": "string"},
+            "tags": {"type": "array", "items": {"type": "integer"}},
+        }
+        schema = {"type": "object", "properties": properties, "required": ["name"]}
+        everything = {**schema, "required": [*properties]}
+        return [
+            {"name": "greet", "description": "Greet", "inputSchema": schema},
+            {"name": "everything", "inputSchema": everything},
+            {"name": "pid", "inputSchema": {"type": "object"}},
+        ]
+
+    def execute_mcp_tool(self, tool_name, arguments):
+        print("printed by the tool")
+        return str(os.getpid()) if tool_name == "pid" else arguments
+
+    def get_mcp_prompts(self):
+        argument = {"name": "audience", "description": "For whom", "required": True}
+        return [{"name": "report", "arguments": [argument]}]
+
+    def get_mcp_prompt(self, name, arguments):
+        return f"Explain to {arguments['audience']}."
+
+    def get_mcp_resources(self):
+        return [{"uri": "note://text", "name": "text"}, {"uri": "note://bytes", "name": "bytes"}]
+
+    def read_mcp_resource(self, uri):
+        return {"note://text": "first\\nsecond", "note://bytes": b"\\x00\\xff"}.get(uri)
+'''
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; returns its exit code, what it printed and what it said."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        captured = capfd.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def agent() -> None:
+    Path("hello_agent.py").write_text(AGENT, "utf-8")
+
+
+@pytest.mark.parametrize("target", ["hello_agent.py", "hello_agent.py:GreeterAgent", "hello_agent:GreeterAgent"])
+def test_an_agent_in_a_file_is_run_in_this_process_and_prints_nothing_into_the_result(run: Run, target: str) -> None:
+    code, out, err = run("call", target, "greet", "name=Bob", "times=2", "--json")
+    assert code == 0
+    assert json.loads(out)["structuredContent"] == {"name": "Bob", "times": 2}
+    assert "printed by the tool" in err
+    assert run("call", target, "pid")[1].strip() == str(os.getpid())
+    assert run("tools", target)[1].splitlines()[0] == "greet"
+    assert run("test-client", target)[0] == 0
+
+
+def test_of_several_agents_in_a_file_one_has_to_be_named(run: Run) -> None:
+    Path("two.py").write_text(f"{AGENT}\n\nclass OtherAgent(GreeterAgent):\n    pass\n", "utf-8")
+    code, _, err = run("tools", "two.py")
+    assert code == 64
+    assert "two.py has 2 agents; expected one of them: two.py:GreeterAgent, two.py:OtherAgent" in err
+    assert run("tools", "two.py:OtherAgent")[0] == 0
+
+
+def test_a_file_that_cannot_be_used_says_why(run: Run) -> None:
+    Path("broken.py").write_text("import no_such_module\n", "utf-8")
+    for target, complaint in (("broken.py", "no_such_module"), ("missing.py", "missing.py")):
+        code, out, err = run("tools", target)
+        assert (code, out, complaint in err) == (66, "", True), err
+
+
+def test_a_command_is_a_target_of_every_command(run: Run) -> None:
+    assert run("tools", "--", *COMMAND)[1].splitlines()[0] == "pid"
+    assert run("call", "pid", "--json", "--", *COMMAND)[0] == 0
+    assert run("test-client", "--", *COMMAND)[0] == 0
+    assert run("call", "env", "a=1", "--", *COMMAND)[0] == 0
+    for arguments in (["call", "--", *COMMAND], ["read", "--", *COMMAND], ["prompt", "--", *COMMAND]):
+        assert run(*arguments)[0] == 64
+    code, _, err = run("tools", "--")
+    assert (code, "nothing follows --" in err) == (64, True)
+
+
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [
+        ("mcp.example.invalid/mcp", "did you mean https://mcp.example.invalid/mcp?"),
+        ("mcp.example.invalid", "did you mean https://mcp.example.invalid?"),
+        ("localhost:8000/mcp", "did you mean http://localhost:8000/mcp?"),
+        ("127.0.0.1:8000", "did you mean http://127.0.0.1:8000?"),
+        ("ws://x.org", "is reached over ws; expected a URL of http or https"),
+        ("npx -y some-server", "expected it behind --: ... -- npx -y some-server"),
+        (".", "'.' is a folder; expected one agent: file.py"),
+    ],
+)
+@pytest.mark.parametrize("command", ["tools", "call", "read", "prompt", "test-client"])
+def test_what_is_nearly_a_target_is_told_what_it_should_be(run: Run, command: str, target: str, hint: str) -> None:
+    code, out, err = run(command, target, *(["x"] if command in ("call", "read", "prompt") else []))
+    assert (code, out, hint in err) == (64, "", True), err
+
+
+def test_what_is_nothing_is_told_all_that_would_be_something(run: Run) -> None:
+    code, _, err = run("tools", "nothing")
+    assert code == 78
+    assert "file.py[:Class], http(s)://..., or -- COMMAND" in err
+
+
+def test_a_url_and_what_a_running_bridge_has_are_asked_there_and_no_second_copy_is_started(
+    run: Run, tmp_path: Path
+) -> None:
+    entry = {"command": COMMAND[0], "args": list(COMMAND[1:])}
+    Path("servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}), "utf-8")
+    Path(".gaia").mkdir(exist_ok=True)
+    (Path.home() / ".gaia").mkdir(exist_ok=True)
+    (Path.home() / ".gaia" / "mcp_servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}), "utf-8")
+    arguments = ("hello_agent.py", "--config", "servers.json", "--port", "0")
+    with running("serve", *arguments, cwd=Path.cwd()) as bridge:
+        port = re.findall(r":(\d+)/mcp", bridge.until_error("/mcp"))[0]
+        base = f"http://127.0.0.1:{port}"
+        first, second = (run("call", "raw", "pid", "--port", port) for _ in range(2))
+        assert first[1] == second[1] != ""
+        assert f"note: raw is published by the bridge at {base}, which is asked" in first[2]
+        assert run("call", "raw", "pid", "--port", port, "--direct")[1] not in ("", first[1])
+        assert run("call", f"{base}/servers/raw/mcp", "pid")[1] == first[1]
+        assert run("read", "hello", "note://text", "--port", port)[0] == 78  # it is published by another name
+        assert run("read", f"{base}/mcp", "note://text")[1] == "first\nsecond\n"
+        assert "Explain to Bob." in run("prompt", "greeter", "report", "audience=Bob", "--port", port)[1]
+        assert run("logs", f"{base}/servers/raw/mcp")[0] == 0
+
+
+def test_a_resource_is_printed_as_it_is(run: Run) -> None:
+    assert run("read", "hello_agent.py", "note://text") == (0, "first\nsecond\n", "printed by the agent\n")
+    found = json.loads(run("read", "hello_agent.py", "note://bytes", "--json")[1])
+    assert found["contents"][0]["blob"] == "AP8="
+    code, _, err = run("read", "hello_agent.py", "note://txt")
+    assert code == 64
+    assert "has no resource 'note://txt' (did you mean 'note://text'?); it says:" in err
+
+
+def test_a_prompt_is_printed_and_takes_texts(run: Run) -> None:
+    assert run("prompt", "hello_agent.py", "report", "audience=42")[1] == "user: Explain to 42.\n"
+    assert run("prompt", "hello_agent.py", "report", '{"audience": "Bob"}')[1] == "user: Explain to Bob.\n"
+    found = json.loads(run("prompt", "hello_agent.py", "report", "audience=a", "--json")[1])
+    assert found["messages"][0]["content"]["text"] == "Explain to a."
+    for arguments, complaint in (
+        (["reprt"], "has no prompt 'reprt' (did you mean 'report'?)"),
+        (["report", '{"audience": 4}'], "'audience' is int; expected a text"),
+        (["report", "audience"], "'audience' is no argument; expected key=value"),
+    ):
+        code, out, err = run("prompt", "hello_agent.py", *arguments)
+        assert (code, out, complaint in err) == (64, "", True), err
+
+
+@pytest.mark.parametrize(
+    ("target", "complaint"),
+    [
+        (["hello_agent.py"], "is an agent, whose log is that of `serve`"),
+        (["https://x.org/mcp"], "keeps its error output where it runs"),
+        (["--", "npx", "x"], "gaia-bridge test-client -- npx x"),
+    ],
+)
+def test_what_has_no_log_says_where_it_is_said(run: Run, target: list[str], complaint: str) -> None:
+    code, out, err = run("logs", *target)
+    assert (code, out, complaint in err) == (64, "", True), err
+
+
+def test_required_arguments_that_are_missing_are_asked_for_as_the_schema_says() -> None:
+    with terminal("call", "hello_agent.py", "everything", "name=Bob") as screen:
+        screen.until("times: ")
+        screen.type("none\r")
+        screen.until("error:")
+        screen.until("times: ")
+        screen.type("3\r")
+        screen.until("api_key: ")
+        screen.type("hidden-words\r")
+        screen.until("tags (JSON): ")
+        assert "hidden-words" not in screen.shown
+        screen.type("[1, 2]\r")
+        assert screen.ended() == 0
+    assert '{"name":"Bob","times":3,"api_key":"hidden-words","tags":[1,2]}' in screen.shown
+
+
+def test_an_argument_that_is_not_typed_ends_the_command_with_what_was_expected() -> None:
+    with terminal("prompt", "hello_agent.py", "report") as screen:
+        screen.until("audience: ")
+        screen.type(CTRL_D)
+        assert screen.ended() == 64
+    assert "'audience' is required, and was not typed; expected audience=VALUE" in screen.shown
+
+
+@pytest.mark.parametrize(
+    ("key", "schema", "secret"),
+    [
+        ("apiKey", {"type": "string"}, True),
+        ("github_token", {"type": "string"}, True),
+        ("PASSWORD", {"type": "string"}, True),
+        ("x", {"type": "string", "format": "password"}, True),
+        ("max_tokens", {"type": "integer"}, False),
+        ("token", {"type": "integer"}, False),
+        ("tokenizer", {"type": "string"}, False),
+        ("key", {"type": "string"}, False),
+    ],
+)
+def test_secrets_are_known_by_their_schema_or_name(key: str, schema: dict[str, str], secret: bool) -> None:
+    assert is_secret(key, schema) is secret
+
+
+@pytest.mark.parametrize("arguments", [None, 1, [None, {"name": 1}]])
+def test_a_prompt_that_says_nonsense_of_its_arguments_has_none(arguments: object) -> None:
+    assert prompt_schema({"arguments": arguments}) == {"type": "object", "properties": {}, "required": []}
