@@ -234,7 +234,7 @@ class Agent:
 
         parts: list[AgentLike] = []
         lists = getattr(type(self), "get_mcp_tool_definitions", None)
-        by_hand = lists is not None and lists.__module__.rpartition(".")[0] != __package__  # else it is ours
+        by_hand = lists is not None and (lists.__module__ or "").rpartition(".")[0] != __package__  # else it is ours
         chosen = not by_hand if self.mcp_tools is None else self.mcp_tools
         if chosen is not False:
             decorated = frozenset(entry["name"] for entry in method_entries(self))
