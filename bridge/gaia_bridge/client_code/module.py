@@ -48,7 +48,7 @@ _OWN: Final = (
 )
 """Names that mean something in every module."""
 
-_MENTIONED: Final = ("self", "cast", "given", "dict", "str", "Any")
+_MENTIONED: Final = ("self", "cast", "found", "given", "dict", "str", "Any")
 """Names in the body of a method."""
 
 _LONGEST_LINE: Final = 120
@@ -76,10 +76,15 @@ class _Parameter(Struct, frozen=True):
 
 
 class _Call(Struct, frozen=True):
-    """A call, without its arguments."""
+    """A call, without its arguments: what is asked, and what is made of the answer."""
 
     before: str
+    asked: str
     after: str
+
+    def with_arguments(self, given: str) -> str:
+        """The whole of it."""
+        return f"{self.before}{self.asked}{given}){self.after}"
 
 
 def client_module(offer: Offer, class_name: str | None = None) -> str:
@@ -151,10 +156,10 @@ class _Module:
         before, after = ("_answer(", ")") if not is_object(output) else ("_structured(", ")")
         if is_object(output) and returns != "Any":
             before, after = f"cast({literal(returns)}, {before}", f"{after})"
-        call = _Call(f"{before}await self._connection.call_tool({literal(name)}, ", f"){after}")
+        call = _Call(before, f"await self._connection.call_tool({literal(name)}, ", after)
         if not parameters and is_object(schema) and _is_open(schema):
             parameters = [_Parameter("", "arguments", "dict[str, Any]", False, "By their names.")]
-            body = [f"        return {call.before}arguments or {{}}{call.after}"]
+            body = [f"        return {call.with_arguments('arguments or {}')}"]
         else:
             parameters, body = self._given(parameters, returns, call)
         self._method(snake_case(name, "tool"), parameters, returns, body, tool, "ToolFailedError: The tool failed.")
@@ -172,7 +177,7 @@ class _Module:
             )
             for item in {item["name"]: item for item in found}.values()
         ]
-        call = _Call(f"_messages(await _prompts(self._connection).get_prompt({literal(name)}, ", "))")
+        call = _Call("_messages(", f"await _prompts(self._connection).get_prompt({literal(name)}, ", ")")
         parameters, body = self._given(parameters, "list[Any]", call)
         self._method(f"prompt_{snake_case(name, 'prompt')}", parameters, "list[Any]", body, prompt, "")
 
@@ -231,7 +236,8 @@ class _Module:
         if further and GIVEN not in self._helpers:
             self._helpers.append(GIVEN)
         given = [*needed, *([f"**_given({{{', '.join(further)}}})"] if further else [])]
-        line = f"        return {call.before}{{{', '.join(given)}}}{call.after}"
+        inline = ", ".join(given)
+        line = f"        return {call.with_arguments(f'{{{inline}}}')}"
         if len(line) <= _LONGEST_LINE or not given:
             return named, [line]
         lines = ["        given: dict[str, Any] = {", *(f"            {each}," for each in needed), "        }"]
@@ -240,7 +246,7 @@ class _Module:
         if further:
             lines += ["        given |= _given(", "            {", *(f"                {each}," for each in further)]
             lines += ["            }", "        )"]
-        return named, [*lines, f"        return {call.before}given{call.after}"]
+        return named, [*lines, f"        found = {call.asked}given)", f"        return {call.before}found{call.after}"]
 
     def _method(
         self, wanted: str, parameters: list[_Parameter], returns: str, body: list[str], about: JSON, raises: str

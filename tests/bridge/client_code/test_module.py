@@ -14,11 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaia_bridge.chaining import PublishedAgent
+from gaia.mcp.aio import MCPClientManager
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
+from gaia_bridge.client.transports.stdio import StdioTransport
 from gaia_bridge.client_code import Offer, client_module
+from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
+from tests.support.installed_programs import required
+from tests.upstreams.servers import node, script
 
 pytestmark = pytest.mark.anyio
 
@@ -176,6 +180,13 @@ class Opened:
 
     async def read_resource(self, uri: str, /) -> JSON:
         return await self._connection.request("resources/read", {"uri": uri})
+
+
+def ran(folder: Path, *module: str) -> None:
+    """Run a program of Python, which must succeed."""
+    command = [sys.executable, "-m", *module]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def loaded(file: Path) -> Any:
@@ -340,22 +351,15 @@ def test_generated_clients_are_typed_strictly_and_formatted(tmp_path: Path) -> N
         generated(tmp_path, target, f"{target.partition('_')[0]}_client.py")
     (tmp_path / "use.py").write_text(USE, "utf-8")
     files = [name.name for name in tmp_path.glob("*.py") if name.name != "shop_agent.py"]
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-incremental", *files]
-    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert checked.returncode == 0, checked.stdout
-    command = ["ruff", "format", "--isolated", "--line-length=120", "--check", *(set(files) - {"hostile.py"})]
-    formatted = subprocess.run(
-        [sys.executable, "-m", *command], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
-    assert formatted.returncode == 0, formatted.stderr
+    ran(tmp_path, "mypy", "--strict", "--config-file=", "--no-incremental", *files)
+    formatted = {*files} - {"hostile.py"}  # whose names alone are longer than lines
+    ran(tmp_path, "ruff", "format", "--isolated", "--line-length=120", "--check", *formatted)
 
 
 def generated(folder: Path, target: str, file: str) -> Path:
     """A client that the command has written."""
     name = "".join(word.title() for word in file.removesuffix(".py").split("_"))
-    command = [sys.executable, "-m", "gaia_bridge", "generate", "client", target, "-o", file, "--class-name", name]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
-    assert result.returncode == 0, result.stderr
+    ran(folder, "gaia_bridge", "generate", "client", target, "-o", file, "--class-name", name)
     return folder / file
 
 
@@ -364,7 +368,8 @@ async def test_a_generated_client_calls_a_real_server_in_both_eras(tmp_path: Pat
     file = tmp_path / "shop_agent.py"
     file.write_text(SAMPLE, "utf-8")
     module = loaded(generated(tmp_path, "shop_agent.py", "shop_client.py"))
-    server = PublishedAgent("shop", lambda: loaded(file).ShopAgent())
+    command = ("-m", "gaia_bridge", "serve", str(file), "--stdio")
+    server = StdioTransport(StdioServerSpec("shop", sys.executable, command), UpstreamLimits())
     async with connect(server, ClientDelegate(), UpstreamLimits(), era=era) as connection:
         assert connection.handshake.era is era
         client = module.ShopClient(Opened(connection))
@@ -379,6 +384,29 @@ async def test_a_generated_client_calls_a_real_server_in_both_eras(tmp_path: Pat
         assert message["content"]["text"] == "[('for', 'me')]"
         assert await client.read_stock() == b"\x00"
         assert await client.read_item(sku="a/b c") == "shop://item/a%2Fb%20c"
+
+
+@pytest.mark.timeout(180)
+async def test_a_generated_client_of_the_reference_server_is_typed_formatted_and_used_with_a_manager(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("mypy")
+    with required("MCP servers written in TypeScript"):
+        command = [node(), script("server-everything"), "stdio"]
+    options = ["-o", "everything.py", "--class-name", "Everything", "--", *command]
+    for module in (
+        ["gaia_bridge", "generate", "client", *options],
+        ["ruff", "format", "--isolated", "--line-length=120", "--check", "everything.py"],
+        ["mypy", "--strict", "--config-file=", "everything.py"],
+    ):
+        ran(tmp_path, *module)
+    file = tmp_path / "servers.json"
+    entry = {"command": command[0], "args": command[1:]}
+    file.write_text(json.dumps({"mcpServers": {"everything": entry}}), "utf-8")
+    async with MCPClientManager(str(file)) as manager:
+        client = loaded(tmp_path / "everything.py").Everything(manager.sessions["everything"])
+        assert await client.get_sum(a=2, b=3) == "The sum of 2 and 3 is 5."
+        assert {"temperature", "conditions"} <= {*await client.get_structured_content(location="Chicago")}
 
 
 async def test_a_connection_that_only_calls_tools_will_do_until_more_is_wanted(tmp_path: Path) -> None:
