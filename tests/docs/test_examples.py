@@ -59,7 +59,17 @@ async def call(code: str, folder: Path, tool: str, arguments: dict[str, Any]) ->
 @pytest.mark.anyio
 async def test_the_agent_of_the_readme_greets(tmp_path: Path) -> None:
     result = await call(example(README, "HelloAgent"), tmp_path, "greet", {"name": "Ada"})
-    assert result.structured_content == {"greeting": "Hello, Ada!"}
+    assert result.structured_content == {"result": "Hello, Ada!"}
+
+
+@pytest.mark.anyio
+async def test_the_agent_of_the_guide_keeps_notes(tmp_path: Path) -> None:
+    result = await call(example(GUIDE, "NotesAgent"), tmp_path, "add", {"note": {"title": "a", "lines": ["b"]}})
+    assert result.structured_content == {"title": "a", "lines": ["b"]}
+    result = await call(example(GUIDE, "NotesAgent"), tmp_path, "add", {"note": {"title": "a"}, "stars": 6})
+    assert isinstance(result.content[0], mcp_types.TextContent) and "at /stars: got 6" in result.content[0].text
+    result = await call(example(GUIDE, "NotesAgent"), tmp_path, "tidy", {})
+    assert result.structured_content == {"result": 0}
 
 
 @pytest.mark.anyio
