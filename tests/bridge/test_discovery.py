@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -64,13 +65,18 @@ def problem_of(reference: str) -> str:
     return text
 
 
+def is_installed(module: ModuleType) -> bool:
+    return str(getattr(module, "__file__", None)).startswith((sys.prefix, sys.base_prefix))
+
+
 @pytest.fixture(autouse=True)
 def fresh_imports() -> Iterator[None]:
     """Each test imports as a new process would, and leaves nothing behind."""
     modules, path = dict(sys.modules), list(sys.path)
     yield
     for name in set(sys.modules) - set(modules):
-        del sys.modules[name]
+        if not is_installed(sys.modules[name]):  # libraries in another language are loaded once in a process
+            del sys.modules[name]
     sys.path[:] = path
 
 
@@ -506,6 +512,18 @@ def test_a_module_with_an_instance_only_is_that_agent(folder: Path) -> None:
         f"def make():\n{textwrap.indent(agent_source('K'), '    ')}\n    return K()\nready = make()\n",
     )
     assert [(agent.name, agent.reference) for agent in load_agent("kept.py")] == [("ready", "kept.py:ready")]
+
+
+def test_a_folder_has_each_agent_once_whoever_builds_or_imports_it(folder: Path) -> None:
+    server = "from mcp.server.mcpserver import MCPServer\nserver = MCPServer('sums')\n"
+    write(folder / "all" / "a_server.py", server)
+    write(folder / "all" / "b_class.py", agent_source("HelloAgent"))
+    write(
+        folder / "all" / "c_main.py",
+        "from a_server import server\nfrom b_class import HelloAgent\nx = y = HelloAgent()\n",
+    )
+    assert [agent.name for agent in load_agent("all/")] == ["sums", "hello"]
+    assert [agent.reference for agent in load_agent("all/c_main.py")] == ["all/c_main.py:x"]
 
 
 def test_a_constructor_that_fails_says_where_in_the_agents_own_file(folder: Path) -> None:

@@ -90,8 +90,12 @@ def agent_classes(module: ModuleType) -> list[type]:
 
 
 def agent_instances(module: ModuleType) -> list[str]:
-    """The public names under which a module keeps agents that are built already."""
-    return [name for name, value in vars(module).items() if not name.startswith("_") and _is_instance(value)]
+    """The public names under which a module keeps agents that are built already, each agent once."""
+    found: dict[int, str] = {}
+    for name, value in vars(module).items():
+        if not name.startswith("_") and _is_instance(value):
+            found.setdefault(id(value), name)
+    return list(found.values())
 
 
 def is_mcp_server(value: object) -> bool:

@@ -142,6 +142,9 @@ def _entry_points(group: str, **query: Any) -> EntryPoints:
 class _Search:
     """The search for what one reference leads to."""
 
+    takes_instances = True
+    """Whether agents that a module has built already are meant, where it defines no class of its own."""
+
     def __init__(self, reference: str, root: Path) -> None:
         self.reference = reference
         self.root = root
@@ -189,7 +192,9 @@ class _Search:
         files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_") and path.is_file()]
         for file in files:
             found = _FileInFolder(short_path(file), self.root, file.resolve()).find()
-            self.agents.extend(found.agents)
+            known = [loaded.agent for loaded in self.agents]
+            # A server object that another file imports is one and the same.
+            self.agents.extend(new for new in found.agents if not any(new.agent is agent for agent in known))
             self.failures.extend(found.failures)
         if not self.agents and not self.failures:
             raise self.error(f"there is no agent in any of its {len(files)} .py files")
@@ -217,7 +222,7 @@ class _Search:
         """Load all agent classes of a module; if it has none, its agents, or else its decorated functions."""
         if classes := self.contain("looking through it", lambda: agent_classes(module)):
             self.load_classes(classes, place)
-        elif names := self.contain("looking through it", lambda: agent_instances(module)):
+        elif self.takes_instances and (names := self.contain("looking through it", lambda: agent_instances(module))):
             for name in names:
                 self.add(vars(module)[name], f"{place}:{name}", clean_name(name))
         elif servers := self.contain("looking through it", lambda: mcp_servers(module)):
@@ -341,7 +346,12 @@ class _Shipped(_Search):
 
 
 class _FileInFolder(_Search):
-    """The search in one file of a folder, where it is no error to have no agent."""
+    """The search in one file of a folder, where it is no error to have no agent.
+
+    What such a file has built is mostly of a class that another one defines, which is published by itself.
+    """
+
+    takes_instances = False
 
     def __init__(self, reference: str, root: Path, file: Path) -> None:
         super().__init__(reference, root)
