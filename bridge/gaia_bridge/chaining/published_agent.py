@@ -9,7 +9,7 @@ import anyio
 
 from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.client.transport import Link, Receiver, UpstreamError
-from gaia_bridge.contract import AgentLike
+from gaia_bridge.contract import AgentLike, Publishable
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.sources.agent.source import AgentSource
@@ -38,7 +38,7 @@ class PublishedAgent:
         limits: What it may use of the process.
     """
 
-    def __init__(self, name: str, find: Callable[[], AgentLike], limits: AgentLimits | None = None) -> None:
+    def __init__(self, name: str, find: Callable[[], Publishable], limits: AgentLimits | None = None) -> None:
         self._name = name
         self._find = find
         self._limits = limits or AgentLimits()

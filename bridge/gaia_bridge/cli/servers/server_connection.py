@@ -21,7 +21,7 @@ from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
     from gaia_bridge.client.oauth.interaction import UserInteraction
-    from gaia_bridge.contract import AgentLike
+    from gaia_bridge.contract import Publishable
     from gaia_bridge.model import ServerSpec
 
 __all__ = ["Ask", "LoginNeededError", "reach"]
@@ -47,7 +47,7 @@ def reach(
     limits: UpstreamLimits | None = None,
     interaction: Callable[[Callable[[str], None]], UserInteraction] | None = None,
     show_all: bool = False,
-    agent: AgentLike | None = None,
+    agent: Publishable | None = None,
 ) -> T:
     """Ask a server something, on a loop of its own.
 
@@ -105,9 +105,14 @@ def reach(
         raise ServerUnavailableError(spec.name, problem) from None
 
 
-def _published(name: str, agent: AgentLike) -> Transport:
+def _published(name: str, agent: Publishable) -> Transport:
     from gaia_bridge.chaining import PublishedAgent
+    from gaia_bridge.discovery.classes import is_mcp_server
 
+    if is_mcp_server(agent):
+        from gaia_bridge.chaining.sdk_transport import SdkServerTransport
+
+        return SdkServerTransport(agent, name)
     return PublishedAgent(name, lambda: agent)
 
 

@@ -22,7 +22,7 @@ from gaia_bridge.sources.public_names import is_source_name
 if TYPE_CHECKING:
     from gaia_bridge.cli.servers.server_connection import Ask
     from gaia_bridge.config import ServersConfig
-    from gaia_bridge.contract import AgentLike
+    from gaia_bridge.contract import Publishable
     from gaia_bridge.model import ServerSpec
     from gaia_bridge.protocol.json_types import JSON
 
@@ -87,7 +87,7 @@ class Target:
         agent: The agent, if it is one of this process.
     """
 
-    def __init__(self, spec: ServerSpec, agent: AgentLike | None = None) -> None:
+    def __init__(self, spec: ServerSpec, agent: Publishable | None = None) -> None:
         self.spec = spec
         self._agent = agent
 
@@ -185,7 +185,9 @@ def _agent(reference: str) -> Target:
         from gaia_bridge.cli.output import stdout_to_stderr
         from gaia_bridge.contract import AgentLike
         from gaia_bridge.discovery import load_agent
+        from gaia_bridge.discovery.classes import is_mcp_server
         from gaia_bridge.model import AgentServerSpec
+        from gaia_bridge.sources.agent.parts import parts_of
 
     with stdout_to_stderr(), keep_log():
         found = load_agent(reference)
@@ -195,7 +197,7 @@ def _agent(reference: str) -> Target:
         )
         raise click.UsageError(f"{reference} has {len(found)} agents; expected one of them: {choices}")
     name, agent = found[0].name, found[0].agent
-    if not isinstance(agent, AgentLike):
+    if not isinstance(agent, AgentLike) and not is_mcp_server(agent) and not parts_of(agent):
         raise ConfigError(repr(reference), "the agent only converses, and has no tools", "gaia-bridge serve offers it")
     return Target(AgentServerSpec(name, name), agent)
 

@@ -16,7 +16,7 @@ from gaia_bridge.cli.servers.asked_arguments import is_secret, prompt_schema
 from tests.bridge.cli.running import running
 from tests.bridge.cli.terminals import CTRL_D, terminal
 
-SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
+SERVER_OBJECT = Path(__file__).parents[3] / "servers" / "raw_server.py"
 COMMAND = (sys.executable, "-S", str(SERVER))
 
 AGENT = '''
@@ -90,6 +90,33 @@ def test_an_agent_in_a_file_is_run_in_this_process_and_prints_nothing_into_the_r
     assert run("call", target, "pid")[1].strip() == str(os.getpid())
     assert run("tools", target)[1].splitlines()[0] == "greet"
     assert run("test-client", target)[0] == 0
+
+
+WHOLE = """
+from gaia.agents.base import Agent, tool
+
+class ShopAgent(Agent):
+    @tool
+    def price_of(self, flower: str) -> float:
+        return 2.5
+"""
+FUNCTIONS = "from gaia_bridge import tool\n@tool\ndef price_of(flower: str) -> float:\n    return 2.5\n"
+SERVER_OBJECT = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("shop")
+
+@server.tool()
+def price_of(flower: str) -> float:
+    return 2.5
+"""
+
+
+@pytest.mark.parametrize("source", [WHOLE, FUNCTIONS, SERVER_OBJECT])
+def test_whatever_serve_takes_can_be_called(run: Run, source: str) -> None:
+    Path("shop_file.py").write_text(source, "utf-8")
+    assert "price_of" in run("tools", "shop_file.py")[1]
+    assert run("call", "shop_file.py", "price_of", "flower=rose")[1].strip() == "2.5"
 
 
 def test_of_several_agents_in_a_file_one_has_to_be_named(run: Run) -> None:
