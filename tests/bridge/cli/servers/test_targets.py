@@ -16,7 +16,7 @@ from gaia_bridge.cli.servers.asked_arguments import is_secret, prompt_schema
 from tests.bridge.cli.running import running
 from tests.bridge.cli.terminals import CTRL_D, terminal
 
-SERVER_OBJECT = Path(__file__).parents[3] / "servers" / "raw_server.py"
+SERVER = Path(__file__).parents[3] / "servers" / "raw_server.py"
 COMMAND = (sys.executable, "-S", str(SERVER))
 
 AGENT = '''
