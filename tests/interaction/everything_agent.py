@@ -198,7 +198,7 @@ class EverythingAgent(MCPAgent):
         super().__init__(silent_mode=True)
         self._grown: list[str] = []
         self._updates: dict[str, int] = defaultdict(int)
-        self._events: dict[tuple[str, str], threading.Event] = defaultdict(threading.Event)
+        self._events: dict[tuple[str, str], threading.Event] = {}
         self._was_cancelled: dict[str, bool] = {}
         self._meeting = threading.Condition()
         self._present = 0
@@ -369,7 +369,8 @@ class EverythingAgent(MCPAgent):
     # Waiting
 
     def _event(self, what: str, key: str) -> threading.Event:
-        return self._events[what, key]
+        # In one step, as no defaultdict does it: one thread may wait for what another is about to say.
+        return self._events.setdefault((what, key), threading.Event())
 
     def _wait_for_cancel(self, key: str) -> Any:
         request = get_request_context()
