@@ -362,7 +362,7 @@ class Bridge:
         if is_mcp_server(candidate):
             name = name or name_of(candidate)
             return self._upstream_of(
-                AgentServerSpec(name, name), SdkServerTransport(candidate, name, self.settings.agent)
+                AgentServerSpec(name, name, alike=False), SdkServerTransport(candidate, name, self.settings.agent)
             )
         if isinstance(candidate, type) or missing_methods(candidate):
             raise AgentLoadError(

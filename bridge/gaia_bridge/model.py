@@ -439,6 +439,8 @@ class AgentServerSpec(Struct, frozen=True):
     agent: str
     """The name that it is published under."""
     options: ServerOptions = ServerOptions()
+    alike: bool = True
+    """Whether it does the same in both eras, as our agents do. A server object of a library may not."""
 
 
 class OpenApiServerSpec(Struct, frozen=True):

@@ -178,3 +178,22 @@ def test_what_is_no_server_object_is_refused() -> None:
         TypeError, match=r"42 is no MCP server; expected a FastMCP, an MCPServer, or a Server of the SDK"
     ):
         SdkServerTransport(42, "x")
+
+
+async def test_a_server_object_is_spoken_to_in_the_era_of_each_client() -> None:
+    """Not every library lets a tool ask in both: FastMCP refuses it on connections of 2026-07-28."""
+    spoken: list[str] = []
+    server = mcp_server.MCPServer("eras")
+
+    async def say(ctx: Any) -> str:
+        spoken.append(str(ctx.request_context.protocol_version))
+        return spoken[-1]
+
+    say.__annotations__["ctx"] = mcp_server.Context
+    server.tool()(say)
+    async with Bridge(QUICK) as bridge:
+        await bridge.add_agent(server)
+        for era, revision in (("modern", "2026-07-28"), ("legacy", "2025-11-25")):
+            async with client_of(bridge.sdk_server(), era) as client:
+                assert text_of(await client.call_tool("eras__say", {})) == revision
+    assert spoken == ["2026-07-28", "2025-11-25"]

@@ -150,8 +150,8 @@ class Upstream:
             private._delegate.represent(request)
             return private
 
-        # An agent and an API do the same in both.
-        has_others = alone is None and not isinstance(spec, AgentServerSpec | OpenApiServerSpec)
+        alike = isinstance(spec, OpenApiServerSpec) or (isinstance(spec, AgentServerSpec) and spec.alike)
+        has_others = alone is None and not alike
         give_way = self._give_way if isinstance(spec, StdioServerSpec) else None
         self._others = OtherEras(
             spec.name,
