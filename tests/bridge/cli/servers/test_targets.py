@@ -101,15 +101,10 @@ class ShopAgent(Agent):
         return 2.5
 """
 FUNCTIONS = "from gaia_bridge import tool\n@tool\ndef price_of(flower: str) -> float:\n    return 2.5\n"
-SERVER_OBJECT = """
-from mcp.server.mcpserver import MCPServer
-
-server = MCPServer("shop")
-
-@server.tool()
-def price_of(flower: str) -> float:
-    return 2.5
-"""
+SERVER_OBJECT = (
+    "from mcp.server.mcpserver import MCPServer\nserver = MCPServer('shop')\n"
+    "@server.tool()\ndef price_of(flower: str) -> float:\n    return 2.5\n"
+)
 
 
 @pytest.mark.parametrize("source", [WHOLE, FUNCTIONS, SERVER_OBJECT])
