@@ -371,7 +371,9 @@ def _hint_without_classes(module: ModuleType, place: str) -> str:
     if abstract := next(own_classes(module), None):
         return f"{abstract.__qualname__} is abstract: it does not implement {', '.join(abstract_methods(abstract))}"
     expected = ", or ".join(" and ".join(methods) for methods in (AGENT_METHODS, MODEL_METHODS))
-    return f"a class with the methods {expected} is expected"
+    return (
+        f"decorate a function or a method with @tool (from gaia_bridge), or write a class with the methods {expected}"
+    )
 
 
 def _hint_for_attribute(owner: object, name: str) -> str:

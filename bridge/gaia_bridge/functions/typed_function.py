@@ -142,8 +142,8 @@ class TypedFunction:
 
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function with converted arguments; returns as `call` does."""
-        for name in self._contexts:
-            arguments = {**arguments, name: get_request_context()}
+        if self._contexts:
+            arguments = {**arguments, **dict.fromkeys(self._contexts, get_request_context())}
         value: Any = self.function(**arguments)
         if inspect.isgenerator(value):
             return drained(cast("Generator[Any, None, Any]", value))

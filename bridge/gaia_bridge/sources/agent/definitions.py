@@ -158,10 +158,12 @@ class _Reader:
     async def compiled_tools(self, known: Iterable[Mapping[str, Any]]) -> dict[str, CompiledTool]:
         """The tools that can be published, by name, in the agent's order."""
         compiled: dict[str, CompiledTool] = {}
-        for definition in await self.definitions("tool", known):
+        definitions = await self.definitions("tool", known)
+        said = {id(part): getattr(part, "timeouts", None) for part in (self._agent, *self._parts)}
+        for definition in definitions:
             try:
                 name = definition["name"]
-                timeouts: Any = getattr(self.owners.get(("tool", name), self._agent), "timeouts", None)
+                timeouts = said[id(self.owners.get(("tool", name), self._agent))]
                 timeout = timeouts.get(name) if is_object(timeouts) else None
                 compiled[name] = _compile(definition, self._limits.schema_bytes, timeout)
             except SchemaError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from gaia_bridge.errors import ToolError
 from gaia_bridge.functions.collection import NOT_CONFIRMED
@@ -56,8 +56,8 @@ class RegistryTools:
             ValueError: The tool is unknown.
             ToolError: The arguments do not fit, or nobody confirmed what may destroy something.
         """
-        entry = self._published().get(tool_name)
-        if entry is None:
+        entry = self._tools().get(tool_name)
+        if not self._is_published(entry, tool_name):
             raise ValueError(f"Unknown tool: {tool_name}")
         annotations = entry.get("annotations")
         is_destructive = is_object(annotations) and annotations.get("destructiveHint") is True
@@ -66,16 +66,13 @@ class RegistryTools:
         function = entry["function"]
         return function.published(arguments) if isinstance(function, TypedFunction) else function(**arguments)
 
-    def _published(self) -> dict[str, Mapping[str, Any]]:
-        if self._chosen is False:
-            return {}
-        names = None if self._chosen is True else frozenset(self._chosen)
-        return {
-            name: entry
-            for name, entry in self._tools().items()
-            if (names is None or name in names) and is_object(entry) and callable(entry.get("function"))
-            if "_mcp_server" not in entry
-        }
+    def _published(self) -> dict[str, JSON]:
+        return {name: entry for name, entry in self._tools().items() if self._is_published(entry, name)}
+
+    def _is_published(self, entry: object, name: str) -> TypeGuard[JSON]:
+        is_chosen = self._chosen if isinstance(self._chosen, bool) else name in self._chosen
+        is_tool = is_object(entry) and callable(entry.get("function")) and "_mcp_server" not in entry
+        return is_chosen and is_tool
 
 
 def _definition(name: str, entry: Mapping[str, Any]) -> JSON:
