@@ -68,6 +68,8 @@ LAYERS = {
     "gaia_bridge.bridge": 6,
     "gaia_bridge.config_reloader": 6,
     "gaia_bridge.editors": 6,
+    # for programs that have the bridge inside of them
+    "gaia_bridge.embedding": 7,
     # people
     "gaia_bridge": 7,
     "gaia_bridge.cli": 7,
@@ -144,7 +146,7 @@ OWNERS = {
     "jiter": ("gaia_bridge.protocol.json_text",),
     "jsonschema_rs": ("gaia_bridge.json_schema.validation", "gaia_bridge.tool_search.patterns"),
     "mcp": (
-        "gaia_bridge.bridge",
+        "gaia_bridge.bridge.*",
         "gaia_bridge.chaining.sdk_transport",
         "gaia_bridge.client.oauth.*",
         "gaia_bridge.server.sdk_server",
@@ -169,7 +171,7 @@ OWNERS = {
         "gaia_bridge.server.transports.http_exchange",
     ),
     "starlette": (
-        "gaia_bridge.bridge",
+        "gaia_bridge.bridge.*",
         "gaia_bridge.server.http.*",
         "gaia_bridge.openai_api.*",
         "gaia_bridge.server.transports.http_exchange",

@@ -102,7 +102,7 @@ async def test_fifty_servers_that_are_not_there_or_hang_delay_nobody() -> None:
         with anyio.fail_after(5):
             for spec in (*specs, named("good")):
                 await running.bridge.add_upstream(spec)
-            assert running.bridge._readiness()["status"] == "ready"  # pyright: ignore[reportPrivateUsage]
+            assert running.bridge.readiness()["status"] == "ready"
             assert len(await tool_names(running)) <= 11
             await in_state(running.bridge, "good", SourceState.READY)
             assert int(await say(running, "good__pid")) > 0
@@ -167,7 +167,7 @@ async def test_the_status_says_how_a_server_is_and_nothing_that_is_secret() -> N
         )
         await in_state(running.bridge, "up", SourceState.READY)
         await upstream(running.bridge, "up").call_tool("noise", {}, FakeRequest())
-        report = running.bridge._status()  # pyright: ignore[reportPrivateUsage]
+        report = running.bridge.status()
         [source] = report["sources"]
         assert (source["state"], source["reason"]) == ("ready", "")
         assert source["connection"] == {
@@ -185,7 +185,7 @@ async def test_the_status_says_how_a_server_is_and_nothing_that_is_secret() -> N
             "firstGarbage": source["connection"]["firstGarbage"],
         }
         assert secret not in json.dumps(report)
-        assert running.bridge._readiness()["sources"] == {"up": "ready"}  # pyright: ignore[reportPrivateUsage]
+        assert running.bridge.readiness()["sources"] == {"up": "ready"}
 
 
 async def test_what_children_write_to_their_error_output_is_passed_on_with_their_names() -> None:

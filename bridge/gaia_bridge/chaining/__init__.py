@@ -1,6 +1,6 @@
 """Agents of this process as servers: reached like any other, without a socket."""
 
-from gaia_bridge.chaining.agent_transport import AgentTransport
+from gaia_bridge.chaining.agent_transport import AgentTransport, DispatcherTransport
 from gaia_bridge.chaining.published_agent import PublishedAgent, agent_named
 
-__all__ = ["AgentTransport", "PublishedAgent", "agent_named"]
+__all__ = ["AgentTransport", "DispatcherTransport", "PublishedAgent", "agent_named"]

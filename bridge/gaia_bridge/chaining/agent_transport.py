@@ -28,7 +28,7 @@ from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
 from gaia_bridge.settings import AgentLimits, Settings
 
-__all__ = ["AgentTransport"]
+__all__ = ["AgentTransport", "DispatcherTransport"]
 
 
 class AgentTransport:
@@ -51,23 +51,44 @@ class AgentTransport:
         catalog = Catalog(self._source.features.info, NamingPolicy.BARE, merges=False)
         catalog.add(self._source)
         dispatcher = Dispatcher(catalog, self._settings, self._source.name)
-        link = _AgentLink(dispatcher, receiver, self._settings.subscriptions.confirm_timeout)
         failure: Exception | None = None
         try:
             async with anyio.create_task_group() as tasks:
-                await tasks.start(link.dispatcher.run)
+                await tasks.start(dispatcher.run)
                 try:
-                    yield link
+                    async with DispatcherTransport(dispatcher).connect(receiver) as link:
+                        yield link
                 except Exception as error:  # raised again, not in the task group, which would wrap it
                     failure = error
                 finally:
-                    with anyio.CancelScope(shield=True):
-                        await link.close()
                     tasks.cancel_scope.cancel()
         finally:
             catalog.remove(self._source.name)
         if failure is not None:
             raise failure
+
+
+class DispatcherTransport:
+    """Reaches an endpoint of this process, on its own event loop. Implements `client.transport.Transport`.
+
+    Whoever has the dispatcher runs it. It speaks both eras.
+
+    Args:
+        dispatcher: What is published there.
+    """
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    @asynccontextmanager
+    async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
+        """Open a link to the endpoint."""
+        link = _AgentLink(self._dispatcher, receiver, self._dispatcher.settings.subscriptions.confirm_timeout)
+        try:
+            yield link
+        finally:
+            with anyio.CancelScope(shield=True):
+                await link.close()
 
 
 class _AgentLink:

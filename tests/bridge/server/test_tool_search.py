@@ -140,7 +140,7 @@ async def test_it_is_told_once_who_was_switched_and_why_and_shown_in_the_status(
     agent = agent_with(129)
     settings = Settings(agent=AgentLimits(definitions_max_age=0))
     async with running_bridge(agent, settings=settings) as running, vs_code(running, "auto") as client:
-        status: Any = running.bridge._status  # pyright: ignore[reportPrivateUsage]
+        status: Any = running.bridge.status
         assert status()["toolSearch"] == {"policy": "auto", "clients": []}
         await names(client)
         agent.tools.append(tool("one_more"))

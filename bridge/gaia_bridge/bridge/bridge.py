@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from gaia_bridge.bridge.report import GROUPS, Report
 from gaia_bridge.chaining import PublishedAgent, agent_named
 from gaia_bridge.chaining.sdk_transport import SdkServerTransport
 from gaia_bridge.client.transport import Transport
@@ -35,7 +36,6 @@ from gaia_bridge.model import (
     ServerInfo,
     ServerOptions,
     ServerSpec,
-    SourceKind,
 )
 from gaia_bridge.openai_api.models import Models
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
@@ -68,7 +68,6 @@ _INFO = ServerInfo(
     title="GAIA MCP bridge",
     description="Agents and MCP servers, published as one MCP server.",
 )
-_GROUPS = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
 
 
 class _RunningSource(Source, Protocol):
@@ -120,6 +119,7 @@ class Bridge:
         self._everything: Catalog
         self._models = Models(self.settings.chats)
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
+        self._report = Report(_INFO, self._endpoints, self._models, lambda: self.left_out())
         self._scopes: dict[str, anyio.CancelScope] = {}
 
     async def __aenter__(self) -> Self:
@@ -147,6 +147,14 @@ class Bridge:
     def models(self) -> Mapping[str, str]:
         """The models of the OpenAI-compatible API by their ids, each with the name of its agent."""
         return {model.id: model.source.name for model in self._models}
+
+    def status(self) -> JSON:
+        """What `/status` says: each source, its state, its path, how much it offers, and what is left out."""
+        return self._report.status()
+
+    def readiness(self) -> JSON:
+        """What `/ready` says: the state of each source."""
+        return self._report.readiness()
 
     async def add_agent(self, agent: Publishable, name: str | None = None) -> str:
         """Publish an agent: read its definitions, and notify connected clients.
@@ -301,8 +309,7 @@ class Bridge:
             endpoint = self._endpoints.get((group, name))
             return None if endpoint is None else endpoint.http
 
-        report = {"/ready": self._readiness, "/status": self._status, "/tools": self._tools}
-        return make_app(find, report, policy, self._chat_routes)
+        return make_app(find, self._report.routes, policy, self._chat_routes)
 
     def _chat_routes(self) -> Iterable[BaseRoute]:
         from gaia_bridge.openai_api.app import chat_routes
@@ -409,7 +416,7 @@ class Bridge:
             try:
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(source.run)
-                    await tasks.start(self._publish, alone, _GROUPS[source.kind], source.name)
+                    await tasks.start(self._publish, alone, GROUPS[source.kind], source.name)
                     model = await self._models.read(source) if isinstance(source, AgentSource) else None
                     if turn is not None:
                         await turn.wait()
@@ -452,55 +459,9 @@ class Bridge:
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)
 
-    def _readiness(self) -> JSON:
-        """The bridge itself is ready when it answers at all, whatever its servers do."""
-        return {"status": "ready", "sources": {source.name: source.status.state.value for source in self.sources}}
-
-    def _status(self) -> JSON:
-        return {
-            "name": _INFO.name,
-            "version": _INFO.version,
-            "leftOut": _as_json(self.left_out()),
-            "toolSearch": self._tool_search(),
-            "models": [{"id": model.id, "agent": model.source.name, "turns": model.turns} for model in self._models],
-            "sources": [
-                {
-                    "name": source.name,
-                    "kind": source.kind.value,
-                    "state": source.status.state.value,
-                    "reason": source.status.reason,
-                    "path": f"/{_GROUPS[source.kind]}/{source.name}/mcp",
-                    "server": {"name": source.features.info.name, "version": source.features.info.version},
-                    "tools": len(source.features.tools),
-                    "prompts": len(source.features.prompts),
-                    "resources": len(source.features.resources),
-                    "resourceTemplates": len(source.features.templates),
-                    "leftOut": _as_json(source.features.left_out),
-                    **({"connection": source.details} if isinstance(source, Upstream) else {}),
-                }
-                for source in self.sources
-            ],
-        }
-
-    def _tool_search(self) -> JSON:
-        """Who is shown two tools instead of all: by what policy, and where it decides by the client, which and why."""
-        clients = [
-            {"path": f"{f'/{group}/{name}' if group else ''}/mcp", **client}
-            for (group, name), endpoint in self._endpoints.items()
-            for client in endpoint.dispatcher.tool_search.switched
-        ]
-        return {"policy": self.settings.tool_search.value, "clients": clients}
-
-    def _tools(self) -> JSON:
-        return {"tools": self._everything.definitions("tool", modern=True)}
-
 
 def _only_error_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
     errors: list[BaseException] = [group]
     while len(errors) == 1 and isinstance(errors[0], BaseExceptionGroup):
         errors = list(cast("BaseExceptionGroup[BaseException]", errors[0]).exceptions)
     return errors[0] if len(errors) == 1 else group
-
-
-def _as_json(left_out: Iterable[LeftOut]) -> list[JSON]:
-    return [{"kind": item.kind, "name": item.name, "reason": item.reason} for item in left_out]

@@ -1,0 +1,100 @@
+"""What a bridge says of itself to people and monitors: `/ready`, `/status` and `/tools`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from gaia_bridge.contract import JSON
+from gaia_bridge.model import LeftOut, ServerInfo, SourceKind
+from gaia_bridge.openai_api.models import Models
+from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.endpoint import Endpoint
+from gaia_bridge.sources.upstream.source import Upstream
+
+__all__ = ["GROUPS", "Report"]
+
+GROUPS: Final[Mapping[SourceKind, str]] = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
+"""The first part of the path of a source's own endpoint."""
+
+
+class Report:
+    """What is published by a bridge, and how it does.
+
+    Args:
+        info: Who it is.
+        endpoints: Its endpoints, by group and name; that of everything is `("", "")`.
+        models: The models of its OpenAI-compatible API.
+        left_out: Returns what is configured but not published.
+    """
+
+    def __init__(
+        self,
+        info: ServerInfo,
+        endpoints: Mapping[tuple[str, str], Endpoint],
+        models: Models,
+        left_out: Callable[[], Iterable[LeftOut]],
+    ) -> None:
+        self._info = info
+        self._endpoints = endpoints
+        self._models = models
+        self._left_out = left_out
+        self.routes: Mapping[str, Callable[[], JSON]] = {
+            "/ready": self.readiness,
+            "/status": self.status,
+            "/tools": self.tools,
+        }
+
+    @property
+    def _everything(self) -> Catalog:
+        return self._endpoints["", ""].dispatcher.catalog
+
+    def readiness(self) -> JSON:
+        """The bridge itself is ready when it answers at all, whatever its servers do."""
+        sources = {source.name: source.status.state.value for source in self._everything.sources}
+        return {"status": "ready", "sources": sources}
+
+    def status(self) -> JSON:
+        """Each source: its state, its path, how much it offers, and what of it is left out."""
+        return {
+            "name": self._info.name,
+            "version": self._info.version,
+            "leftOut": _as_json(self._left_out()),
+            "toolSearch": self._tool_search(),
+            "models": [{"id": model.id, "agent": model.source.name, "turns": model.turns} for model in self._models],
+            "sources": [
+                {
+                    "name": source.name,
+                    "kind": source.kind.value,
+                    "state": source.status.state.value,
+                    "reason": source.status.reason,
+                    "path": f"/{GROUPS[source.kind]}/{source.name}/mcp",
+                    "server": {"name": source.features.info.name, "version": source.features.info.version},
+                    "tools": len(source.features.tools),
+                    "prompts": len(source.features.prompts),
+                    "resources": len(source.features.resources),
+                    "resourceTemplates": len(source.features.templates),
+                    "leftOut": _as_json(source.features.left_out),
+                    **({"connection": source.details} if isinstance(source, Upstream) else {}),
+                }
+                for source in self._everything.sources
+            ],
+        }
+
+    def _tool_search(self) -> JSON:
+        """Who is shown two tools instead of all: by what policy, and where it decides by the client, which and why."""
+        clients = [
+            {"path": f"{f'/{group}/{name}' if group else ''}/mcp", **client}
+            for (group, name), endpoint in self._endpoints.items()
+            for client in endpoint.dispatcher.tool_search.switched
+        ]
+        policy = self._endpoints["", ""].dispatcher.settings.tool_search
+        return {"policy": policy.value, "clients": clients}
+
+    def tools(self) -> JSON:
+        """The definitions of all tools."""
+        return {"tools": self._everything.definitions("tool", modern=True)}
+
+
+def _as_json(left_out: Iterable[LeftOut]) -> list[JSON]:
+    return [{"kind": item.kind, "name": item.name, "reason": item.reason} for item in left_out]
