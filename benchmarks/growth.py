@@ -54,7 +54,10 @@ async def serve(port: int) -> None:
     sockets = bind(HOST, port)
     settings = Settings(http=HttpLimits(sessions=KEPT))
     with tempfile.TemporaryDirectory() as folder:
-        async with Bridge(settings, cache=FeatureCache(Path(folder))) as bridge, anyio.create_task_group() as tasks:
+        async with (
+            Bridge(settings=settings, cache=FeatureCache(Path(folder))) as bridge,
+            anyio.create_task_group() as tasks,
+        ):
             await bridge.add_agent(EchoAgent(), "near")
             for name, era in (("old", []), ("new", ["modern"])):
                 spec = StdioServerSpec(name, sys.executable, ("-S", str(ECHO_SERVER), *era))

@@ -41,7 +41,7 @@ async def serve(port: int, sessions: int) -> None:
         sessions: How many may be open.
     """
     sockets = bind(HOST, port)
-    async with Bridge(Settings(http=HttpLimits(sessions=sessions))) as bridge:
+    async with Bridge(settings=Settings(http=HttpLimits(sessions=sessions))) as bridge:
         await bridge.add_agent(EchoAgent(), "agent")
         await HttpServer(bridge.asgi(AccessPolicy.for_address(HOST, port)), sockets=sockets).run()
 

@@ -9,32 +9,40 @@ if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge
     from gaia_bridge.calls.request_context import Elicited, RequestContext, get_request_context
     from gaia_bridge.contract import AgentLike, Publisher
-    from gaia_bridge.errors import BridgeError, ProtocolError, ResourceNotFoundError, ToolError
+    from gaia_bridge.embedding.client import Client, ToolResult
+    from gaia_bridge.errors import (
+        AgentLoadError,
+        BridgeError,
+        ConfigError,
+        ProtocolError,
+        PublishError,
+        ResourceNotFoundError,
+        ServerUnavailableError,
+        ToolError,
+    )
     from gaia_bridge.functions.marks import completion, prompt, resource, tool
-    from gaia_bridge.model import Progress
-    from gaia_bridge.settings import Settings
+    from gaia_bridge.model import (
+        HttpServerSpec,
+        NamingPolicy,
+        OpenApiServerSpec,
+        Progress,
+        ServerOptions,
+        StdioServerSpec,
+        ToolSearchPolicy,
+    )
+    from gaia_bridge.settings import AgentLimits, HttpLimits, Settings, UpstreamLimits
 
-_PLACES = ("errors", "contract", "calls.request_context", "functions.marks", "model", "settings", "bridge")
+_PLACES = (
+    "errors", "contract", "calls.request_context", "functions.marks", "model", "settings", "bridge", "embedding.client"
+)  # fmt: skip
 
 __all__ = [
-    "AgentLike",
-    "Bridge",
-    "BridgeError",
-    "Elicited",
-    "Progress",
-    "ProtocolError",
-    "Publisher",
-    "RequestContext",
-    "ResourceNotFoundError",
-    "Settings",
-    "ToolError",
-    "__version__",
-    "completion",
-    "get_request_context",
-    "prompt",
-    "resource",
-    "tool",
-]
+    "AgentLike", "AgentLimits", "AgentLoadError", "Bridge", "BridgeError", "Client", "ConfigError", "Elicited",
+    "HttpLimits", "HttpServerSpec", "NamingPolicy", "OpenApiServerSpec", "Progress", "ProtocolError",
+    "PublishError", "Publisher", "RequestContext", "ResourceNotFoundError", "ServerOptions",
+    "ServerUnavailableError", "Settings", "StdioServerSpec", "ToolError", "ToolResult", "ToolSearchPolicy",
+    "UpstreamLimits", "__version__", "completion", "get_request_context", "prompt", "resource", "tool",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

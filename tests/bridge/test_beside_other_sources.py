@@ -102,7 +102,7 @@ async def serving(sources: int) -> AsyncGenerator[Endpoint]:
     names = ("agent", "server", "other")[:sources]
     settings = Settings(http=HttpLimits(quick_answer=0.001))
     with anyio.fail_after(2 * PATIENCE):
-        async with Bridge(settings, NamingPolicy.DOUBLE) as bridge:
+        async with Bridge(settings=settings, names=NamingPolicy.DOUBLE) as bridge:
             await bridge.add_agent(agent, "agent")
             await bridge.add_upstream(SPEC, ScriptedTransport(*[server] * 4))
             if "other" in names:

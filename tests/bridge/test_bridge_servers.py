@@ -190,7 +190,7 @@ async def test_the_status_says_how_a_server_is_and_nothing_that_is_secret() -> N
 
 async def test_what_children_write_to_their_error_output_is_passed_on_with_their_names() -> None:
     lines: list[tuple[str, str]] = []
-    async with Bridge(QUICK, on_error_line=lambda server, line: lines.append((server, line))) as bridge:
+    async with Bridge(settings=QUICK, on_error_line=lambda server, line: lines.append((server, line))) as bridge:
         await bridge.add_upstream(named("up", "exit"))
         await until(lambda: bool(lines))
     assert lines[0] == ("up", "ModuleNotFoundError: No module named 'x'")

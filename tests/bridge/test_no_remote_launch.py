@@ -21,9 +21,9 @@ from starlette.routing import Route
 
 from gaia_agents.code_agent import CodeAgent
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.chaining.agent_transport import AgentTransport
 from gaia_bridge.cli import main
-from gaia_bridge.cli.configured_servers import ConfiguredServers
 from gaia_bridge.client.transports.guardian import MARK
 from gaia_bridge.client.transports.process import child_environment
 from gaia_bridge.config_reloader import Reloader

@@ -139,7 +139,7 @@ async def serving(
         settings: Its limits.
         names: How it names tools where it publishes several.
     """
-    async with Bridge(settings, names) as bridge, anyio.create_task_group() as tasks:
+    async with Bridge(settings=settings, names=names) as bridge, anyio.create_task_group() as tasks:
         for name, agent in agents.items():
             await bridge.add_agent(agent, name)
         sockets = bind(HOST, 0)

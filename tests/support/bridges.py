@@ -67,7 +67,7 @@ async def running_bridge(
         names: Its naming policy.
         named: Further agents, by the names they are published under.
     """
-    async with Bridge(settings, names) as bridge:
+    async with Bridge(settings=settings, names=names) as bridge:
         for number, agent in enumerate(agents):
             await bridge.add_agent(agent, f"a{number}")
         for name, agent in (named or {}).items():

@@ -143,7 +143,7 @@ async def chatting(
     """
     sockets = bind("127.0.0.1", 0)
     port: int = sockets[0].getsockname()[1]
-    async with Bridge(settings) as bridge:
+    async with Bridge(settings=settings) as bridge:
         for name, agent in {**{f"a{number}": agent for number, agent in enumerate(agents)}, **(named or {})}.items():
             await bridge.add_agent(agent, name)
         app = bridge.asgi(AccessPolicy.for_address("127.0.0.1", port, token=token))

@@ -13,7 +13,7 @@ __all__ = ["run"]
 
 
 async def _main(era: str) -> None:
-    async with Bridge(Settings(agent=AgentLimits(definitions_max_age=0))) as bridge:
+    async with Bridge(settings=Settings(agent=AgentLimits(definitions_max_age=0))) as bridge:
         await bridge.add_agent(EverythingAgent(), "everything")
         if era == "legacy":
             forget_discovery(bridge)

@@ -1,15 +1,10 @@
-"""The bridge: agents and upstream servers on one side, endpoints on the other, joined by catalogs.
-
-async with Bridge() as bridge:
-    await bridge.add_agent(MyAgent())
-    await bridge.serve_stdio()
-"""
+"""The bridge: agents and upstream servers on one side, endpoints on the other, joined by catalogs."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,13 +12,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
-from gaia_bridge.bridge.report import GROUPS, Report
+from gaia_bridge.bridge.configured_servers import ConfiguredServers
+from gaia_bridge.bridge.contents import Servers, agent_of, instead_of, server_specs
+from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.chaining import PublishedAgent, agent_named
 from gaia_bridge.chaining.sdk_transport import SdkServerTransport
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.client.transport_factory import Pace
+from gaia_bridge.config_reloader import Reloader
+from gaia_bridge.constants import DEFAULT_PORT
 from gaia_bridge.contract import JSON, Publishable, Source
 from gaia_bridge.discovery.classes import is_mcp_server, missing_methods, name_of
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
@@ -33,7 +33,6 @@ from gaia_bridge.model import (
     LeftOut,
     NamingPolicy,
     OpenApiServerSpec,
-    ServerInfo,
     ServerOptions,
     ServerSpec,
 )
@@ -49,7 +48,6 @@ from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.upstream.feature_cache import FeatureCache, default_cache_folder
 from gaia_bridge.sources.upstream.source import Upstream
-from gaia_bridge.version import __version__
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -61,13 +59,6 @@ if TYPE_CHECKING:
 __all__ = ["Bridge"]
 
 logger = logging.getLogger(__name__)
-
-_INFO = ServerInfo(
-    name="gaia-mcp-bridge",
-    version=__version__,
-    title="GAIA MCP bridge",
-    description="Agents and MCP servers, published as one MCP server.",
-)
 
 
 class _RunningSource(Source, Protocol):
@@ -81,9 +72,18 @@ class _RunningSource(Source, Protocol):
 class Bridge:
     """Everything that one process publishes.
 
-    An asynchronous context manager: agents and servers are added, removed and served inside of it.
+    An asynchronous context manager: agents and servers are served, added and removed inside of it.
+
+        bridge = Bridge(MyAgent(), servers={"time": "uvx mcp-server-time"})
+        async with bridge:
+            await bridge.serve_stdio()
 
     Args:
+        *agents: What is published from the beginning: agents, modules with decorated functions, such functions, and
+            server objects of MCP libraries, as `add_agent` takes them.
+        servers: Servers that are published from the beginning, by name: entries as in `mcp_servers.json`, URLs or
+            commands; or `ServerSpec`s.
+        config: A file as `mcp_servers.json`, whose servers are published, and followed when it changes.
         settings: Limits and deadlines.
         names: How tools are named on the endpoint that publishes everything.
         cache: Remembers what servers offer, from one run to the next; a file in the user's folder if `None`.
@@ -94,20 +94,32 @@ class Bridge:
         own_files: Returns the files that decide what this process starts; the reader of a configuration sets it.
         refusal: Returns why a server that needs approval must not be started now, or `None`; the reader of a
             configuration sets it. The bridge calls it from threads.
+
+    Raises:
+        ConfigError: An entry of `servers` cannot be used.
+        TypeError: Something is given that is no agent and no server.
     """
 
     def __init__(
         self,
+        *agents: Publishable,
+        servers: Servers = (),
+        config: Path | str | None = None,
         settings: Settings | None = None,
         names: NamingPolicy = NamingPolicy.DEFAULT,
-        *,
         cache: FeatureCache | None = None,
         on_error_line: Callable[[str, str], None] | None = None,
     ) -> None:
+        if misplaced := next((agent for agent in agents if isinstance(agent, (Settings, NamingPolicy))), None):
+            word = "settings" if isinstance(misplaced, Settings) else "names"
+            raise TypeError(f"got {type(misplaced).__name__} among the agents; write {word}=...")
         self.settings = settings or Settings()
         self.left_out: Callable[[], Iterable[LeftOut]] = tuple
         self.own_files: Callable[[], Iterable[Path]] = tuple
         self.refusal: Callable[[ServerSpec], str | None] = lambda spec: None
+        self._agents = agents
+        self._servers = server_specs(servers)
+        self._config = None if config is None else Path(config)
         self._id = new_id()
         self._names = names
         self._cache = cache or FeatureCache(default_cache_folder(), self.settings.upstream)
@@ -119,24 +131,45 @@ class Bridge:
         self._everything: Catalog
         self._models = Models(self.settings.chats)
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
-        self._report = Report(_INFO, self._endpoints, self._models, lambda: self.left_out())
+        self._report = Report(self._endpoints, self._models, lambda: self.left_out())
         self._scopes: dict[str, anyio.CancelScope] = {}
+        self._is_open = False
 
     async def __aenter__(self) -> Self:
+        if self._is_open:
+            raise RuntimeError("the bridge is open already; make another one")
+        failure: Exception | None = None
         async with AsyncExitStack() as stack:
             stack.callback(mark_thread_as_asyncio())
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(self._tasks.cancel_scope.cancel)
-            self._everything = Catalog(_INFO, self._names)
+            self._everything = Catalog(INFO, self._names)
             await self._tasks.start(self._publish, self._everything, "", "")
-            self._stack = stack.pop_all()
+            try:
+                await self._fill()
+            except Exception as error:  # raised again, not in the task group, which would wrap it
+                failure = error
+            else:
+                self._stack = stack.pop_all()
+        if failure is not None:
+            raise failure
+        self._is_open = True
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> bool | None:
+        self._is_open = False
         self.close_streams()
+        if isinstance(exc_val, Exception):  # the program's own, which the task group would wrap
+            await self._stack.__aexit__(None, None, None)
+            return None
         return await self._stack.__aexit__(exc_type, exc_val, exc_tb)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is entered, so that it publishes."""
+        return self._is_open
 
     @property
     def sources(self) -> list[Source]:
@@ -160,8 +193,9 @@ class Bridge:
         """Publish an agent: read its definitions, and notify connected clients.
 
         Args:
-            agent: An `Agent`, any object with the methods of an agent, or a server object of an MCP library
-                (`FastMCP`, `MCPServer`), which runs on an event loop of its own.
+            agent: An `Agent`, any object with the methods of an agent, a function that is decorated (`@tool`), a module
+                with such functions, or a server object of an MCP library (`FastMCP`, `MCPServer`), which runs on an
+                event loop of its own.
             name: The path segment and qualifier; derived from the class name if not given.
 
         Returns:
@@ -297,6 +331,72 @@ class Bridge:
             starting=self.settings.stdio_starting,
         )
 
+    async def serve_http(
+        self,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        *,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        token: str | None = None,
+        task_status: TaskStatus[list[str]] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve everything over HTTP until cancelled. Signals stay the program's.
+
+        Args:
+            host: The address to listen on. One that other machines can reach needs `token` and `hosts`.
+            port: The port; 0 for any free one.
+            hosts: Further names that clients use for us, as `host` or `host:port`.
+            origins: Pages of other servers that may call us, in full.
+            token: What clients must send as `Authorization: Bearer`.
+            task_status: Told the URLs that are served, once they are.
+
+        Raises:
+            ListenError: The address cannot be listened on, or must not.
+            ConfigError: A host or an origin is not one.
+        """
+        from gaia_bridge.server.http.serving import serve_until_cancelled
+
+        limits, leave = self.settings.http, self.close_streams
+        await serve_until_cancelled(self.asgi, host, port, hosts, origins, token, limits, leave, task_status)
+
+    def app(
+        self,
+        *,
+        hosts: Iterable[str] = ("localhost:*", "127.0.0.1:*", "[::1]:*"),
+        origins: Iterable[str] = (),
+        token: str | None = None,
+    ) -> ASGIApp:
+        """An ASGI application, for a server of your own, or to be mounted below any path of another application.
+
+        A server that runs its lifespan opens the bridge. What is mounted has none: enter the bridge in the lifespan of
+        the application around it, as `FastAPI(lifespan=bridge.lifespan)`.
+
+        Args:
+            hosts: What clients call us: `host:port`, `host` for a standard port, `host:*` for every port. All else is
+                refused, because that is what DNS rebinding needs.
+            origins: Pages of other servers that may call us, in full: `https://tool.example`.
+            token: What clients must send as `Authorization: Bearer`.
+
+        Raises:
+            ConfigError: A host or an origin is not one.
+        """
+        from gaia_bridge.bridge.mounting import MountedBridge
+        from gaia_bridge.server.http.access_policy import AccessPolicy
+
+        policy = AccessPolicy.for_hosts(hosts, origins, token, self.settings.http)
+        return MountedBridge(self.asgi(policy), lambda: self._is_open, lambda: self)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
+        """The bridge is open inside of it: the lifespan of an application that mounts `app()`.
+
+        Args:
+            app: The application, which is not looked at.
+        """
+        async with self:
+            yield
+
     def asgi(self, policy: AccessPolicy) -> ASGIApp:
         """The HTTP application, to be served while the bridge is open.
 
@@ -316,6 +416,20 @@ class Bridge:
 
         return chat_routes(self._models, self._everything, self.settings.chats)
 
+    def dispatcher(self, source: str | None = None) -> Dispatcher:
+        """What answers at an endpoint, for clients and transports inside of this process.
+
+        Args:
+            source: The name of an agent or server whose own endpoint it is; everything is published if `None`.
+
+        Raises:
+            PublishError: Nothing is published under that name.
+        """
+        for (_, name), endpoint in self._endpoints.items():
+            if name == (source or ""):
+                return endpoint.dispatcher
+        raise PublishError(source or "", "nothing is published under that name")
+
     def sdk_server(self, source: str | None = None) -> Server[Any]:
         """An endpoint as a server of the official SDK, for middleware and transports that are written for one.
 
@@ -330,10 +444,7 @@ class Bridge:
         """
         from gaia_bridge.server.sdk_server import sdk_server
 
-        for (_, name), endpoint in self._endpoints.items():
-            if name == (source or ""):
-                return sdk_server(endpoint.dispatcher)
-        raise PublishError(source or "", "nothing is published under that name")
+        return sdk_server(self.dispatcher(source))
 
     def close_streams(self) -> None:
         """Close the event streams of clients properly, so that a shutdown does not wait for them.
@@ -343,6 +454,26 @@ class Bridge:
         self._models.say_goodbye()
         for endpoint in self._endpoints.values():
             endpoint.dispatcher.close_streams()
+
+    async def _fill(self) -> None:
+        """Publish what the bridge was made with."""
+        for agent in self._agents:
+            await self.add_agent(agent)
+        for spec in self._servers:
+            if not spec.options.disabled:
+                await self.add_upstream(spec)
+        if self._config is not None:
+            configured = await anyio.to_thread.run_sync(ConfiguredServers, self._config)
+            await self._follow(configured, await anyio.to_thread.run_sync(configured.first))
+
+    async def _follow(self, configured: ConfiguredServers, servers: Sequence[ServerSpec]) -> None:
+        """Publish what a configuration lists, now and after each change of it."""
+        self.own_files = lambda: configured.own_files
+        self.refusal = configured.refusal
+        reloader = Reloader(self, configured.again, lambda: configured.own_files)
+        self.left_out = lambda: (*configured.left_out, *reloader.left_out)
+        await reloader.apply(servers)
+        await self._tasks.start(reloader.watch)
 
     def _upstream(self, name: str) -> Upstream:
         for source in self.sources:
@@ -365,7 +496,7 @@ class Bridge:
         )
 
     def _source_of(self, agent: Publishable, name: str | None) -> AgentSource | Upstream:
-        candidate: Any = agent
+        candidate: Any = agent_of(agent)
         if is_mcp_server(candidate):
             name = name or name_of(candidate)
             return self._upstream_of(
@@ -376,10 +507,11 @@ class Bridge:
                 repr(candidate),
                 "expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), or with get_model_id() "
                 f"and get_model_info(), got {candidate!r}",
+                instead_of(candidate),
             )
-        name = name or name_of(agent)
+        name = name or name_of(candidate)
         try:
-            return AgentSource(agent, name, self.settings.agent, lambda: self.own_files())
+            return AgentSource(candidate, name, self.settings.agent, lambda: self.own_files())
         except TypeError as error:  # what is decorated in it
             raise AgentLoadError(name, str(error)) from error
 
@@ -387,7 +519,7 @@ class Bridge:
         """Start a source, and publish it after those that were added before it."""
         if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
-        alone = Catalog(_INFO, NamingPolicy.BARE, merges=False)
+        alone = Catalog(INFO, NamingPolicy.BARE, merges=False)
         alone.add(source)
         scope = self._scopes[source.name] = anyio.CancelScope()
         try:

@@ -11,18 +11,27 @@ from gaia_bridge.openai_api.models import Models
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.sources.upstream.source import Upstream
+from gaia_bridge.version import __version__
 
-__all__ = ["GROUPS", "Report"]
+__all__ = ["GROUPS", "INFO", "Report"]
 
 GROUPS: Final[Mapping[SourceKind, str]] = {SourceKind.AGENT: "agents", SourceKind.SERVER: "servers"}
 """The first part of the path of a source's own endpoint."""
+
+
+INFO: Final = ServerInfo(
+    name="gaia-mcp-bridge",
+    version=__version__,
+    title="GAIA MCP bridge",
+    description="Agents and MCP servers, published as one MCP server.",
+)
+"""Who a bridge is."""
 
 
 class Report:
     """What is published by a bridge, and how it does.
 
     Args:
-        info: Who it is.
         endpoints: Its endpoints, by group and name; that of everything is `("", "")`.
         models: The models of its OpenAI-compatible API.
         left_out: Returns what is configured but not published.
@@ -30,12 +39,10 @@ class Report:
 
     def __init__(
         self,
-        info: ServerInfo,
         endpoints: Mapping[tuple[str, str], Endpoint],
         models: Models,
         left_out: Callable[[], Iterable[LeftOut]],
     ) -> None:
-        self._info = info
         self._endpoints = endpoints
         self._models = models
         self._left_out = left_out
@@ -57,8 +64,8 @@ class Report:
     def status(self) -> JSON:
         """Each source: its state, its path, how much it offers, and what of it is left out."""
         return {
-            "name": self._info.name,
-            "version": self._info.version,
+            "name": INFO.name,
+            "version": INFO.version,
             "leftOut": _as_json(self._left_out()),
             "toolSearch": self._tool_search(),
             "models": [{"id": model.id, "agent": model.source.name, "turns": model.turns} for model in self._models],

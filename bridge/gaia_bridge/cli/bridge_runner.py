@@ -20,9 +20,9 @@ from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.cli.agent_choice import AgentChoice
 from gaia_bridge.cli.collection import imported_for_good
-from gaia_bridge.cli.configured_servers import ConfiguredServers
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of, innermost
 from gaia_bridge.cli.interrupts import ended_by_interrupt
@@ -173,7 +173,7 @@ def _run(
 
     use_uvloop = importlib.util.find_spec("uvloop") is not None
     with closing(_server_logs()) as logs:
-        bridge = Bridge(options.settings, options.names, on_error_line=logs.write)
+        bridge = Bridge(settings=options.settings, names=options.names, on_error_line=logs.write)
         anyio.run(main, backend_options={"use_uvloop": use_uvloop})
 
 

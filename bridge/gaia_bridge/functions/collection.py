@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
@@ -183,13 +184,21 @@ class ModuleFunctions(DecoratedFunctions):
 
     def __init__(self, owner: ModuleType | Callable[..., Any]) -> None:
         super().__init__(decorated_members(owner))
-        self.name = owner.__name__.rpartition(".")[2]
+        self.name = _name_of(owner)
         self._documentation = inspect.getdoc(owner) or "" if isinstance(owner, ModuleType) else ""
 
     def get_mcp_server_info(self) -> JSON:
         """The module's name and docstring."""
         info: JSON = {"name": self.name, "version": "1.0.0"}
         return {**info, "instructions": self._documentation} if self._documentation else info
+
+
+def _name_of(owner: ModuleType | Callable[..., Any]) -> str:
+    """The last part of its name; that of its file, of the program that runs."""
+    file = getattr(owner, "__file__", None)
+    if owner.__name__ == "__main__" and isinstance(file, str):
+        return Path(file).stem
+    return owner.__name__.rpartition(".")[2]
 
 
 def decorated_functions(owner: object) -> DecoratedFunctions | None:

@@ -79,7 +79,7 @@ class Sums:
 
 @asynccontextmanager
 async def connected(era: str, sums: Sums, settings: Settings = QUICK) -> AsyncGenerator[tuple[Bridge, mcp.Client]]:
-    async with Bridge(settings) as bridge:
+    async with Bridge(settings=settings) as bridge:
         for source in (one_tool(lambda arguments: arguments, "echo"), sums.server, mcp_lowlevel.Server("empty")):
             await bridge.add_agent(source)
         for added in bridge.sources:
@@ -166,7 +166,7 @@ class Fragile:
 
 async def test_a_server_object_that_ends_is_run_again() -> None:
     fragile = Fragile(breaks=2)
-    async with Bridge(QUICK) as bridge:
+    async with Bridge(settings=QUICK) as bridge:
         await bridge.add_upstream(AgentServerSpec("fragile", ""), SdkServerTransport(fragile, "fragile"))
         [source] = bridge.sources
         await source.learn()
@@ -192,7 +192,7 @@ async def test_a_server_object_is_spoken_to_in_the_era_of_each_client() -> None:
 
     say.__annotations__["ctx"] = mcp_server.Context
     server.tool()(say)
-    async with Bridge(QUICK) as bridge:
+    async with Bridge(settings=QUICK) as bridge:
         await bridge.add_agent(server)
         for era, revision in (("modern", "2026-07-28"), ("legacy", "2025-11-25")):
             async with client_of(bridge.sdk_server(), era) as client:

@@ -103,7 +103,7 @@ async def connected(era: str, *agents: Any, **options: Any) -> AsyncGenerator[mc
     def add_up(a: int, b: int) -> int:  # pyright: ignore[reportUnusedFunction]
         return a + b
 
-    async with Bridge(Settings(agent=AgentLimits(call_timeout=5))) as bridge:
+    async with Bridge(settings=Settings(agent=AgentLimits(call_timeout=5))) as bridge:
         for agent in (*agents, one_tool(lambda arguments: arguments, "echo"), server):
             await bridge.add_agent(agent)
         for source in bridge.sources:

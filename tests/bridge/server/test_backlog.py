@@ -63,7 +63,10 @@ async def serving(
     sockets = bind("127.0.0.1", 0)
     port: int = sockets[0].getsockname()[1]
     with anyio.fail_after(6 * PATIENCE):
-        async with Bridge(Settings(backlog=limits), NamingPolicy.BARE) as bridge, anyio.create_task_group() as tasks:
+        async with (
+            Bridge(settings=Settings(backlog=limits), names=NamingPolicy.BARE) as bridge,
+            anyio.create_task_group() as tasks,
+        ):
             await bridge.add_agent(agent, "giver")
             for number in range(beside):
                 await bridge.add_agent(one_tool(lambda _: None, f"other-{number}"), f"beside-{number}")

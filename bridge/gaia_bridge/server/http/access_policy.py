@@ -25,7 +25,7 @@ _CREDENTIAL = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 class AccessPolicy(Struct, frozen=True):
-    """Who may call. Build it with `for_address`.
+    """Who may call. Build it with `for_address`, or with `for_hosts` where somebody else listens.
 
     Args:
         hosts: The accepted `Host` values, lower case, as `host` or `host:port`.
@@ -33,6 +33,8 @@ class AccessPolicy(Struct, frozen=True):
         cross_origins: Those of them that are pages of another server and need CORS headers to read an answer.
         token: The bearer token that every request but the health check must carry; `None` asks for none.
         limits: How much and how long.
+        any_port: Hosts that are accepted with every port, lower case.
+        served_elsewhere: Whether we do not listen ourselves: then a page from the very host that it calls may call.
 
     Raises:
         ConfigError: The token is empty or holds characters that a header cannot carry (fail closed).
@@ -43,6 +45,8 @@ class AccessPolicy(Struct, frozen=True):
     cross_origins: frozenset[str] = frozenset()
     token: str | None = None
     limits: HttpLimits = HttpLimits()
+    any_port: frozenset[str] = frozenset()
+    served_elsewhere: bool = False
 
     def __repr__(self) -> str:
         return repr_without(self, "token")
@@ -106,6 +110,47 @@ class AccessPolicy(Struct, frozen=True):
             token=token,
             limits=limits or HttpLimits(),
         )
+
+    @classmethod
+    def for_hosts(
+        cls,
+        hosts: Iterable[str],
+        origins: Iterable[str] = (),
+        token: str | None = None,
+        limits: HttpLimits | None = None,
+    ) -> AccessPolicy:
+        """The policy of an application that somebody else serves, at an address that we do not know.
+
+        A page that comes from the very host that it calls may call it.
+
+        Args:
+            hosts: What clients call us: `host:port`, `host` for a standard port, or `host:*` for every port.
+            origins: Pages of other servers that may call us, in full: `https://tool.example`.
+            token: The bearer token, or `None`.
+            limits: How much and how long; the defaults, if not given.
+
+        Raises:
+            ConfigError: A host or an origin is not one.
+        """
+        exact: set[str] = set()
+        any_port: set[str] = set()
+        for text in hosts:
+            name = text.removesuffix(":*")
+            (exact if name == text else any_port).add(_host(name, "hosts", "localhost:*"))
+        cross_origins = frozenset(_canonical_origin(origin, "origins") for origin in origins)
+        return cls(
+            frozenset(exact), cross_origins, cross_origins, token, limits or HttpLimits(), frozenset(any_port), True
+        )
+
+    def accepts_host(self, host: bytes) -> bool:
+        """Whether a `Host` that is none of `hosts` is one with any port."""
+        if not self.any_port:
+            return False
+        try:
+            name, _ = split_authority(host.decode("latin-1"))
+        except ValueError:
+            return False
+        return name.lower() in self.any_port
 
 
 def check_exposure(host: str, allow_hosts: Iterable[str], token: str | None) -> None:
@@ -187,18 +232,27 @@ def _spellings(host: str, port: int) -> set[str]:
     return {f"{host}:{port}", host} if port in DEFAULT_PORTS.values() else {f"{host}:{port}"}
 
 
-def _allowed_host(text: str, bound_port: int) -> set[str]:
+def _host(text: str, place: str, example: str) -> str:
+    """A host as clients write it, in lower case.
+
+    Raises:
+        ConfigError: It is none.
+    """
     try:
-        host, port = split_authority(_bracketed(text))
+        split_authority(_bracketed(text))
     except ValueError as error:
         raise ConfigError(
-            "--allow-host", f"{quoted(text)} is not a host: {error}", "write it as clients do: bridge.example:8765"
+            place, f"{quoted(text)} is not a host: {error}", f"write it as clients do: {example}"
         ) from None
-    host = host.lower()
+    return _bracketed(text).lower()
+
+
+def _allowed_host(text: str, bound_port: int) -> set[str]:
+    host, port = split_authority(_host(text, "--allow-host", "bridge.example:8765"))
     return _spellings(host, port) if port is not None else _spellings(host, bound_port) | {host}
 
 
-def _canonical_origin(text: str) -> str:
+def _canonical_origin(text: str, place: str = "--allow-origin") -> str:
     """Return an origin as browsers serialise it: lower case and without the default port, for http and https.
 
     Raises:
@@ -211,7 +265,7 @@ def _canonical_origin(text: str) -> str:
         host, port = split_authority(match[2])
     except ValueError as error:
         raise ConfigError(
-            "--allow-origin", f"{quoted(text)} is not an origin: {error}", "write it as in https://tool.example"
+            place, f"{quoted(text)} is not an origin: {error}", "write it as in https://tool.example"
         ) from None
     scheme = match[1].lower()
     default_port = DEFAULT_PORTS.get(scheme)

@@ -189,7 +189,7 @@ class _McpPaths:
     @staticmethod
     def _target(scope: Scope) -> tuple[str, str, _Serve] | None:
         """The group, the name and the transport that a path stands for."""
-        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        path: str = scope["path"]
         if path == "/mcp":
             return "", "", HttpBinding.streamable
         if path == "/":

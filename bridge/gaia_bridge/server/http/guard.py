@@ -176,29 +176,42 @@ class Guard:
         if not scope["path"].startswith("/"):
             return _Refusal(400, f"The request target {quoted(scope['path'])} is not a path; expected /PATH.")
         host = head.values.get(b"host", b"")
-        if host not in self._hosts and host.lower() not in self._hosts:
+        is_known = host in self._hosts or host.lower() in self._hosts
+        if not is_known and not self._policy.accepts_host(host):
             return self._refuse_host(host)
         origin = head.values.get(b"origin")
-        if origin is not None and origin not in self._origins:
+        if origin is not None and origin not in self._origins and not self._is_own_page(host, origin):
             return _Refusal(
                 403,
                 f"Web pages of the origin {quoted(origin)} may not call this server. "
-                "If they should, start it with --allow-origin and that origin, spelled exactly so.",
+                + (
+                    "If they should, add it to origins=, spelled exactly so."
+                    if self._policy.served_elsewhere
+                    else "If they should, start it with --allow-origin and that origin, spelled exactly so."
+                ),
             )
         if head.size > self._limits.header_bytes:
             return _Refusal(431, f"{head.size} bytes of headers came; expected at most {self._limits.header_bytes}.")
         return None
 
+    def _is_own_page(self, host: bytes, origin: bytes) -> bool:
+        """Whether a page comes from the host that it calls, where we know that host by its name only."""
+        return self._policy.served_elsewhere and origin.lower() in (
+            b"http://" + host.lower(),
+            b"https://" + host.lower(),
+        )
+
     def _refuse_host(self, host: bytes) -> _Refusal:
-        expected = ", ".join(sorted(self._policy.hosts))
+        policy = self._policy
+        expected = ", ".join(sorted((*policy.hosts, *(f"{name}:*" for name in policy.any_port))))
         try:
             split_authority(host.decode("latin-1"))
         except ValueError:
             return _Refusal(400, f"Host: {quoted(host)} came; expected one of {expected}.")
         return _Refusal(
             421,
-            f"The host {quoted(host)} is not served here; expected {expected}. "
-            "Use one of these in the URL, or start the server with --allow-host for that name.",
+            f"The host {quoted(host)} is not served here; expected {expected}. Use one of these in the URL, or "
+            + ("add it to hosts=." if policy.served_elsewhere else "start the server with --allow-host for that name."),
         )
 
     def _check_token(self, scope: Scope, head: _Head) -> _Refusal | None:

@@ -12,6 +12,7 @@ import anyio
 from gaia_bridge.protocol.json_types import is_array
 from gaia_bridge.protocol.messages import batch_problem, batched_problem, too_many_sessions
 from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.server.http.mount import MOUNTED_AT
 from gaia_bridge.server.transports.event_stream import EventStream
 from gaia_bridge.server.transports.http_exchange import HttpExchange
 from gaia_bridge.server.transports.streams import DuplexClient
@@ -57,7 +58,7 @@ class SseTransport:
         response = anyio.CancelScope()
         client = self._clients[identity] = DuplexClient(self._dispatcher, events, cut=response.cancel)
         self._streams.add(events)
-        root = exchange.scope.get("root_path", "").rstrip("/")
+        root: str = exchange.scope.get(MOUNTED_AT, "")
         endpoint = f"event: endpoint\r\ndata: {quote(root + self._path)}?session_id={identity}\r\n\r\n"
         try:
             with response:  # one that is cut off leaves unread what is written already

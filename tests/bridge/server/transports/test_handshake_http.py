@@ -172,7 +172,7 @@ async def publishing(
     agent = agent or Agent()
     settings = Settings(http=http or HttpLimits(), backlog=backlog or BacklogLimits())
     with anyio.fail_after(PATIENCE):
-        async with Bridge(settings) as bridge:
+        async with Bridge(settings=settings) as bridge:
             await bridge.add_agent(agent, "one")
             try:
                 yield bridge.asgi(AccessPolicy.for_address("127.0.0.1", 8765))

@@ -78,7 +78,7 @@ async def door(sessions: int = 2) -> AsyncGenerator[Door]:
     sockets = bind("127.0.0.1", 0)
     port: int = sockets[0].getsockname()[1]
     limits = HttpLimits(sessions=sessions)
-    async with Bridge(Settings(http=limits)) as bridge, anyio.create_task_group() as tasks:
+    async with Bridge(settings=Settings(http=limits)) as bridge, anyio.create_task_group() as tasks:
         await bridge.add_agent(ScriptedAgent(execute, "wait"), "a")
         server = HttpServer(bridge.asgi(AccessPolicy.for_address("127.0.0.1", port, limits=limits)), sockets=sockets)
         with anyio.fail_after(PATIENCE * 2):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli.configured_servers import ConfiguredServers
+from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.config import TrustStore
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, StdioServerSpec

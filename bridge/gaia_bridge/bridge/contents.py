@@ -1,0 +1,117 @@
+"""What a bridge is made with: its agents and servers, as a program names them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from gaia_bridge.config import EntryError, current_folder, entry_of, parse_entry
+from gaia_bridge.discovery.classes import clean_name, missing_methods
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
+from gaia_bridge.functions.marks import marks_of
+from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OpenApiServerSpec, ServerSpec, StdioServerSpec
+from gaia_bridge.protocol.json_types import JSON, is_object
+
+__all__ = ["SPECS", "Servers", "agent_of", "instead_of", "server_specs", "spec_of"]
+
+SPECS: Final = (StdioServerSpec, HttpServerSpec, AgentServerSpec, OpenApiServerSpec)
+"""The kinds of `ServerSpec`, for `isinstance`."""
+
+Servers = Mapping[str, "ServerSpec | Mapping[str, Any] | str | Sequence[str]"] | Iterable[ServerSpec]
+"""Servers by name: an entry as in `mcp_servers.json`, a URL, a command; or specs, which have their name."""
+
+_SCHEMES: Final = ("http://", "https://")
+
+
+def spec_of(target: str | Sequence[str], name: str | None = None, **more: Any) -> ServerSpec:
+    """The entry for a server that is named by its URL or by its command.
+
+    Args:
+        target: A URL (`https://...`), a command line (`uvx mcp-server-time`), or a program with its arguments.
+        name: What it is called; made of the target if not given.
+        **more: Further keys of the entry, such as `headers`, `env`, `cwd`, `timeout`; `None` for those that are not.
+
+    Raises:
+        ConfigError: That is no entry; says why.
+    """
+    shown = name or repr(target)
+    given = {key: value for key, value in more.items() if value is not None}
+    if isinstance(target, str) and target.strip().lower().startswith(_SCHEMES):
+        url = target.strip()
+        entry, name = {"url": url}, name or clean_name(urlsplit(url).hostname or "server")
+    else:
+        try:
+            entry = entry_of(target)
+        except EntryError as error:
+            raise ConfigError(shown, str(error), "a URL, or a program with its arguments") from None
+        name = name or clean_name(Path(entry["command"]).stem)
+    return _parsed(name, {**entry, **given})
+
+
+def server_specs(servers: Servers) -> list[ServerSpec]:
+    """The entries of several servers.
+
+    Args:
+        servers: As `Bridge` takes them.
+
+    Raises:
+        ConfigError: One of them cannot be used; names it.
+        TypeError: It is nothing that names a server.
+    """
+    if not isinstance(servers, Mapping):
+        return [_checked(spec) for spec in servers]
+    named = cast("Mapping[str, Any]", servers)
+    return [_named(name, value) for name, value in named.items()]
+
+
+def agent_of(target: Any) -> Any:
+    """An object that has the methods of an agent, for a decorated function and for a module with some.
+
+    Args:
+        target: What somebody wants to publish; returned as it is where it is neither.
+    """
+    is_function = callable(target) and not isinstance(target, type) and bool(marks_of(target))
+    if is_function or (isinstance(target, ModuleType) and has_decorated_members(target)):
+        return ModuleFunctions(target)
+    return target
+
+
+def instead_of(candidate: object) -> str:
+    """What to write instead of something that is no agent; empty if nobody knows."""
+    if isinstance(candidate, type) and not missing_methods(candidate):
+        return f"write {candidate.__name__}()"
+    if inspect.isroutine(candidate):
+        return "decorate it with @tool, from gaia_bridge"
+    if isinstance(candidate, (str, Path)):
+        return "servers are given by servers={name: URL or command}, configuration files by config="
+    return ""
+
+
+def _named(name: str, value: Any) -> ServerSpec:
+    if isinstance(value, SPECS):
+        if value.name != name:
+            raise ConfigError(name, f"its entry is called {value.name!r}", "give both the same name")
+        return value
+    if is_object(value) or isinstance(value, Mapping):
+        return _parsed(name, dict(cast("Mapping[str, Any]", value)))
+    if isinstance(value, (str, Sequence)):
+        return spec_of(cast("str | Sequence[str]", value), name)
+    raise TypeError(f"{name}: expected an entry of mcp_servers.json, a URL, a command or a ServerSpec, got {value!r}")
+
+
+def _checked(spec: object) -> ServerSpec:
+    if isinstance(spec, SPECS):
+        return spec
+    raise TypeError(f"expected a ServerSpec, or a mapping of names to entries, got {spec!r}")
+
+
+def _parsed(name: str, entry: JSON) -> ServerSpec:
+    try:
+        return parse_entry(name, entry, current_folder()).spec
+    except EntryError as error:
+        raise ConfigError(name, str(error)) from None

@@ -1,0 +1,1 @@
+"""For programs that have the bridge inside of them: a client of any server."""
