@@ -46,6 +46,7 @@ LAYERS = {
     "gaia_bridge.results": 1,
     "gaia_bridge.runtime.descriptors": 1,
     "gaia_bridge.runtime.event_loops": 1,
+    "gaia_bridge.runtime.exception_groups": 1,
     "gaia_bridge.runtime.forking": 1,
     "gaia_bridge.sanitize": 1,
     "gaia_bridge.settings": 1,

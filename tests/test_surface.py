@@ -106,6 +106,7 @@ SURFACES = {
         "get_request_context",
         "prompt",
         "resource",
+        "serve",
         "tool",
     ],
 }

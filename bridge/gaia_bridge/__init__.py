@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gaia_bridge.calls.request_context import Elicited, RequestContext, get_request_context
     from gaia_bridge.contract import AgentLike, Publisher
     from gaia_bridge.embedding.client import Client, ToolResult
+    from gaia_bridge.embedding.serving import serve
     from gaia_bridge.errors import (
         AgentLoadError,
         BridgeError,
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from gaia_bridge.settings import AgentLimits, HttpLimits, Settings, UpstreamLimits
 
 _PLACES = (
-    "errors", "contract", "calls.request_context", "functions.marks", "model", "settings", "bridge", "embedding.client"
+    "errors", "contract", "calls.request_context", "functions.marks", "model", "settings", "bridge", "embedding.client",
+    "embedding.serving",
 )  # fmt: skip
 
 __all__ = [
@@ -41,7 +43,7 @@ __all__ = [
     "HttpLimits", "HttpServerSpec", "NamingPolicy", "OpenApiServerSpec", "Progress", "ProtocolError",
     "PublishError", "Publisher", "RequestContext", "ResourceNotFoundError", "ServerOptions",
     "ServerUnavailableError", "Settings", "StdioServerSpec", "ToolError", "ToolResult", "ToolSearchPolicy",
-    "UpstreamLimits", "__version__", "completion", "get_request_context", "prompt", "resource", "tool",
+    "UpstreamLimits", "__version__", "completion", "get_request_context", "prompt", "resource", "serve", "tool",
 ]  # fmt: skip
 
 

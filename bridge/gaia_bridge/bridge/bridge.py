@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import anyio
 import anyio.to_thread
@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.bridge.contents import Servers, agent_of, instead_of, server_specs
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
-from gaia_bridge.chaining import PublishedAgent, agent_named
+from gaia_bridge.chaining import BridgeTransport, PublishedAgent, agent_named
 from gaia_bridge.chaining.sdk_transport import SdkServerTransport
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.client.transport_factory import Pace
@@ -38,6 +38,7 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.openai_api.models import Models
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
+from gaia_bridge.runtime.exception_groups import innermost
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
@@ -90,10 +91,10 @@ class Bridge:
         on_error_line: Told every line that a child writes to its error output, redacted: the server's name, the line.
 
     Attributes:
-        left_out: Returns what is configured but not published, for the status; the reader of a configuration sets it.
-        own_files: Returns the files that decide what this process starts; the reader of a configuration sets it.
-        refusal: Returns why a server that needs approval must not be started now, or `None`; the reader of a
-            configuration sets it. The bridge calls it from threads.
+        left_out: Returns what is configured but not published, for the status.
+        own_files: Returns the files that decide what this process starts.
+        refusal: Returns why a server that needs approval must not be started now, or `None`; called from threads. This
+            one and the two above are set by the reader of a configuration.
 
     Raises:
         ConfigError: An entry of `servers` cannot be used.
@@ -121,9 +122,9 @@ class Bridge:
         self._servers = server_specs(servers)
         self._config = None if config is None else Path(config)
         self._id = new_id()
-        self._names = names
+        self.names = names
         self._cache = cache or FeatureCache(default_cache_folder(), self.settings.upstream)
-        self._on_error_line = on_error_line
+        self.on_error_line = on_error_line
         self._backlog = Backlog(self.settings.backlog)
         self._launches = Pace(self.settings.upstream.launch_interval)
         self._stack: AsyncExitStack
@@ -143,7 +144,7 @@ class Bridge:
             stack.callback(mark_thread_as_asyncio())
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(self._tasks.cancel_scope.cancel)
-            self._everything = Catalog(INFO, self._names)
+            self._everything = Catalog(INFO, self.names)
             await self._tasks.start(self._publish, self._everything, "", "")
             try:
                 await self._fill()
@@ -193,9 +194,9 @@ class Bridge:
         """Publish an agent: read its definitions, and notify connected clients.
 
         Args:
-            agent: An `Agent`, any object with the methods of an agent, a function that is decorated (`@tool`), a module
-                with such functions, or a server object of an MCP library (`FastMCP`, `MCPServer`), which runs on an
-                event loop of its own.
+            agent: An `Agent`, any object with the methods of an agent, a decorated function (`@tool`), a module of such
+                functions, a server object of an MCP library (`FastMCP`, `MCPServer`), which runs on an event loop of
+                its own, or another `Bridge`.
             name: The path segment and qualifier; derived from the class name if not given.
 
         Returns:
@@ -482,7 +483,7 @@ class Bridge:
         raise PublishError(name, "no server is published under that name")
 
     def _upstream_of(self, spec: ServerSpec, transport: Transport | None) -> Upstream:
-        heard = None if self._on_error_line is None else partial(self._on_error_line, spec.name)
+        heard = None if self.on_error_line is None else partial(self.on_error_line, spec.name)
         return Upstream(
             spec,
             self.settings.upstream,
@@ -497,6 +498,9 @@ class Bridge:
 
     def _source_of(self, agent: Publishable, name: str | None) -> AgentSource | Upstream:
         candidate: Any = agent_of(agent)
+        if isinstance(candidate, Bridge):
+            name = name or name_of(candidate)
+            return self._upstream_of(AgentServerSpec(name, name), BridgeTransport(candidate))
         if is_mcp_server(candidate):
             name = name or name_of(candidate)
             return self._upstream_of(
@@ -529,7 +533,7 @@ class Bridge:
                 raise
             raise PublishError(source.name, "it was removed while it was being added") from None
         except BaseExceptionGroup as group:
-            error = _only_error_in(group)
+            error = innermost(group)
             raise error if isinstance(error, AgentLoadError) else group from None
 
     async def _own(
@@ -590,10 +594,3 @@ class Bridge:
         endpoint = Endpoint(dispatcher, prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)
-
-
-def _only_error_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    errors: list[BaseException] = [group]
-    while len(errors) == 1 and isinstance(errors[0], BaseExceptionGroup):
-        errors = list(cast("BaseExceptionGroup[BaseException]", errors[0]).exceptions)
-    return errors[0] if len(errors) == 1 else group

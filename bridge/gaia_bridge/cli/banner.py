@@ -10,11 +10,11 @@ from urllib.parse import quote
 import click
 from msgspec import Struct
 
-from gaia_bridge import __version__
 from gaia_bridge.config import current_folder
 from gaia_bridge.editors.vscode import TOKEN_VARIABLE, document, http_server, to_text
 from gaia_bridge.model import ServerFeatures, SourceKind, SourceState, SourceStatus
 from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.version import __version__
 
 __all__ = ["Access", "Published", "banner"]
 

@@ -10,9 +10,11 @@ import importlib.util
 import logging
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Final
 
 import anyio
 import click
@@ -24,7 +26,7 @@ from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.cli.agent_choice import AgentChoice
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of, innermost
+from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge.cli.interrupts import ended_by_interrupt
 from gaia_bridge.cli.logs import hide_in_log
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
@@ -34,9 +36,10 @@ from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest
 from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.discovery import LoadedAgent
-from gaia_bridge.errors import ConfigError
+from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
+from gaia_bridge.runtime.exception_groups import innermost
 from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import claim_stdio
 from gaia_bridge.settings import Settings
@@ -44,6 +47,9 @@ from gaia_bridge.settings import Settings
 __all__ = ["ServeOptions", "run"]
 
 logger = logging.getLogger(__name__)
+
+_CONFIG: Final = "leave it out, or write Bridge(config=...)"
+_ALONE: Final = "give both contents to one Bridge(...), or serve file.py:NAME"
 
 
 class ServeOptions(Struct, frozen=True):
@@ -60,6 +66,8 @@ class ServeOptions(Struct, frozen=True):
     names: NamingPolicy
     with_agents: bool = True
     settings: Settings = Settings()
+    bridge: Bridge | None = None
+    """What is served instead of agents and a configuration: it says itself what it publishes."""
 
 
 class _Content(Struct, frozen=True):
@@ -68,10 +76,12 @@ class _Content(Struct, frozen=True):
     agents: Sequence[LoadedAgent]
     servers: Sequence[ServerSpec]
     """At the start."""
-    configured: ConfiguredServers
+    configured: ConfiguredServers | None
     """And later."""
     token: str | None = None
     """What clients need."""
+    bridge: Bridge | None = None
+    """Where it is published, if that was made by somebody else."""
 
 
 def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
@@ -173,20 +183,23 @@ def _run(
 
     use_uvloop = importlib.util.find_spec("uvloop") is not None
     with closing(_server_logs()) as logs:
-        bridge = Bridge(settings=options.settings, names=options.names, on_error_line=logs.write)
+        bridge = content.bridge or Bridge(settings=options.settings, names=options.names)
+        bridge.on_error_line = bridge.on_error_line or logs.write
         anyio.run(main, backend_options={"use_uvloop": use_uvloop})
 
 
 async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
-    bridge.own_files = lambda: content.configured.own_files
-    bridge.refusal = content.configured.refusal
+    configured = content.configured
+    if configured is not None:
+        bridge.own_files = lambda: configured.own_files
+        bridge.refusal = configured.refusal
     refused = await bridge.add_agents({loaded.name: loaded.agent for loaded in content.agents})
     for error in refused.values():
         raise error
-    reloader = Reloader(
-        bridge, lambda: _hidden(content.configured.again(), content.token), lambda: content.configured.own_files
-    )
-    bridge.left_out = lambda: (*content.configured.left_out, *reloader.left_out)
+    if configured is None:
+        return
+    reloader = Reloader(bridge, lambda: _hidden(configured.again(), content.token), lambda: configured.own_files)
+    bridge.left_out = lambda: (*configured.left_out, *reloader.left_out)
     await reloader.apply(content.servers)
     await tasks.start(reloader.watch)
     await tasks.start(_reload_when_asked, reloader)
@@ -228,10 +241,34 @@ def _server_logs() -> ServerLogs:
 
 
 def _load(options: ServeOptions, token: str | None = None) -> _Content:
+    if options.bridge is not None:
+        _announce([sys.argv, os.getcwd()])
+        _hidden((), token)
+        return _Content((), (), None, token, options.bridge)
     configured = ConfiguredServers(options.config)
     with suppress(FileNotFoundError):  # the current folder is gone, which is told below
-        LINEAGE.serve(digest([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()]))
+        _announce([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()])
     servers = _hidden(configured.first(), token)
     beyond = not options.stdio and _reaches_beyond(options)
     choice = AgentChoice(options.agents, options.with_agents, beyond, options.config is not None)
-    return _Content(choice.load(others=bool(servers)), servers, configured, token)
+    agents = choice.load(others=bool(servers))
+    made = [agent for agent in agents if isinstance(agent.agent, Bridge)]
+    if not made:
+        return _Content(agents, servers, configured, token)
+    bridge = made[0].agent
+    assert isinstance(bridge, Bridge)
+    if len(made) > 1:
+        problem = f"one process serves one Bridge, and {made[0].reference} is one"
+        raise AgentLoadError(made[1].reference, problem, _ALONE)
+    if options.config is not None:
+        raise ConfigError("--config", f"{made[0].reference} is a Bridge, which says itself what it publishes", _CONFIG)
+    return _Content([agent for agent in agents if agent is not made[0]], (), None, token, bridge)
+
+
+def _announce(what: object) -> None:
+    """Tell the processes that we start what they are started by.
+
+    Raises:
+        LineageError: We are started by ourselves.
+    """
+    LINEAGE.serve(digest(what))

@@ -8,7 +8,7 @@ from typing import Final
 
 from gaia_bridge.errors import AgentLoadError, ConfigError, ListenError, PublishError, ServerUnavailableError
 
-__all__ = ["ExitCode", "exit_code_of", "innermost", "is_of_output"]
+__all__ = ["ExitCode", "exit_code_of", "is_of_output"]
 
 _OUTPUT_ERRORS: Final = frozenset((errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC))
 """What writing fails with where nobody takes it; a reader that is gone (`EPIPE`) ends a command quietly."""
@@ -40,15 +40,6 @@ _CODES: tuple[tuple[type[BaseException], ExitCode], ...] = (
 def is_of_output(error: BaseException) -> bool:
     """Whether standard output could not be written. What else is written says which file it was."""
     return isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS and error.filename is None
-
-
-def innermost(error: BaseException) -> BaseException:
-    """The one error in the groups that task groups wrap around it."""
-    match error:
-        case BaseExceptionGroup(exceptions=[BaseException() as only]):
-            return innermost(only)
-        case _:
-            return error
 
 
 def exit_code_of(error: BaseException) -> ExitCode:

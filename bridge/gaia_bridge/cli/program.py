@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
-from gaia_bridge import __version__
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of, innermost, is_of_output
+from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of, is_of_output
 from gaia_bridge.cli.options import is_debug
 from gaia_bridge.cli.streams import queue_stderr
 from gaia_bridge.errors import BridgeError
+from gaia_bridge.runtime.exception_groups import innermost
 from gaia_bridge.sanitize.escaping import printable
+from gaia_bridge.version import __version__
 
 __all__ = ["program", "run"]
 

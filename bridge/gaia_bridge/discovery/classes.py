@@ -20,8 +20,10 @@ __all__ = [
     "abstract_methods",
     "agent_classes",
     "agent_instances",
+    "bridges",
     "clean_name",
     "construct",
+    "is_bridge",
     "is_mcp_server",
     "kind_of",
     "mcp_servers",
@@ -60,6 +62,7 @@ def missing_methods(target: object) -> list[str]:
         or callable(getattr(target, PARTS, None))
         or is_of_gaia(target)
         or is_mcp_server(target)
+        or is_bridge(target)
     )
     return [] if is_other else missing
 
@@ -103,6 +106,21 @@ def is_mcp_server(value: object) -> bool:
     kinds = () if inspect.isclass(value) else type(value).__mro__
     is_of_library = any(kind.__module__.partition(".")[0] in _LIBRARIES for kind in kinds)
     return is_of_library and any(callable(getattr(value, name, None)) for name in _SERVER_METHODS)
+
+
+def is_bridge(value: object) -> bool:
+    """Whether something is a `gaia_bridge.Bridge`, which says itself what it publishes."""
+    kinds = () if inspect.isclass(value) else type(value).__mro__
+    return any(kind.__module__.startswith("gaia_bridge.bridge.") and kind.__name__ == "Bridge" for kind in kinds)
+
+
+def bridges(module: ModuleType) -> list[str]:
+    """The public names under which a module keeps bridges that it has made, each one once."""
+    found: dict[int, str] = {}
+    for name, value in vars(module).items():
+        if not name.startswith("_") and is_bridge(value):
+            found.setdefault(id(value), name)
+    return list(found.values())
 
 
 def mcp_servers(module: ModuleType) -> list[str]:
@@ -168,6 +186,7 @@ def _is_instance(value: object) -> bool:
             not inspect.isclass(value)
             and not inspect.isroutine(value)
             and not is_mcp_server(value)
+            and not is_bridge(value)
             and not missing_methods(value)
         )
     except Exception:  # a lazy object that is not ready is no agent

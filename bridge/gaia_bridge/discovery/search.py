@@ -23,6 +23,7 @@ from gaia_bridge.discovery.classes import (
     abstract_methods,
     agent_classes,
     agent_instances,
+    bridges,
     clean_name,
     construct,
     kind_of,
@@ -219,8 +220,11 @@ class _Search:
             raise self.error(f"{place} defines no agent class", _hint_without_classes(module, place))
 
     def load_all(self, module: ModuleType, place: str) -> None:
-        """Load all agent classes of a module; if it has none, its agents, or else its decorated functions."""
-        if classes := self.contain("looking through it", lambda: agent_classes(module)):
+        """Load the bridges of a module; else its agent classes, its agents, its servers, or its decorated functions."""
+        if names := self.contain("looking through it", lambda: bridges(module)):
+            for name in names:
+                self.add(vars(module)[name], f"{place}:{name}", clean_name(name))
+        elif classes := self.contain("looking through it", lambda: agent_classes(module)):
             self.load_classes(classes, place)
         elif self.takes_instances and (names := self.contain("looking through it", lambda: agent_instances(module))):
             for name in names:

@@ -20,6 +20,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from gaia_bridge.bridge import Bridge
+from gaia_bridge.chaining import BridgeTransport
 from gaia_bridge.client import Connection, Deadline, Era, connect
 from gaia_bridge.client.transport import UpstreamError
 from gaia_bridge.embedding.delegate import Delegate, OnChange, OnElicitation, OnLog, OnSampling
@@ -115,7 +116,7 @@ class Client:
         if self._connection is not None:
             raise RuntimeError("the client is open already; make another one")
         async with AsyncExitStack() as stack:
-            server = reached(await self._prepared(stack), self._limits, **self._reaching)
+            server = reached(await self._prepared(), self._limits, **self._reaching)
             self._name = server.name
             delegate = Delegate(*self._answers, server.name)
             with self._failures():
@@ -326,17 +327,15 @@ class Client:
         with self._failures():
             return await self.connection.request(method, given, on_progress=told, deadline=deadline)
 
-    async def _prepared(self, stack: AsyncExitStack) -> object:
-        """The target, once a bridge is open or a file was loaded."""
+    async def _prepared(self) -> object:
+        """The target, once a file was loaded."""
         target = self._target
         if isinstance(target, str) and _FILE.fullmatch(target.strip()):
             target = Path(target.strip())
         if isinstance(target, Path):
-            return await anyio.to_thread.run_sync(loaded_agent, target)
+            target = await anyio.to_thread.run_sync(loaded_agent, target)
         if isinstance(target, Bridge):
-            if not target.is_open:
-                await stack.enter_async_context(target)
-            return target.dispatcher(self._endpoint)
+            return BridgeTransport(target, self._endpoint)
         return target
 
     async def _listed(self, kind: str, capability: str) -> list[JSON]:

@@ -9,14 +9,13 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from gaia_bridge.bridge.contents import SPECS, agent_of, spec_of
-from gaia_bridge.chaining import DispatcherTransport, PublishedAgent
+from gaia_bridge.chaining import BridgeTransport, PublishedAgent
 from gaia_bridge.chaining.sdk_transport import SdkServerTransport
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.client.transport_factory import transport_for
 from gaia_bridge.discovery import load_agent
 from gaia_bridge.discovery.classes import clean_name, is_mcp_server, missing_methods, name_of
 from gaia_bridge.errors import AgentLoadError
-from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["Reached", "loaded_agent", "reached"]
@@ -52,7 +51,7 @@ def reached(target: Any, limits: UpstreamLimits, **reaching: Any) -> Reached:
     """How to reach something.
 
     Args:
-        target: See `Client`; a bridge has been opened, and a path was loaded.
+        target: See `Client`; a bridge is its transport already, and a path was loaded.
         limits: Deadlines and bounds.
         **reaching: As `spec_of` takes it.
 
@@ -66,8 +65,8 @@ def reached(target: Any, limits: UpstreamLimits, **reaching: Any) -> Reached:
         raise TypeError(f"{' and '.join(given)}: only for a URL or a command, got {target!r}")
     if isinstance(target, SPECS):
         return Reached(target.name, transport_for(target, limits))
-    if isinstance(target, Dispatcher):
-        return Reached("bridge", DispatcherTransport(target))
+    if isinstance(target, BridgeTransport):
+        return Reached("bridge", target)
     target = agent_of(target)
     if is_mcp_server(target):
         return Reached(name_of(target), SdkServerTransport(target, name_of(target)))

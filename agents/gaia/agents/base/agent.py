@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
 from gaia.agents.base.gaia_options import GAIA_DEFAULTS, gaia_options, meaning_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gaia.llm.model import ChatModel
     from gaia_bridge.chat_types import ChatRequest, Reply
     from gaia_bridge.contract import AgentLike
+    from gaia_bridge.embedding.serving import Serving
 
 __all__ = ["Agent"]
 
@@ -251,6 +252,22 @@ class Agent:
     def confirm_mcp_tool(self, tool_name: str, arguments: dict[str, Any]) -> bool:
         """Whether a tool that may destroy something may be used for a client; may block. See `_confirm_tool`."""
         return not self._chat_options.confirm_destructive or self._confirm_tool(tool_name, arguments)
+
+    def serve(self, **options: Unpack[Serving]) -> None:
+        """Publish this agent, as `gaia-bridge serve` does: the last line of a program.
+
+            if __name__ == "__main__":
+                MyAgent().serve()
+
+        Args:
+            **options: See `gaia_bridge.serve`, such as `port=8765`.
+
+        Raises:
+            SystemExit: It could not be served.
+        """
+        from gaia_bridge import serve
+
+        serve(self, **options)
 
     def _published_tools(self, decorated: Collection[str]) -> dict[str, ToolEntry]:
         """Those of the registry; what is decorated in the class is published with all that its decorator says."""

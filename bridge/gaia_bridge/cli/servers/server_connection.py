@@ -106,9 +106,12 @@ def reach(
 
 
 def _published(name: str, agent: Publishable) -> Transport:
-    from gaia_bridge.chaining import PublishedAgent
+    from gaia_bridge.bridge import Bridge
+    from gaia_bridge.chaining import BridgeTransport, PublishedAgent
     from gaia_bridge.discovery.classes import is_mcp_server
 
+    if isinstance(agent, Bridge):
+        return BridgeTransport(agent)
     if is_mcp_server(agent):
         from gaia_bridge.chaining.sdk_transport import SdkServerTransport
 

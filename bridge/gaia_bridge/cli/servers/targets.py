@@ -185,7 +185,7 @@ def _agent(reference: str) -> Target:
         from gaia_bridge.cli.output import stdout_to_stderr
         from gaia_bridge.contract import AgentLike
         from gaia_bridge.discovery import load_agent
-        from gaia_bridge.discovery.classes import is_mcp_server
+        from gaia_bridge.discovery.classes import is_bridge, is_mcp_server
         from gaia_bridge.model import AgentServerSpec
         from gaia_bridge.sources.agent.parts import parts_of
 
@@ -197,7 +197,7 @@ def _agent(reference: str) -> Target:
         )
         raise click.UsageError(f"{reference} has {len(found)} agents; expected one of them: {choices}")
     name, agent = found[0].name, found[0].agent
-    if not isinstance(agent, AgentLike) and not is_mcp_server(agent) and not parts_of(agent):
+    if not isinstance(agent, AgentLike) and not is_mcp_server(agent) and not is_bridge(agent) and not parts_of(agent):
         raise ConfigError(repr(reference), "the agent only converses, and has no tools", "gaia-bridge serve offers it")
     return Target(AgentServerSpec(name, name), agent)
 
