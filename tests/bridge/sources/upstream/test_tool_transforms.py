@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gaia_bridge.errors import ProtocolError, ToolError
 from gaia_bridge.json_schema.validation import SchemaValidator
-from gaia_bridge.model import ArgumentTransform, ServerFeatures, ServerInfo, ServerOptions, ToolTransform
+from gaia_bridge.model import ArgumentTransform, ListPage, ServerFeatures, ServerInfo, ServerOptions, ToolTransform
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.sources.upstream.tool_transforms import TransformedTools, transformed
 
@@ -224,3 +225,11 @@ def test_a_schema_that_is_none_breaks_nothing() -> None:
     options = named(t=ToolTransform(arguments={"x": ArgumentTransform(name="n", default=1)}))
     assert names(transformed(features(tool("t", properties=[])), options)) == []
     assert names(transformed(features(tool("t", required=[[], "x"], properties={"x": 5})), options)) == ["t"]
+
+
+def test_a_tool_that_is_left_out_is_on_no_page_under_the_name_that_another_has_now() -> None:
+    page = ListPage(None, ("a", "b", "c"), {})
+    listed = replace(features(tool("a"), tool("b"), tool("c")), pages={"tool": (page,)})
+    found = transformed(listed, named(a=ToolTransform(name="c"), b=ToolTransform(name="a")))
+    assert (names(found), list(reasons(found))) == (["a", "c"], ["a"])
+    assert found.features.pages == {"tool": (replace(page, keys=("a", "c")),)}
