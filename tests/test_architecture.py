@@ -62,6 +62,7 @@ LAYERS = {
     "gaia_bridge.sources": 3,
     # finding and serving
     "gaia_bridge.chaining": 5,
+    "gaia_bridge.composition": 4,
     "gaia_bridge.discovery": 4,
     "gaia_bridge.openai_api": 4,
     "gaia_bridge.server": 4,

@@ -81,6 +81,7 @@ SURFACES = {
         "Bridge",
         "BridgeError",
         "Client",
+        "Composition",
         "ConfigError",
         "Elicited",
         "HttpLimits",
@@ -107,6 +108,7 @@ SURFACES = {
         "prompt",
         "resource",
         "serve",
+        "source",
         "tool",
     ],
 }

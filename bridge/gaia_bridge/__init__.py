@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # as type checkers know it; `typing` would double the tim
 if TYPE_CHECKING:
     from gaia_bridge.bridge import Bridge
     from gaia_bridge.calls.request_context import Elicited, RequestContext, get_request_context
+    from gaia_bridge.composition.description import Composition, source
     from gaia_bridge.contract import AgentLike, Publisher
     from gaia_bridge.embedding.client import Client, ToolResult
     from gaia_bridge.embedding.serving import serve
@@ -34,16 +35,17 @@ if TYPE_CHECKING:
     from gaia_bridge.settings import AgentLimits, HttpLimits, Settings, UpstreamLimits
 
 _PLACES = (
-    "errors", "contract", "calls.request_context", "functions.marks", "model", "settings", "bridge", "embedding.client",
-    "embedding.serving",
+    "errors", "contract", "calls.request_context", "functions.marks", "model", "settings", "bridge",
+    "composition.description", "embedding.client", "embedding.serving",
 )  # fmt: skip
 
 __all__ = [
-    "AgentLike", "AgentLimits", "AgentLoadError", "Bridge", "BridgeError", "Client", "ConfigError", "Elicited",
-    "HttpLimits", "HttpServerSpec", "NamingPolicy", "OpenApiServerSpec", "Progress", "ProtocolError",
-    "PublishError", "Publisher", "RequestContext", "ResourceNotFoundError", "ServerOptions",
+    "AgentLike", "AgentLimits", "AgentLoadError", "Bridge", "BridgeError", "Client", "Composition",
+    "ConfigError", "Elicited", "HttpLimits", "HttpServerSpec", "NamingPolicy", "OpenApiServerSpec", "Progress",
+    "ProtocolError", "PublishError", "Publisher", "RequestContext", "ResourceNotFoundError", "ServerOptions",
     "ServerUnavailableError", "Settings", "StdioServerSpec", "ToolError", "ToolResult", "ToolSearchPolicy",
-    "UpstreamLimits", "__version__", "completion", "get_request_context", "prompt", "resource", "serve", "tool",
+    "UpstreamLimits", "__version__", "completion", "get_request_context", "prompt", "resource", "serve",
+    "source", "tool",
 ]  # fmt: skip
 
 

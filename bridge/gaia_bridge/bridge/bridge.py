@@ -5,31 +5,28 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
-from gaia_bridge.bridge.contents import Servers, agent_of, instead_of, server_specs
+from gaia_bridge.bridge.contents import Servers, server_specs
+from gaia_bridge.bridge.making import SourceMaker
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
-from gaia_bridge.chaining import BridgeTransport, PublishedAgent, agent_named
-from gaia_bridge.chaining.sdk_transport import SdkServerTransport
 from gaia_bridge.client.transport import Transport
-from gaia_bridge.client.transport_factory import Pace
+from gaia_bridge.composition.composed import RunningSource, innermost
+from gaia_bridge.composition.description import Composition
 from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.constants import DEFAULT_PORT
 from gaia_bridge.contract import JSON, Publishable, Source
-from gaia_bridge.discovery.classes import is_mcp_server, missing_methods, name_of
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.loop_guard.bridge_hops import new_id
 from gaia_bridge.model import (
-    AgentServerSpec,
     LeftOut,
     NamingPolicy,
     OpenApiServerSpec,
@@ -38,7 +35,7 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.openai_api.models import Models
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio
-from gaia_bridge.runtime.exception_groups import innermost
+from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
@@ -47,7 +44,7 @@ from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.sources.agent.source import AgentSource
-from gaia_bridge.sources.upstream.feature_cache import FeatureCache, default_cache_folder
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 
 if TYPE_CHECKING:
@@ -62,14 +59,6 @@ __all__ = ["Bridge"]
 logger = logging.getLogger(__name__)
 
 
-class _RunningSource(Source, Protocol):
-    """A source that lives in a task of its own."""
-
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Live until cancelled."""
-        ...
-
-
 class Bridge:
     """Everything that one process publishes.
 
@@ -80,8 +69,8 @@ class Bridge:
             await bridge.serve_stdio()
 
     Args:
-        *agents: What is published from the beginning: agents, modules with decorated functions, such functions, and
-            server objects of MCP libraries, as `add_agent` takes them.
+        *targets: What is published from the beginning, as `add` takes it: agents, decorated functions, modules of them,
+            server objects of MCP libraries, `ServerSpec`s, and compositions of these.
         servers: Servers that are published from the beginning, by name: entries as in `mcp_servers.json`, URLs or
             commands; or `ServerSpec`s.
         config: A file as `mcp_servers.json`, whose servers are published, and followed when it changes.
@@ -103,7 +92,7 @@ class Bridge:
 
     def __init__(
         self,
-        *agents: Publishable,
+        *targets: Publishable | ServerSpec | Composition,
         servers: Servers = (),
         config: Path | str | None = None,
         settings: Settings | None = None,
@@ -111,22 +100,21 @@ class Bridge:
         cache: FeatureCache | None = None,
         on_error_line: Callable[[str, str], None] | None = None,
     ) -> None:
-        if misplaced := next((agent for agent in agents if isinstance(agent, (Settings, NamingPolicy))), None):
+        if misplaced := next((agent for agent in targets if isinstance(agent, (Settings, NamingPolicy))), None):
             word = "settings" if isinstance(misplaced, Settings) else "names"
             raise TypeError(f"got {type(misplaced).__name__} among the agents; write {word}=...")
         self.settings = settings or Settings()
         self.left_out: Callable[[], Iterable[LeftOut]] = tuple
         self.own_files: Callable[[], Iterable[Path]] = tuple
         self.refusal: Callable[[ServerSpec], str | None] = lambda spec: None
-        self._agents = agents
+        self._targets = targets
         self._servers = server_specs(servers)
         self._config = None if config is None else Path(config)
         self._id = new_id()
         self.names = names
-        self._cache = cache or FeatureCache(default_cache_folder(), self.settings.upstream)
         self.on_error_line = on_error_line
+        self._maker = SourceMaker(self, self._id, cache)
         self._backlog = Backlog(self.settings.backlog)
-        self._launches = Pace(self.settings.upstream.launch_interval)
         self._stack: AsyncExitStack
         self._tasks: TaskGroup
         self._everything: Catalog
@@ -190,6 +178,25 @@ class Bridge:
         """What `/ready` says: the state of each source."""
         return self._report.readiness()
 
+    async def add(self, target: Publishable | ServerSpec | Composition, name: str | None = None) -> str:
+        """Publish an agent or a server, as it is or composed.
+
+        Args:
+            target: What `add_agent` takes, the entry of a server, or a description that `source` made of either.
+            name: The path segment and qualifier; that of the description or entry, or derived from the class name, if
+                not given.
+
+        Returns:
+            The name it is published under.
+
+        Raises:
+            AgentLoadError: The object lacks the methods of an agent.
+            PublishError: The name is not allowed, or taken.
+        """
+        source = self._maker.source(target, name)
+        await self._add(source)
+        return source.name
+
     async def add_agent(self, agent: Publishable, name: str | None = None) -> str:
         """Publish an agent: read its definitions, and notify connected clients.
 
@@ -206,9 +213,7 @@ class Bridge:
             AgentLoadError: The object lacks the methods of an agent.
             PublishError: The name is not allowed, or taken.
         """
-        source = self._source_of(agent, name)
-        await self._add(source)
-        return source.name
+        return await self.add(agent, name)
 
     async def add_agents(self, agents: Mapping[str, Publishable]) -> dict[str, BridgeError]:
         """Publish several agents in the given order. Their definitions are read at the same time.
@@ -223,7 +228,7 @@ class Bridge:
 
         async def add(name: str, agent: Publishable, turn: anyio.Event, next_turn: anyio.Event) -> None:
             try:
-                await self._add(self._source_of(agent, name), turn)
+                await self._add(self._maker.source(agent, name), turn)
             except BridgeError as error:
                 refused[name] = error
             await turn.wait()  # also where it was refused before its turn
@@ -246,9 +251,7 @@ class Bridge:
         Raises:
             PublishError: The name is not allowed, or taken.
         """
-        if transport is None and isinstance(spec, AgentServerSpec):
-            transport = PublishedAgent(spec.name, partial(agent_named, spec.agent), self.settings.agent)
-        await self._add(self._upstream_of(spec, transport))
+        await self._add(self._maker.upstream(spec, transport))
         return spec.name
 
     async def add_openapi(
@@ -312,8 +315,8 @@ class Bridge:
             raise PublishError(name, "nothing is published under that name")
         source = next((source for source in self.sources if source.name == name), None)
         self._forget(name, scope)
-        if isinstance(source, Upstream):
-            self._tasks.start_soon(self._drain, source, scope)
+        if source is not None and isinstance(server := innermost(source), Upstream):
+            self._tasks.start_soon(self._drain, server, scope)
         else:
             scope.cancel()
 
@@ -458,8 +461,8 @@ class Bridge:
 
     async def _fill(self) -> None:
         """Publish what the bridge was made with."""
-        for agent in self._agents:
-            await self.add_agent(agent)
+        for target in self._targets:
+            await self.add(target)
         for spec in self._servers:
             if not spec.options.disabled:
                 await self.add_upstream(spec)
@@ -478,48 +481,11 @@ class Bridge:
 
     def _upstream(self, name: str) -> Upstream:
         for source in self.sources:
-            if source.name == name and isinstance(source, Upstream):
-                return source
+            if source.name == name and isinstance(server := innermost(source), Upstream):
+                return server
         raise PublishError(name, "no server is published under that name")
 
-    def _upstream_of(self, spec: ServerSpec, transport: Transport | None) -> Upstream:
-        heard = None if self.on_error_line is None else partial(self.on_error_line, spec.name)
-        return Upstream(
-            spec,
-            self.settings.upstream,
-            transport=transport,
-            # Which remembers what the entry leads to. A document is read as quickly, and may have changed.
-            cache=None if transport is not None or isinstance(spec, OpenApiServerSpec) else self._cache,
-            on_error_line=heard,
-            launches=self._launches,
-            own=self._id,
-            refusal=partial(self.refusal, spec) if spec.options.approval else None,
-        )
-
-    def _source_of(self, agent: Publishable, name: str | None) -> AgentSource | Upstream:
-        candidate: Any = agent_of(agent)
-        if isinstance(candidate, Bridge):
-            name = name or name_of(candidate)
-            return self._upstream_of(AgentServerSpec(name, name), BridgeTransport(candidate))
-        if is_mcp_server(candidate):
-            name = name or name_of(candidate)
-            return self._upstream_of(
-                AgentServerSpec(name, name, alike=False), SdkServerTransport(candidate, name, self.settings.agent)
-            )
-        if isinstance(candidate, type) or missing_methods(candidate):
-            raise AgentLoadError(
-                repr(candidate),
-                "expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), or with get_model_id() "
-                f"and get_model_info(), got {candidate!r}",
-                instead_of(candidate),
-            )
-        name = name or name_of(candidate)
-        try:
-            return AgentSource(candidate, name, self.settings.agent, lambda: self.own_files())
-        except TypeError as error:  # what is decorated in it
-            raise AgentLoadError(name, str(error)) from error
-
-    async def _add(self, source: _RunningSource, turn: anyio.Event | None = None) -> None:
+    async def _add(self, source: RunningSource, turn: anyio.Event | None = None) -> None:
         """Start a source, and publish it after those that were added before it."""
         if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
@@ -533,12 +499,12 @@ class Bridge:
                 raise
             raise PublishError(source.name, "it was removed while it was being added") from None
         except BaseExceptionGroup as group:
-            error = innermost(group)
+            error = only_error_in(group)
             raise error if isinstance(error, AgentLoadError) else group from None
 
     async def _own(
         self,
-        source: _RunningSource,
+        source: RunningSource,
         alone: Catalog,
         scope: anyio.CancelScope,
         turn: anyio.Event | None,
@@ -547,13 +513,14 @@ class Bridge:
     ) -> None:
         """Run a source and its endpoint in one task. If a source fails, nothing else does."""
         published = False
-        known = LOCAL_AGENTS.add(source.name, source.agent) if isinstance(source, AgentSource) else None
+        agent = own if isinstance(own := innermost(source), AgentSource) else None
+        known = LOCAL_AGENTS.add(source.name, agent.agent) if agent is not None else None
         with scope:
             try:
                 async with anyio.create_task_group() as tasks:
                     await tasks.start(source.run)
                     await tasks.start(self._publish, alone, GROUPS[source.kind], source.name)
-                    model = await self._models.read(source) if isinstance(source, AgentSource) else None
+                    model = await self._models.read(agent) if agent is not None else None
                     if turn is not None:
                         await turn.wait()
                     self._everything.add(source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from gaia_bridge.composition.composed import innermost
 from gaia_bridge.contract import JSON
 from gaia_bridge.model import LeftOut, ServerInfo, SourceKind
 from gaia_bridge.openai_api.models import Models
@@ -82,7 +83,7 @@ class Report:
                     "resources": len(source.features.resources),
                     "resourceTemplates": len(source.features.templates),
                     "leftOut": _as_json(source.features.left_out),
-                    **({"connection": source.details} if isinstance(source, Upstream) else {}),
+                    **({"connection": own.details} if isinstance(own := innermost(source), Upstream) else {}),
                 }
                 for source in self._everything.sources
             ],

@@ -39,7 +39,7 @@ from gaia_bridge.discovery import LoadedAgent
 from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
-from gaia_bridge.runtime.exception_groups import innermost
+from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import claim_stdio
 from gaia_bridge.settings import Settings
@@ -110,7 +110,7 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
             else:
                 _run_http(options, deadline)
     except Exception as error:
-        deadline.code = exit_code_of(innermost(error))  # should it end before the error was told
+        deadline.code = exit_code_of(only_error_in(error))  # should it end before the error was told
         raise
     finally:
         deadline.finish()

@@ -14,7 +14,7 @@ from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of, is_of_output
 from gaia_bridge.cli.options import is_debug
 from gaia_bridge.cli.streams import queue_stderr
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.runtime.exception_groups import innermost
+from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.version import __version__
 
@@ -92,7 +92,7 @@ class _Program(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise  # click's own business
         except Exception as error:
-            return _report(ctx, innermost(error))
+            return _report(ctx, only_error_in(error))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by what they are for."""

@@ -19,7 +19,7 @@ from gaia_bridge.cli.logs import log_to_stderr
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.contract import Publishable
 from gaia_bridge.errors import BridgeError
-from gaia_bridge.runtime.exception_groups import innermost
+from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.sanitize.escaping import printable
 
 __all__ = ["Serving", "serve"]
@@ -100,7 +100,7 @@ def _serve(
         try:
             run(command_line)
         except Exception as error:
-            cause = innermost(error)
+            cause = only_error_in(error)
             if not isinstance(cause, BridgeError):
                 raise
             line = printable(" ".join(str(cause).split()), None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["innermost"]
+__all__ = ["only_error_in"]
 
 
-def innermost(error: BaseException) -> BaseException:
+def only_error_in(error: BaseException) -> BaseException:
     """The one error in the groups that task groups wrap around it; a group of several is returned as it is."""
     match error:
         case BaseExceptionGroup(exceptions=[BaseException() as only]):
-            return innermost(only)
+            return only_error_in(only)
         case _:
             return error

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 from starlette.types import Message
 
+from gaia_bridge import source
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.chat_types import ChatRequest, LentTool, Reply
 from gaia_bridge.contract import ClientRequest
@@ -103,8 +104,9 @@ async def test_tools_are_chosen_and_named_as_on_the_endpoint_of_everything() -> 
 async def test_an_agent_is_never_lent_its_own_tools_whatever_it_is_called() -> None:
     agent = ServingBorrower()
     async with chatting(named={"chat": agent, "again": agent, "other": one_tool(lambda _: "x")}) as server:
+        await server.bridge.add(source(agent, "composed").prefixed("its_"))
         assert list(await results(server, borrowing())) == ["work"]
-        for label in ("chat", "again"):
+        for label in ("chat", "again", "composed"):
             error = await server.error(tools=[borrowing(label)])
             assert (error["status"], error["code"]) == (400, "unknown_server_label")
             assert "there are '*', 'other'" in error["message"]

@@ -6,7 +6,6 @@ Whatever the agent does, the client gets a proper answer, and the next call work
 from __future__ import annotations
 
 import inspect
-import json
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -31,7 +30,7 @@ from gaia_bridge.errors import (
 )
 from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
-from gaia_bridge.protocol.json_types import copied, is_object
+from gaia_bridge.protocol.json_types import copied
 from gaia_bridge.results.conversion import (
     completion_result,
     error_result,
@@ -44,6 +43,7 @@ from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle
 from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.definitions import CompiledTool, Definitions, ask_agent, read_definitions
+from gaia_bridge.sources.agent.envelope import without_envelope
 from gaia_bridge.sources.agent.invoker import AgentInvoker
 from gaia_bridge.sources.agent.parts import parts_of
 from gaia_bridge.sources.change_queue import ChangeQueue
@@ -175,7 +175,7 @@ class AgentSource:
         if tool is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         if "kwargs" in arguments:
-            arguments = _without_envelope(tool, arguments)
+            arguments = without_envelope(arguments, takes_kwargs=tool.takes_kwargs)
         if problems := tool.arguments.errors(arguments):
             return error_result(f"The arguments do not fit the input schema of tool '{name}':\n{problems}")
         agent = self._agent_of("tool", name)
@@ -337,17 +337,6 @@ async def _read_by_any(hooks: Iterable[Callable[[str], Any]], uri: str) -> Any:
             if value is not None:
                 return value
     return None
-
-
-def _without_envelope(tool: CompiledTool, arguments: JSON) -> JSON:
-    """Unwrap VS Code's `{"kwargs": {...}}` or `{"kwargs": "{...}"}`, unless the tool has such a parameter."""
-    if tool.takes_kwargs or arguments.keys() != {"kwargs"}:
-        return arguments
-    inner = arguments["kwargs"]
-    if isinstance(inner, str):
-        with suppress(ValueError, RecursionError):
-            inner = json.loads(inner)
-    return inner if is_object(inner) else arguments
 
 
 def _with_promised_output(tool: CompiledTool, value: Any, limit: int) -> JSON:

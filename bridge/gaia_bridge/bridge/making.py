@@ -1,0 +1,107 @@
+"""Makes the sources that a bridge publishes, of whatever a program names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from gaia_bridge.bridge.contents import SPECS, agent_of, instead_of
+from gaia_bridge.chaining import BridgeTransport, PublishedAgent, agent_named
+from gaia_bridge.chaining.sdk_transport import SdkServerTransport
+from gaia_bridge.client.transport import Transport
+from gaia_bridge.client.transport_factory import Pace
+from gaia_bridge.composition.composed import RunningSource, composed
+from gaia_bridge.composition.description import Composition
+from gaia_bridge.discovery.classes import is_bridge, is_mcp_server, missing_methods, name_of
+from gaia_bridge.errors import AgentLoadError
+from gaia_bridge.model import AgentServerSpec, OpenApiServerSpec, ServerSpec
+from gaia_bridge.settings import Settings
+from gaia_bridge.sources.agent.source import AgentSource
+from gaia_bridge.sources.upstream.feature_cache import FeatureCache, default_cache_folder
+from gaia_bridge.sources.upstream.source import Upstream
+
+__all__ = ["SourceMaker"]
+
+
+class _Owner(Protocol):
+    """What sources ask of the bridge, which may be set at any time."""
+
+    settings: Settings
+    on_error_line: Callable[[str, str], None] | None
+    own_files: Callable[[], Iterable[Path]]
+    refusal: Callable[[ServerSpec], str | None]
+
+
+class SourceMaker:
+    """Makes sources, which do not run yet.
+
+    Args:
+        owner: Whose they are.
+        own: The id of the bridge.
+        cache: Remembers what servers offer; a file in the user's folder if `None`.
+    """
+
+    def __init__(self, owner: _Owner, own: str, cache: FeatureCache | None) -> None:
+        self._owner = owner
+        self._own = own
+        self._cache = cache or FeatureCache(default_cache_folder(), owner.settings.upstream)
+        self._launches = Pace(owner.settings.upstream.launch_interval)
+
+    def source(self, target: object, name: str | None) -> RunningSource:
+        """The source that a target of `Bridge.add` stands for.
+
+        Raises:
+            AgentLoadError: The object lacks the methods of an agent.
+        """
+        if isinstance(target, Composition):
+            return composed(self.source(target.target, name or target.name), target.steps)
+        if isinstance(target, SPECS):
+            return self.upstream(target if name is None else replace(target, name=name))
+        return self._agent(target, name)
+
+    def upstream(self, spec: ServerSpec, transport: Transport | None = None) -> Upstream:
+        """A server.
+
+        Args:
+            spec: Its entry.
+            transport: How to reach it, if not in the way that the entry says.
+        """
+        owner = self._owner
+        if transport is None and isinstance(spec, AgentServerSpec):
+            transport = PublishedAgent(spec.name, partial(agent_named, spec.agent), owner.settings.agent)
+        return Upstream(
+            spec,
+            owner.settings.upstream,
+            transport=transport,
+            # Which remembers what the entry leads to. A document is read as quickly, and may have changed.
+            cache=None if transport is not None or isinstance(spec, OpenApiServerSpec) else self._cache,
+            on_error_line=None if owner.on_error_line is None else partial(owner.on_error_line, spec.name),
+            launches=self._launches,
+            own=self._own,
+            refusal=partial(owner.refusal, spec) if spec.options.approval else None,
+        )
+
+    def _agent(self, target: object, name: str | None) -> AgentSource | Upstream:
+        candidate: Any = agent_of(target)
+        limits = self._owner.settings.agent
+        if not isinstance(candidate, type) and not missing_methods(candidate):
+            name = name or name_of(candidate)
+            if is_bridge(candidate):
+                return self.upstream(AgentServerSpec(name, name), BridgeTransport(candidate))
+            if is_mcp_server(candidate):
+                spec = AgentServerSpec(name, name, alike=False)
+                return self.upstream(spec, SdkServerTransport(candidate, name, limits))
+            try:
+                return AgentSource(candidate, name, limits, lambda: self._owner.own_files())
+            except TypeError as error:  # what is decorated in it
+                raise AgentLoadError(name, str(error)) from error
+        raise AgentLoadError(
+            repr(candidate),
+            "expected an instance with get_mcp_tool_definitions() and execute_mcp_tool(), or with get_model_id() "
+            f"and get_model_info(), got {candidate!r}",
+            instead_of(candidate),
+        )

@@ -1,0 +1,1 @@
+"""What a source offers, rewritten step by step: prefixed, filtered, renamed, with preset arguments."""

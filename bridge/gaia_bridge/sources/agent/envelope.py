@@ -1,0 +1,26 @@
+"""The envelope that VS Code puts around the arguments of some tools: `{"kwargs": {...}}`, or the same as a text."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+from gaia_bridge.protocol.json_types import JSON, is_object
+
+__all__ = ["without_envelope"]
+
+
+def without_envelope(arguments: JSON, *, takes_kwargs: bool) -> JSON:
+    """The arguments of a call, taken out of their envelope if they are in one.
+
+    Args:
+        arguments: As they came.
+        takes_kwargs: Whether the tool has a parameter of that name, so that there is no envelope.
+    """
+    if takes_kwargs or arguments.keys() != {"kwargs"}:
+        return arguments
+    inner = arguments["kwargs"]
+    if isinstance(inner, str):
+        with suppress(ValueError, RecursionError):
+            inner = json.loads(inner)
+    return inner if is_object(inner) else arguments
