@@ -72,6 +72,7 @@ LAYERS = {
     "gaia_bridge.editors": 6,
     # for programs that have the bridge inside of them
     "gaia_bridge.embedding": 7,
+    "gaia_bridge.testing": 7,
     # people
     "gaia_bridge": 7,
     "gaia_bridge.cli": 7,
@@ -166,6 +167,7 @@ OWNERS = {
         "gaia.agents.chat.tool_execution",
         "gaia_bridge.client.oauth.*",
     ),
+    "pytest": ("gaia_bridge.testing.plugin",),
     "rich": ("gaia.agents.base.console", "gaia_bridge.cli.servers.common"),
     "sqlite3": ("gaia.agents.chat.store", "gaia_bridge.tool_search.ranking"),
     "sse_starlette": (
