@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Final, TypeVar
+from types import MethodType, ModuleType
+from typing import Any, Final
 
 from gaia_bridge.errors import ResourceNotFoundError, ToolError
+from gaia_bridge.functions.definition_table import DefinitionTable, Marked, UnboundCompletion
 from gaia_bridge.functions.definitions import (
-    FunctionPrompt,
     FunctionResource,
     FunctionTool,
-    place_of,
     suggested_values,
 )
-from gaia_bridge.functions.marks import CompletionMark, Mark, PromptMark, ResourceMark, ToolMark, marks_of
+from gaia_bridge.functions.marks import Mark, ToolMark, is_marked, marks_of
+from gaia_bridge.functions.signatures import name_of
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = [
@@ -29,9 +30,6 @@ __all__ = [
     "has_decorated_members",
 ]
 
-Marked = tuple[Callable[..., Any], Mark]
-"""A function, or a bound method, and one of its marks."""
-
 _CONTEXT_PARAMETERS: Final = 2
 
 _MADE: Final = "_mcp_decorated_functions"
@@ -42,7 +40,46 @@ NOT_CONFIRMED: Final = (
 )
 """Said to a client whose user did not confirm what may destroy something."""
 
-_T = TypeVar("_T", FunctionTool, FunctionPrompt, FunctionResource)
+
+class _Answering:
+    """A table with the object whose methods are in it."""
+
+    def __init__(self, table: DefinitionTable, owner: object) -> None:
+        self.table = table
+        self.owner = owner
+
+    def get_prompts(self) -> list[JSON]:
+        return [prompt.definition for prompt in self.table.prompts.values()]
+
+    def get_prompt(self, name: str, arguments: dict[str, str]) -> Any:
+        prompt = self.table.prompts.get(name)
+        if prompt is None:
+            raise ValueError(f"Unknown prompt: {name}")
+        return prompt.bound(self.owner)(arguments)
+
+    def get_resources(self) -> list[JSON]:
+        return [item.definition for item in self.table.resources.values() if not item.is_template]
+
+    def get_templates(self) -> list[JSON]:
+        return [item.definition for item in self.table.resources.values() if item.is_template]
+
+    def read_resource(self, uri: str) -> Any:
+        for item in sorted(self.table.resources.values(), key=lambda item: item.is_template):
+            arguments = item.arguments_in(uri)
+            if arguments is not None:
+                return item.bound(self.owner).read(uri, arguments)
+        raise ResourceNotFoundError(uri)
+
+    def complete(self, ref: JSON, argument: str, value: str, context: dict[str, str]) -> Any:
+        name = str(ref.get("name") if ref.get("type") == "ref/prompt" else ref.get("uri"))
+        function = self.table.completions.get((name, argument))
+        if isinstance(function, UnboundCompletion):
+            function = MethodType(function.function, self.owner)
+        if function is not None:
+            takes = len(inspect.signature(function).parameters)
+            return function(value, context) if takes >= _CONTEXT_PARAMETERS else function(value)
+        item = self.table.prompts.get(name) or self.table.resources.get(name)
+        return [] if item is None else suggested_values(item.properties, argument, value)
 
 
 class DecoratedFunctions:
@@ -52,55 +89,61 @@ class DecoratedFunctions:
     do by the methods that it has.
 
     Args:
-        functions: The functions with their marks.
+        functions: The functions with their marks, or what was made of those before.
         confirm: Asks a person, given its name and arguments, before a tool is used that is marked as destructive.
+        owner: The object whose methods they are, where they are without it.
 
     Raises:
         TypeError: Two have the same name, or one cannot be published; says which, and where they are.
     """
 
     def __init__(
-        self, functions: Iterable[Marked], confirm: Callable[[str, dict[str, Any]], bool] | None = None
+        self,
+        functions: Iterable[Marked] | DefinitionTable,
+        confirm: Callable[[str, dict[str, Any]], bool] | None = None,
+        owner: object = None,
     ) -> None:
         self._confirm = confirm
-        self._tools: dict[str, FunctionTool] = {}
-        self._prompts: dict[str, FunctionPrompt] = {}
-        self._resources: dict[str, FunctionResource] = {}
-        self._completions: dict[tuple[str, str], Callable[..., Any]] = {}
-        for function, mark in functions:
-            self._add(function, mark)
-        if self._prompts:
-            self.get_mcp_prompts = self._get_prompts
-            self.get_mcp_prompt = self._get_prompt
-        if self._resources:
-            self.get_mcp_resources = self._get_resources
-            self.get_mcp_resource_templates = self._get_templates
-            self.read_mcp_resource = self._read_resource
-        if self._completions or any(self._suggests()):
-            self.complete_mcp_argument = self._complete
+        self._table = table = functions if isinstance(functions, DefinitionTable) else DefinitionTable.of(functions)
+        self._owner = owner
+        # Not methods of this object itself, which would be a circle.
+        answering = _Answering(table, owner)
+        if table.prompts:
+            self.get_mcp_prompts = answering.get_prompts
+            self.get_mcp_prompt = answering.get_prompt
+        if table.resources:
+            self.get_mcp_resources = answering.get_resources
+            self.get_mcp_resource_templates = answering.get_templates
+            self.read_mcp_resource = answering.read_resource
+        if table.completes:
+            self.complete_mcp_argument = answering.complete
 
     @property
     def marked_tools(self) -> Iterable[tuple[FunctionTool, ToolMark]]:
         """The tools, each with what its decorator was told."""
-        return [(tool, tool.mark) for tool in self._tools.values()]
+        return [(tool.bound(self._owner), tool.mark) for tool in self._table.tools.values()]
 
     @property
     def timeouts(self) -> Mapping[str, float]:
         """Seconds for one call, of the tools that say it."""
-        return {name: tool.timeout for name, tool in self._tools.items() if tool.timeout is not None}
+        return {name: tool.timeout for name, tool in self._table.tools.items() if tool.timeout is not None}
 
     @property
     def places(self) -> Mapping[tuple[str, str], str]:
         """Where each definition is in the code, by its kind and name."""
         return {
-            **{("tool", name): tool.place for name, tool in self._tools.items()},
-            **{("prompt", name): prompt.place for name, prompt in self._prompts.items()},
-            **{(_kind_of(item), uri): item.place for uri, item in self._resources.items()},
+            **{("tool", name): tool.place for name, tool in self._table.tools.items()},
+            **{("prompt", name): prompt.place for name, prompt in self._table.prompts.items()},
+            **{(_kind_of(item), uri): item.place for uri, item in self._table.resources.items()},
         }
+
+    def unbound(self, owner: object) -> DefinitionTable:
+        """What was made of the methods of an object, to be kept by it."""
+        return self._table.unbound(owner)
 
     def get_mcp_tool_definitions(self) -> list[JSON]:
         """The tools."""
-        return [tool.definition for tool in self._tools.values()]
+        return [tool.definition for tool in self._table.tools.values()]
 
     def execute_mcp_tool(self, tool_name: str, arguments: JSON) -> Any:
         """Run a tool; may return an awaitable.
@@ -109,67 +152,13 @@ class DecoratedFunctions:
             ValueError: The tool is unknown.
             ToolError: The arguments do not fit.
         """
-        tool = self._tools.get(tool_name)
+        tool = self._table.tools.get(tool_name)
         if tool is None:
             raise ValueError(f"Unknown tool: {tool_name}")
         if tool.mark.options.get("destructive") and self._confirm is not None:
             if not self._confirm(tool_name, dict(arguments)):
                 raise ToolError(NOT_CONFIRMED.format(tool_name))
-        return tool(arguments)
-
-    def _get_prompts(self) -> list[JSON]:
-        return [prompt.definition for prompt in self._prompts.values()]
-
-    def _get_prompt(self, name: str, arguments: dict[str, str]) -> Any:
-        prompt = self._prompts.get(name)
-        if prompt is None:
-            raise ValueError(f"Unknown prompt: {name}")
-        return prompt(arguments)
-
-    def _get_resources(self) -> list[JSON]:
-        return [item.definition for item in self._resources.values() if not item.is_template]
-
-    def _get_templates(self) -> list[JSON]:
-        return [item.definition for item in self._resources.values() if item.is_template]
-
-    def _read_resource(self, uri: str) -> Any:
-        for item in sorted(self._resources.values(), key=lambda item: item.is_template):
-            arguments = item.arguments_in(uri)
-            if arguments is not None:
-                return item.read(uri, arguments)
-        raise ResourceNotFoundError(uri)
-
-    def _complete(self, ref: JSON, argument: str, value: str, context: dict[str, str]) -> Any:
-        name = str(ref.get("name") if ref.get("type") == "ref/prompt" else ref.get("uri"))
-        function = self._completions.get((name, argument))
-        if function is not None:
-            takes = len(inspect.signature(function).parameters)
-            return function(value, context) if takes >= _CONTEXT_PARAMETERS else function(value)
-        item = self._prompts.get(name) or self._resources.get(name)
-        return [] if item is None else suggested_values(item.properties, argument, value)
-
-    def _suggests(self) -> Iterator[bool]:
-        """Whether there is an argument whose values are known."""
-        prompts, resources = self._prompts.values(), self._resources.values()
-        for properties in (*(item.properties for item in prompts), *(item.properties for item in resources)):
-            yield any(suggested_values(properties, name, "") for name in properties)
-
-    def _add(self, function: Callable[..., Any], mark: Mark) -> None:
-        match mark:
-            case ToolMark():
-                tool = FunctionTool(function, mark)
-                _keep(self._tools, tool.name, tool, "tool")
-            case PromptMark():
-                prompt = FunctionPrompt(function, mark)
-                _keep(self._prompts, prompt.name, prompt, "prompt")
-            case ResourceMark():
-                _keep(self._resources, mark.uri, FunctionResource(function, mark), "resource")
-            case CompletionMark():
-                key = (mark.of, mark.argument)
-                if key in self._completions:
-                    places = f"{place_of(self._completions[key])} and {place_of(function)}"
-                    raise TypeError(f"two functions complete {mark.argument!r} of {mark.of!r}: {places}")
-                self._completions[key] = function
+        return tool.bound(self._owner)(arguments)
 
 
 class ModuleFunctions(DecoratedFunctions):
@@ -196,27 +185,30 @@ class ModuleFunctions(DecoratedFunctions):
 def _name_of(owner: ModuleType | Callable[..., Any]) -> str:
     """The last part of its name; that of its file, of the program that runs."""
     file = getattr(owner, "__file__", None)
-    if owner.__name__ == "__main__" and isinstance(file, str):
+    if isinstance(owner, ModuleType) and owner.__name__ == "__main__" and isinstance(file, str):
         return Path(file).stem
-    return owner.__name__.rpartition(".")[2]
+    return str(owner.__name__ if isinstance(owner, ModuleType) else name_of(owner)).rpartition(".")[2]
 
 
 def decorated_functions(owner: object) -> DecoratedFunctions | None:
-    """The decorated members of an object or module, made once; `None` if it has none.
+    """The decorated members of an object or module, looked at once; `None` if it has none.
+
+    What is kept in the object does not refer to it: it is freed when the last reference to it is gone.
 
     Raises:
         TypeError: As for `DecoratedFunctions`.
     """
     attributes: dict[str, Any] = getattr(owner, "__dict__", {})
+    confirm = getattr(owner, "confirm_mcp_tool", None)
     known = attributes.get(_MADE)
-    if isinstance(known, DecoratedFunctions):
-        return known
+    if isinstance(known, DefinitionTable) and not known.is_empty:
+        return DecoratedFunctions(known, confirm, owner)
     members = decorated_members(owner)
     if not members:
         return None
-    made = DecoratedFunctions(members, getattr(owner, "confirm_mcp_tool", None))
+    made = DecoratedFunctions(members, confirm)
     with suppress(AttributeError, TypeError):  # an object that takes no attributes
-        setattr(owner, _MADE, made)
+        setattr(owner, _MADE, made.unbound(owner))
     return made
 
 
@@ -229,8 +221,7 @@ def decorated_members(owner: object) -> list[Marked]:
         owner: A module, an object, or a decorated function itself.
     """
     if isinstance(owner, ModuleType):
-        own = [value for value in vars(owner).values() if getattr(value, "__module__", None) == owner.__name__]
-        functions = {id(value): value for value in own if inspect.isroutine(value)}
+        functions = {id(value): value for value in vars(owner).values() if _is_function_of(owner, value)}
         return [(function, mark) for function in functions.values() for mark in marks_of(function)]
     if marks := marks_of(owner):
         assert callable(owner)
@@ -245,6 +236,14 @@ def has_decorated_members(owner: object) -> bool:
     return bool(decorated_members(owner))
 
 
+def _is_function_of(module: ModuleType, value: object) -> bool:
+    """Whether something is a function that the module itself defines; of a partial, nothing says where."""
+    if isinstance(value, partial):
+        return True
+    is_own = getattr(value, "__module__", None) == module.__name__
+    return is_own and (inspect.isroutine(value) or is_marked(value))
+
+
 def _marked_names(cls: type) -> dict[str, tuple[Mark, ...]]:
     """The names of decorated methods with their marks, base classes first."""
     found: dict[str, tuple[Mark, ...]] = {}
@@ -256,12 +255,6 @@ def _marked_names(cls: type) -> dict[str, tuple[Mark, ...]]:
             elif name in found and not callable(function):
                 del found[name]  # a subclass has made something else of it, as `name = None`
     return found
-
-
-def _keep(known: dict[str, _T], name: str, item: _T, kind: str) -> None:
-    if name in known:
-        raise TypeError(f"{kind} {name!r} is defined twice: by {known[name].place} and by {item.place}")
-    known[name] = item
 
 
 def _kind_of(item: FunctionResource) -> str:

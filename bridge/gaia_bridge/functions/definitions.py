@@ -6,18 +6,47 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from copy import copy
+from types import MethodType
+from typing import Any, Self
 
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError
 from gaia_bridge.functions.marks import TAGS_META_KEY, PromptMark, ResourceMark, ToolMark
+from gaia_bridge.functions.signatures import name_of, place_of
 from gaia_bridge.functions.typed_function import TypedFunction, then
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.uri_template import UriTemplate
 
-__all__ = ["FunctionPrompt", "FunctionResource", "FunctionTool", "place_of", "suggested_values"]
+__all__ = ["FunctionPrompt", "FunctionResource", "FunctionTool", "suggested_values"]
 
 
-class FunctionTool:
+class _Function:
+    """What the three kinds have in common."""
+
+    typed: TypedFunction
+    _is_unbound = False
+
+    def unbound(self, owner: object) -> Self:
+        """The same without the object whose method it is, to be kept by that object."""
+        function = self.typed.function
+        if not isinstance(function, MethodType) or function.__self__ is not owner:
+            return self
+        return self._calling(function.__func__, is_unbound=True)
+
+    def bound(self, owner: object) -> Self:
+        """The same as a method of an object, if it is one."""
+        if not self._is_unbound:
+            return self
+        return self._calling(MethodType(self.typed.function, owner), is_unbound=False)
+
+    def _calling(self, function: Callable[..., Any], *, is_unbound: bool) -> Self:
+        other = copy(self)
+        other.typed = self.typed.calling(function)
+        other._is_unbound = is_unbound
+        return other
+
+
+class FunctionTool(_Function):
     """A function as a tool.
 
     Args:
@@ -29,7 +58,7 @@ class FunctionTool:
     """
 
     def __init__(self, function: Callable[..., Any], mark: ToolMark) -> None:
-        self.name = mark.name or function.__name__
+        self.name = mark.name or name_of(function)
         self.place = place_of(function)
         self.mark = mark
         self.timeout = mark.timeout
@@ -61,21 +90,21 @@ class FunctionTool:
         return then(self.typed.call(arguments), self.typed.plain)
 
 
-class FunctionPrompt:
+class FunctionPrompt(_Function):
     """A function as a prompt. Arguments as for `FunctionTool`."""
 
     def __init__(self, function: Callable[..., Any], mark: PromptMark) -> None:
-        self.name = mark.name or function.__name__
+        self.name = mark.name or name_of(function)
         self.place = place_of(function)
-        self._typed = TypedFunction(function, f"prompt '{self.name}'")
+        self.typed = TypedFunction(function, f"prompt '{self.name}'")
         description = mark.description
-        schema = self._typed.input_schema
+        schema = self.typed.input_schema
         required = schema.get("required", ())
         self.properties: Mapping[str, Any] = schema["properties"]
         self.definition: JSON = _definition(
             mark,
             name=self.name,
-            description=self._typed.docstring.description if description is None else description,
+            description=self.typed.docstring.description if description is None else description,
             arguments=[
                 _present(name=name, description=_of_argument(facts), required=name in required)
                 for name, facts in self.properties.items()
@@ -88,10 +117,10 @@ class FunctionPrompt:
         Raises:
             ProtocolError: The arguments do not fit.
         """
-        return then(_called(self._typed, arguments, self.properties), self._typed.plain)
+        return then(_called(self.typed, arguments, self.properties), self.typed.plain)
 
 
-class FunctionResource:
+class FunctionResource(_Function):
     """A function as a resource, or as a template of resources. Arguments as for `FunctionTool`.
 
     Raises:
@@ -104,15 +133,15 @@ class FunctionResource:
         self.is_template = mark.is_template
         self._mime_type = mark.mime_type
         self._template = UriTemplate(mark.uri)
-        self._typed = TypedFunction(function, f"resource '{mark.uri}'")
-        self.properties: Mapping[str, Any] = self._typed.input_schema["properties"] if self._typed.parameters else {}
-        _check_variables(mark.uri, self._template.names, self._typed)
+        self.typed = TypedFunction(function, f"resource '{mark.uri}'")
+        self.properties: Mapping[str, Any] = self.typed.input_schema["properties"] if self.typed.parameters else {}
+        _check_variables(mark.uri, self._template.names, self.typed)
         description = mark.description
         self.definition: JSON = _definition(
             mark,
             **{"uriTemplate" if self.is_template else "uri": mark.uri},
-            name=mark.name or function.__name__,
-            description=self._typed.docstring.description if description is None else description,
+            name=mark.name or name_of(function),
+            description=self.typed.docstring.description if description is None else description,
             mimeType=mark.mime_type,
             annotations=None if mark.annotations is None else dict(mark.annotations),
             size=mark.size,
@@ -130,23 +159,15 @@ class FunctionResource:
         Raises:
             ProtocolError: The variables do not fit.
         """
-        return then(_called(self._typed, arguments, self.properties), lambda value: self._contents(uri, value))
+        return then(_called(self.typed, arguments, self.properties), lambda value: self._contents(uri, value))
 
     def _contents(self, uri: str, value: Any) -> Any:
         if value is None or isinstance(value, bytes | bytearray):
             return value if self._mime_type is None or value is None else _blob(uri, self._mime_type, bytes(value))
-        plain = self._typed.plain(value)
+        plain = self.typed.plain(value)
         if self._mime_type is None or not isinstance(plain, str):
             return plain
         return {"contents": [{"uri": uri, "mimeType": self._mime_type, "text": plain}]}
-
-
-def place_of(function: Callable[..., Any]) -> str:
-    """Where a function is, for messages: `Shop.price_of (shop.py:12)`."""
-    plain: Any = inspect.unwrap(function)
-    code = getattr(getattr(plain, "__func__", plain), "__code__", None)
-    where = f" ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})" if code is not None else ""
-    return f"{getattr(plain, '__qualname__', repr(plain))}{where}"
 
 
 def suggested_values(properties: Mapping[str, Any], argument: str, value: str) -> list[str]:

@@ -14,8 +14,15 @@ __all__ = ["Docstring", "split_docstring"]
 _ARGS_SECTION: Final = re.compile(
     r"^(?:Args|Arguments|Parameters|Params):[ \t]*\n((?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)*)", re.MULTILINE
 )
+_BEGINS_WITH_SECTION: Final = re.compile(r"(?:Args|Arguments|Parameters|Params):[ \t]*\n")
 _ARGUMENT: Final = re.compile(r"^\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:\s*(.*)$")
 _NUMPY: Final = re.compile(r"^(?:Other )?Parameters[ \t]*\n-{3,}[ \t]*$", re.MULTILINE)
+_NUMPY_SECTION: Final = re.compile(
+    r"^(?:Other )?Parameters[ \t]*\n-{3,}[ \t]*\n(?s:.*?)(?=^\S.*\n-{3,}[ \t]*$|\Z)", re.MULTILINE
+)
+_REST_FIELDS: Final = re.compile(
+    r"^:(?:param|parameter|arg|argument|key|keyword|type)\s[^:\n]+:.*(?:\n|\Z)(?:[ \t]+\S.*(?:\n|\Z))*", re.MULTILINE
+)
 _REST: Final = re.compile(r"^:(?:param|parameter|arg|argument|key|keyword)\s[^:\n]+:", re.MULTILINE)
 
 
@@ -30,7 +37,10 @@ class Docstring(Struct, frozen=True):
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Docstring:
         """Read a function's docstring."""
-        return cls(*split_docstring(inspect.getdoc(function) or ""))
+        text = inspect.getdoc(function) or ""
+        if _BEGINS_WITH_SECTION.match(text):  # whose lines are indented no more then
+            text = inspect.cleandoc("\n" + (function.__doc__ or text))
+        return cls(*split_docstring(text))
 
 
 def split_docstring(text: str) -> tuple[str, dict[str, str]]:
@@ -63,9 +73,12 @@ def _parsed(text: str) -> tuple[str, dict[str, str]]:
         for parameter in parsed.params
         for name in parameter.arg_name.split(",")  # NumPy: `x, y : int`
     }
-    returns = parsed.returns.description if parsed.returns is not None else None
-    parts = [parsed.short_description, parsed.long_description, f"Returns: {returns}" if returns else None]
-    return "\n\n".join(part.strip() for part in parts if part), described
+    return _without_parameters(text), described
+
+
+def _without_parameters(text: str) -> str:
+    """A docstring in NumPy's style or reST without what it says of parameters: all else is for the reader."""
+    return re.sub(r"\n{3,}", "\n\n", _REST_FIELDS.sub("", _NUMPY_SECTION.sub("", text))).strip()
 
 
 def _argument_descriptions(section: str) -> dict[str, str]:

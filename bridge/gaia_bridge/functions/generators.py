@@ -2,7 +2,7 @@
 
 What is yielded beside `Progress` are pieces of the result: texts are joined; of a generator that reports progress the
 last other thing is the result, as an asynchronous generator cannot return one; otherwise they are a list. What a
-generator returns counts more.
+generator returns counts more. Which of these it is, the return type says, if there is one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import inspect
 import types
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, closing
-from typing import Any, Final, Union, cast, get_args, get_origin
+from typing import Any, Final, Literal, Union, cast, get_args, get_origin
+
+from msgspec import Struct
 
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.errors import ToolError
 from gaia_bridge.model import Progress
 
-__all__ = ["as_drained", "drained", "drained_type", "is_generator_function"]
+__all__ = ["Gathering", "as_drained", "drained", "is_generator_function"]
 
 _MOST_PIECES: Final = 100_000
 """Of one result: a generator may have no end, and what it yields is kept until then."""
@@ -28,13 +30,46 @@ def is_generator_function(function: Callable[..., Any]) -> bool:
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
+class Gathering(Struct, frozen=True):
+    """What becomes of the pieces that a generator yields, by its return type.
+
+    A result has to fit the schema that was promised, whatever was yielded in this call.
+    """
+
+    type: Any
+    """Of the result."""
+    kind: Literal["any", "text", "last", "list", "returned"] = "any"
+    """`any`: what the pieces themselves suggest. `text`: they are joined. `last`: the last one counts."""
+
+    @classmethod
+    def of(cls, annotation: Any) -> Gathering:
+        """What a generator function with this return type does."""
+        arguments = get_args(annotation)
+        if not arguments:
+            return cls(Any)
+        if len(arguments) == 3 and arguments[2] not in (None, type(None)):
+            return cls(arguments[2], "returned")
+        yielded = arguments[0]
+        kinds = get_args(yielded) if get_origin(yielded) in (Union, types.UnionType) else (yielded,)
+        others = tuple(kind for kind in kinds if kind is not Progress)
+        if not others or Any in others:
+            return cls(Any)
+        piece = cast(Any, Union)[others]
+        if piece is str:
+            return cls(piece, "text")
+        if len(others) < len(kinds):
+            return cls(piece, "any" if str in others else "last")
+        return cls(types.GenericAlias(list, (piece,)), "list")
+
+
 class _Pieces:
     """What a generator yielded so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, gathering: Gathering) -> None:
+        self._gathering = gathering
         self._request = _current_request()
         self._pieces: list[Any] = []
-        self._reports = False
+        self._reports = gathering.type is not Any  # a list is told apart by its kind
 
     def take(self, piece: Any) -> None:
         """Report it, or keep it.
@@ -53,60 +88,56 @@ class _Pieces:
         if self._request is not None:
             self._request.raise_if_cancelled()
 
-    @property
-    def result(self) -> Any:
-        """What they come to."""
-        pieces = self._pieces
-        if pieces and all(isinstance(piece, str) for piece in pieces):
+    def result(self, returned: Any = None) -> Any:
+        """What they come to.
+
+        Args:
+            returned: What the generator returned.
+        """
+        pieces, kind = self._pieces, self._gathering.kind
+        if returned is not None:
+            return returned
+        if kind == "returned":
+            return None
+        is_text = all(isinstance(piece, str) for piece in pieces)
+        if kind == "list":
+            return pieces
+        if is_text and (kind == "text" or (kind == "any" and pieces)):
             return "".join(pieces)
         if self._reports:
             return pieces[-1] if pieces else None
         return pieces
 
 
-def drained(generator: Generator[Any, None, Any]) -> Any:
+def drained(generator: Generator[Any, None, Any], gathering: Gathering) -> Any:
     """Run a generator to its end.
+
+    Args:
+        generator: The generator.
+        gathering: What becomes of what it yields.
 
     Raises:
         RequestCancelledError: The request was cancelled meanwhile; the generator is closed.
     """
-    pieces = _Pieces()
+    pieces = _Pieces(gathering)
     returned: list[Any] = []
     with closing(_delegating(generator, returned)) as yielded:
         for piece in yielded:
             pieces.take(piece)
-    return pieces.result if returned[0] is None else returned[0]
+    return pieces.result(returned[0])
 
 
 def _delegating(generator: Generator[Any, None, Any], returned: list[Any]) -> Generator[Any]:
     returned.append((yield from generator))
 
 
-async def as_drained(generator: AsyncGenerator[Any, None]) -> Any:
+async def as_drained(generator: AsyncGenerator[Any, None], gathering: Gathering) -> Any:
     """`drained` for asynchronous generators."""
-    pieces = _Pieces()
+    pieces = _Pieces(gathering)
     async with aclosing(generator):
         async for piece in generator:
             pieces.take(piece)
-    return pieces.result
-
-
-def drained_type(annotation: Any) -> Any:
-    """The type of the result of a generator function with this return type."""
-    arguments = get_args(annotation)
-    if not arguments:
-        return Any
-    if len(arguments) == 3 and arguments[2] not in (None, type(None)):
-        return arguments[2]
-    yielded = arguments[0]
-    kinds = get_args(yielded) if get_origin(yielded) in (Union, types.UnionType) else (yielded,)
-    others = tuple(kind for kind in kinds if kind is not Progress)
-    if not others:
-        return Any
-    piece = cast(Any, Union)[others]
-    if piece is str or len(others) < len(kinds):
-        return piece
-    return types.GenericAlias(list, (piece,))
+    return pieces.result()
 
 
 def _current_request() -> RequestContext | None:

@@ -29,6 +29,7 @@ __all__ = [
     "ToolMark",
     "add_mark",
     "completion",
+    "is_marked",
     "marks_of",
     "prompt",
     "resource",
@@ -111,6 +112,8 @@ def add_mark(function: Callable[..., Any], mark: Mark) -> None:
         target = cast(Any, target).__func__
     if not callable(target):
         raise TypeError(f"{target!r} is no function; write @tool directly above a def")
+    if isinstance(target, type):
+        raise TypeError(f"{target!r} is a class; decorate its methods, or an object of it that has __call__")
     try:
         setattr(target, _MARKS, (*marks_of(target), mark))
     except AttributeError:
@@ -118,6 +121,11 @@ def add_mark(function: Callable[..., Any], mark: Mark) -> None:
         raise TypeError(
             f"{target!r} is a {kind}, which cannot be marked; decorate the function it is made of"
         ) from None
+
+
+def is_marked(value: object) -> bool:
+    """Whether an object was marked itself, beside what its class is."""
+    return _MARKS in getattr(value, "__dict__", ())
 
 
 def marks_of(value: object) -> tuple[Mark, ...]:

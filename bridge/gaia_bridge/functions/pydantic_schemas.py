@@ -8,21 +8,24 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, SchemaError, to_jsonable_python
 
 from gaia_bridge.json_schema.parts import preview
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object, json_pointer
 
 __all__ = ["SCHEMA_ERRORS", "ArgumentReader", "ResultWriter", "problems_of"]
 
-SCHEMA_ERRORS: Final = (PydanticUserError, NameError)
+SCHEMA_ERRORS: Final = (PydanticUserError, SchemaError, NameError, TypeError, ValueError)
 """What is raised where there is none. `NameError`: an annotation kept as text (PEP 563) that names nothing at the
-function's module level."""
+function's module level. `TypeError`, `ValueError`: what pydantic says of a field that contradicts itself."""
+
+_MISSING: Final = ("missing", "missing_argument", "missing_keyword_only_argument")
+_PROTOCOL_PACKAGES: Final = ("mcp", "mcp_types")
 
 _SHOWN_ERRORS: Final = 5
 
@@ -43,7 +46,8 @@ class ArgumentReader:
             return arguments
 
         capture.__name__ = capture.__qualname__ = name
-        capture.__dict__["__signature__"] = inspect.Signature(list(parameters.values()))
+        # Named: one with a default may stand before one without, as `= Field(description=...)` leaves it.
+        capture.__dict__["__signature__"] = inspect.Signature([_named(item) for item in parameters.values()])
         capture.__annotations__ = {
             key: parameter.annotation
             for key, parameter in parameters.items()
@@ -67,13 +71,16 @@ class ResultWriter:
     """Turns what a function returns into JSON, as its return type says.
 
     Args:
-        annotation: The return type; anything if it is `Any`.
+        annotation: The return type; anything if it is `Any`. The SDK's own types are blocks of content, and promise
+            nothing of structured content.
     """
 
     def __init__(self, annotation: Any) -> None:
         self._adapter: TypeAdapter[Any] | None = None
         self.schema: JSON | None = None
         """The JSON Schema of the return type; `None` if it says nothing."""
+        if _is_of_protocol(annotation):
+            return
         try:
             adapter = TypeAdapter[Any](annotation)
             schema = adapter.json_schema(schema_generator=_PlainSchema, mode="serialization")
@@ -92,6 +99,16 @@ class ResultWriter:
         except (PydanticSerializationError, ValueError):
             return value
 
+    def accepts(self, value: Any) -> bool:
+        """Whether a value is of the type, or can be made one of it."""
+        if self._adapter is None:
+            return True
+        try:
+            self._adapter.validate_python(value, by_alias=True, by_name=True)
+        except ValidationError:
+            return False
+        return True
+
 
 def problems_of(error: ValidationError, arguments: Any) -> str:
     """What is wrong with arguments, one line each: the JSON pointer, what came, what was expected.
@@ -100,13 +117,13 @@ def problems_of(error: ValidationError, arguments: Any) -> str:
         error: What pydantic raised.
         arguments: The arguments that it was given.
     """
-    found = list(dict.fromkeys(_problem(details["loc"], details["msg"], arguments) for details in error.errors()))
+    found = list(dict.fromkeys(_problem(it["loc"], it["msg"], it["type"], arguments) for it in error.errors()))
     if len(found) > _SHOWN_ERRORS:
         found[_SHOWN_ERRORS:] = ["- and more"]
     return "\n".join(found)
 
 
-def _problem(place: tuple[int | str, ...], message: str, arguments: Any) -> str:
+def _problem(place: tuple[int | str, ...], message: str, kind: str, arguments: Any) -> str:
     """One line. Of the place, what is in the arguments: pydantic names the branches of unions beside it."""
     value: Any = arguments
     path: list[str | int] = []
@@ -118,8 +135,20 @@ def _problem(place: tuple[int | str, ...], message: str, arguments: Any) -> str:
         else:
             continue
         path.append(step)
-    text = message[:1].lower() + message[1:]
+    text = f"{str(place[-1])!r} is required" if kind in _MISSING else message[:1].lower() + message[1:]
     return " ".join(f"- at {json_pointer(path)}: got {preview(value)}; {text}".splitlines())
+
+
+def _named(parameter: inspect.Parameter) -> inspect.Parameter:
+    takes_all = parameter.kind is parameter.VAR_KEYWORD
+    return parameter if takes_all else parameter.replace(kind=parameter.KEYWORD_ONLY)
+
+
+def _is_of_protocol(annotation: Any) -> bool:
+    """Whether a type is, or holds, one of the SDK's, which stands for content."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        return annotation.__module__.partition(".")[0] in _PROTOCOL_PACKAGES
+    return any(_is_of_protocol(item) for item in get_args(annotation))
 
 
 def _says_something(schema: JSON) -> bool:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import inspect
-import types
-import typing
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
-from contextlib import suppress
+from copy import copy
 from functools import cached_property
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, cast, get_args, get_origin
 
 from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.errors import ToolError
 from gaia_bridge.functions.docstrings import Docstring
-from gaia_bridge.functions.generators import as_drained, drained, drained_type, is_generator_function
+from gaia_bridge.functions.generators import Gathering, as_drained, drained, is_generator_function
+from gaia_bridge.functions.signatures import (
+    called_function,
+    described_function,
+    is_context,
+    may_be_none,
+    name_of,
+    no_schema,
+    parameters_of,
+    type_hints,
+)
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_object
 
@@ -26,7 +33,8 @@ __all__ = ["RESULT", "TypedFunction", "then"]
 RESULT: Final = "result"
 """The one property of the structured content of what is no object, since MCP wants one. FastMCP names it so, too."""
 
-_BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+_TAKEN_FOR_CONTENT: Final = frozenset({"content", "resultType", "type"})
+"""What MCP's results and blocks of content have, and an author's own type may have, too."""
 _WRAPPERS: Final = (Awaitable, Coroutine)
 
 
@@ -34,7 +42,8 @@ class TypedFunction:
     """A function or bound method that is called with a JSON object of named arguments.
 
     Args:
-        function: The function: plain, a coroutine function or a generator function.
+        function: The function: plain, a coroutine function or a generator function; a `functools.partial`, or an
+            object with `__call__`.
         what: What it is published as, for messages: `tool 'greet'`.
 
     Raises:
@@ -44,20 +53,27 @@ class TypedFunction:
     def __init__(self, function: Callable[..., Any], what: str) -> None:
         self.function = function
         self.what = what
-        self.docstring = Docstring.of(function)
-        signature = _signature(function, what)
-        hints = _type_hints(function, what)
-        self._contexts = tuple(name for name, hint in hints.items() if name != "return" and _is_context(hint))
+        self.docstring = Docstring.of(described_function(function))
+        parameters = parameters_of(function, what)
+        hints = type_hints(function, what)
+        self._contexts = tuple(name for name, hint in hints.items() if name in parameters and is_context(hint))
+        self._needs_request = not all(may_be_none(hints[name]) for name in self._contexts)
         self._parameters = {
             name: parameter.replace(annotation=hints.get(name, parameter.empty))
-            for name, parameter in signature.parameters.items()
+            for name, parameter in parameters.items()
             if name not in self._contexts
         }
         self._returns: Any = hints.get("return", Any)
 
+    def calling(self, function: Callable[..., Any]) -> TypedFunction:
+        """The same for the method of another object; what is known of its types is shared."""
+        other = copy(self)
+        other.function = function
+        return other
+
     @property
     def __name__(self) -> str:
-        return str(getattr(self.function, "__name__", type(self.function).__name__))
+        return name_of(self.function)
 
     @property
     def raw_function(self) -> Callable[..., Any]:
@@ -143,20 +159,36 @@ class TypedFunction:
     def invoke(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function with converted arguments; returns as `call` does."""
         if self._contexts:
-            arguments = {**arguments, **dict.fromkeys(self._contexts, get_request_context())}
+            arguments = {**arguments, **dict.fromkeys(self._contexts, self._context())}
         value: Any = self.function(**arguments)
         if inspect.isgenerator(value):
-            return drained(cast("Generator[Any, None, Any]", value))
-        return as_drained(cast("AsyncGenerator[Any, None]", value)) if inspect.isasyncgen(value) else value
+            return drained(cast("Generator[Any, None, Any]", value), self._gathering)
+        if inspect.isasyncgen(value):
+            return as_drained(cast("AsyncGenerator[Any, None]", value), self._gathering)
+        return value
+
+    def _context(self) -> RequestContext | None:
+        """The request; `None` outside of one, where all parameters that want it may be without."""
+        try:
+            return get_request_context()
+        except LookupError:
+            if self._needs_request:
+                raise
+            return None
 
     def result(self, value: Any) -> Any:
         """What the function returned, as JSON: with structured content where its return type promises some."""
         plain = self._writer(value)
-        if self._writer.schema is None or not self._wraps or is_object(value):
+        if self._writer.schema is None:
+            return plain
+        if is_object(value) and (self._wraps or not _TAKEN_FOR_CONTENT.isdisjoint(value)):
+            if not self._writer.accepts(value):  # a result of MCP, say, which the type does not know of
+                return plain
+        elif not self._wraps and (not is_object(plain) or _TAKEN_FOR_CONTENT.isdisjoint(plain)):
             return plain
         text = plain if isinstance(plain, str) else to_json(plain).decode()
         content: list[JSON] = [] if plain is None else [{"type": "text", "text": text}]
-        return {"content": content, "structuredContent": {RESULT: plain}}
+        return {"content": content, "structuredContent": {RESULT: plain} if self._wraps else plain}
 
     def plain(self, value: Any) -> Any:
         """What the function returned, as JSON."""
@@ -169,7 +201,11 @@ class TypedFunction:
         try:
             return ArgumentReader(self.__name__, self._parameters)
         except SCHEMA_ERRORS as problem:
-            raise _no_schema(self.what, problem) from problem
+            raise no_schema(self.what, problem) from problem
+
+    @cached_property
+    def _gathering(self) -> Gathering:
+        return Gathering.of(self._returns)
 
     @cached_property
     def _writer(self) -> ResultWriter:
@@ -178,8 +214,8 @@ class TypedFunction:
         returns = self._returns
         if get_origin(returns) in _WRAPPERS:
             returns = get_args(returns)[-1]
-        if is_generator_function(self.function):
-            returns = drained_type(returns)
+        if is_generator_function(called_function(self.function)):
+            returns = self._gathering.type
         return ResultWriter(Any if returns in (None, type(None)) else returns)
 
     @cached_property
@@ -198,58 +234,3 @@ def then(value: Any, convert: Callable[[Any], Any]) -> Any:
 
 async def _converted(value: Awaitable[Any], convert: Callable[[Any], Any]) -> Any:
     return convert(await value)
-
-
-def _signature(function: Callable[..., Any], what: str) -> inspect.Signature:
-    if not isinstance(function, FunctionType | MethodType):
-        raise TypeError(f"{what} is a {type(function).__name__}; expected a Python function or a bound method")
-    signature = inspect.signature(function)
-    for parameter in signature.parameters.values():
-        if parameter.name in ("self", "cls"):
-            raise TypeError(
-                f"{what} is a method without its object; register the bound method instead: "
-                f"`tool(self.{function.__name__})` inside `_register_tools`"
-            )
-        if parameter.kind in _BY_POSITION:
-            raise TypeError(f"{what} takes {parameter.name!r} by position, but it is called with named arguments only")
-    return signature
-
-
-def _type_hints(function: Callable[..., Any], what: str) -> dict[str, Any]:
-    """The annotations, with those that are kept as text (PEP 563) resolved, also in what encloses the function."""
-    plain: Any = inspect.unwrap(function)
-    plain = getattr(plain, "__func__", plain)
-    annotations: dict[str, Any] = dict(getattr(function, "__annotations__", {}))
-    if not any(isinstance(annotation, str) for annotation in annotations.values()):
-        return annotations
-    try:
-        return typing.get_type_hints(function, localns=_enclosed(plain) or None, include_extras=True)
-    except NameError as problem:
-        raise _no_schema(what, problem) from problem
-    except (TypeError, ValueError, SyntaxError, AttributeError) as problem:
-        raise _no_schema(what, problem) from problem
-
-
-def _enclosed(function: FunctionType) -> dict[str, Any]:
-    """What encloses a function, as far as it refers to it and it is there already."""
-    found: dict[str, Any] = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with suppress(ValueError):
-            found[name] = cell.cell_contents
-    return found
-
-
-def _is_context(hint: object) -> bool:
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
-    if get_origin(hint) in (Union, types.UnionType):
-        return any(_is_context(item) for item in get_args(hint))
-    return isinstance(hint, type) and issubclass(hint, RequestContext)
-
-
-def _no_schema(what: str, problem: Exception) -> TypeError:
-    reason = str(problem).splitlines()[0]
-    return TypeError(
-        f"{what} has no JSON Schema: {reason} (annotate its parameters with types that JSON can carry, "
-        "defined at the top level of a module)"
-    )

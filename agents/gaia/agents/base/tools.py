@@ -26,9 +26,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import update_wrapper
 from itertools import count
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
+from weakref import ref
 
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia_bridge.functions.collection import decorated_functions, has_decorated_members
@@ -336,7 +338,7 @@ def tool_entry(
 
 
 def method_entries(agent: object) -> list[ToolEntry]:
-    """The decorated methods of an agent as registry entries.
+    """The decorated methods of an agent as registry entries, which the agent can keep: they do not keep it.
 
     Raises:
         TypeError: Two have one name, or one has no JSON Schema; says which, and where they are.
@@ -344,7 +346,29 @@ def method_entries(agent: object) -> list[ToolEntry]:
     if not has_decorated_members(agent):
         return []
     decorated = decorated_functions(agent)
-    return [_entry_of_mark(item, mark) for item, mark in decorated.marked_tools] if decorated is not None else []
+    entries = [_entry_of_mark(item, mark) for item, mark in decorated.marked_tools] if decorated is not None else []
+    for entry in entries:
+        typed = entry["function"]
+        if getattr(typed.function, "__self__", None) is agent:
+            entry["function"] = typed.calling(_WeakMethod(typed.function))
+    return entries
+
+
+class _WeakMethod:
+    """A bound method that does not keep its object, as that keeps the method."""
+
+    def __init__(self, method: MethodType) -> None:
+        update_wrapper(self, method.__func__)
+        self._function: Callable[..., Any] = method.__func__
+        self._owner = ref(method.__self__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        owner = self._owner()
+        if owner is None:
+            raise ReferenceError(
+                f"the agent of {self._function.__qualname__}() is gone; keep it while you use its tools"
+            )
+        return self._function(owner, *args, **kwargs)
 
 
 def _entry_of_mark(item: FunctionTool, mark: ToolMark) -> ToolEntry:

@@ -1,0 +1,137 @@
+"""What is known of a callable before it is called: which Python function runs, its parameters and its types."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+from gaia_bridge.calls.request_context import RequestContext
+
+__all__ = [
+    "called_function",
+    "described_function",
+    "is_context",
+    "may_be_none",
+    "name_of",
+    "no_schema",
+    "parameters_of",
+    "place_of",
+    "type_hints",
+]
+
+_BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function; of a partial, that of what it calls; of an object, that of its class."""
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def place_of(function: Callable[..., Any]) -> str:
+    """Where a function is, for messages: `Shop.price_of (shop.py:12)`."""
+    plain: Any = inspect.unwrap(called_function(function))
+    code = getattr(getattr(plain, "__func__", plain), "__code__", None)
+    where = f" ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})" if code is not None else ""
+    return f"{getattr(plain, '__qualname__', repr(plain))}{where}"
+
+
+def called_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The Python function that runs: of a partial, what it calls; of an object, its `__call__`."""
+    while isinstance(function, partial):
+        function = function.func
+    if isinstance(function, FunctionType | MethodType) or hasattr(function, "__wrapped__"):  # as of `functools.cache`
+        return function
+    call: Any = getattr(type(function), "__call__", None)  # noqa: B004 - to be read, not only to be there
+    return MethodType(call, function) if isinstance(call, FunctionType) else function
+
+
+def described_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What has the docstring: of an object, itself, or else its `__call__`."""
+    if inspect.isroutine(function):
+        return function
+    called = called_function(function)
+    return called if type(function) is partial or not inspect.getdoc(function) else function
+
+
+def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.Parameter]:
+    """The parameters of a callable.
+
+    Args:
+        function: The callable.
+        what: What it is published as, for messages.
+
+    Raises:
+        TypeError: It cannot be called with named arguments.
+    """
+    called = inspect.unwrap(called_function(function))
+    if not isinstance(called, FunctionType | MethodType):
+        raise TypeError(f"{what} is a {type(function).__name__}; expected a Python function or a bound method")
+    signature = inspect.signature(function)
+    for position, parameter in enumerate(signature.parameters.values()):
+        if position == 0 and parameter.name in ("self", "cls") and parameter.annotation is parameter.empty:
+            raise TypeError(
+                f"{what} is a method without its object; register the bound method instead: "
+                f"`tool(self.{called.__name__})` inside `_register_tools`"
+            )
+        if parameter.kind in _BY_POSITION:
+            raise TypeError(f"{what} takes {parameter.name!r} by position, but it is called with named arguments only")
+    return dict(signature.parameters)
+
+
+def type_hints(function: Callable[..., Any], what: str) -> dict[str, Any]:
+    """The annotations, with those that are kept as text (PEP 563) resolved, also in what encloses the function.
+
+    Raises:
+        TypeError: One names nothing.
+    """
+    plain: Any = inspect.unwrap(called_function(function))
+    plain = getattr(plain, "__func__", plain)
+    annotations: dict[str, Any] = dict(getattr(plain, "__annotations__", {}))
+    if not any(isinstance(annotation, str) for annotation in annotations.values()):
+        return annotations
+    try:
+        return typing.get_type_hints(plain, localns=_enclosed(plain) or None, include_extras=True)
+    except (NameError, TypeError, ValueError, SyntaxError, AttributeError) as problem:
+        raise no_schema(what, problem) from problem
+
+
+def _enclosed(function: FunctionType) -> dict[str, Any]:
+    """What encloses a function, as far as it refers to it and it is there already."""
+    found: dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
+
+
+def is_context(hint: object) -> bool:
+    """Whether a parameter of this type is given the request."""
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) in (Union, types.UnionType):
+        return any(is_context(item) for item in get_args(hint))
+    return isinstance(hint, type) and issubclass(hint, RequestContext)
+
+
+def may_be_none(hint: object) -> bool:
+    """Whether a type has `None` among others."""
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    return type(None) in get_args(hint)
+
+
+def no_schema(what: str, problem: Exception) -> TypeError:
+    """The error of a function whose types have no JSON Schema."""
+    reason = str(problem).splitlines()[0]
+    return TypeError(
+        f"{what} has no JSON Schema: {reason} (annotate its parameters with types that JSON can carry, "
+        "defined at the top level of a module)"
+    )
