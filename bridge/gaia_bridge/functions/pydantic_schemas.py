@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final, cast, get_args
 
@@ -55,7 +56,7 @@ class ArgumentReader:
         }
         # A function is as good as a type to pydantic, which its annotations do not say.
         self._adapter = TypeAdapter[dict[str, Any]](cast(Any, capture))
-        self.schema: JSON = self._adapter.json_schema(schema_generator=_PlainSchema)
+        self.schema: JSON = _without_names(self._adapter.json_schema(schema_generator=_PlainSchema))
         """The object schema of the arguments."""
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,10 +84,12 @@ class ResultWriter:
             return
         try:
             adapter = TypeAdapter[Any](annotation)
-            schema = adapter.json_schema(schema_generator=_PlainSchema, mode="serialization")
+            schema = _without_names(adapter.json_schema(schema_generator=_PlainSchema, mode="serialization"))
         except SCHEMA_ERRORS:  # a class of the author's own: what its values are, they show
             return
         self._adapter = adapter
+        if schema.get("title") == getattr(annotation, "__name__", None):
+            schema.pop("title", None)
         if _says_something(schema):
             self.schema = schema
 
@@ -137,6 +140,14 @@ def _problem(place: tuple[int | str, ...], message: str, kind: str, arguments: A
         path.append(step)
     text = f"{str(place[-1])!r} is required" if kind in _MISSING else message[:1].lower() + message[1:]
     return " ".join(f"- at {json_pointer(path)}: got {preview(value)}; {text}".splitlines())
+
+
+def _without_names(schema: JSON) -> JSON:
+    """A schema without titles that say no more than the names of its definitions."""
+    for name, definition in schema.get("$defs", {}).items():
+        if re.sub(r"[^\w.-]", "_", str(definition.get("title"))) == name:
+            del definition["title"]
+    return schema
 
 
 def _named(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -72,6 +72,16 @@ class TypedFunction:
         return other
 
     @property
+    def _annotated_texts(self) -> Mapping[str, str]:
+        """Descriptions by `Annotated[int, "how many"]`."""
+        found: dict[str, str] = {}
+        for name, parameter in self._parameters.items():
+            texts = [item for item in getattr(parameter.annotation, "__metadata__", ()) if isinstance(item, str)]
+            if texts:
+                found[name] = texts[0]
+        return found
+
+    @property
     def __name__(self) -> str:
         return name_of(self.function)
 
@@ -110,8 +120,9 @@ class TypedFunction:
         """
         schema = self._reader.schema
         for name, facts in schema.setdefault("properties", {}).items():
-            if name in self.docstring.parameters:
-                facts.setdefault("description", self.docstring.parameters[name])
+            said = self._annotated_texts.get(name) or self.docstring.parameters.get(name)
+            if said is not None:
+                facts.setdefault("description", said)
         return schema
 
     @cached_property
@@ -124,7 +135,8 @@ class TypedFunction:
             definitions = schema.pop("$defs", None)
             wrapped: JSON = {"type": "object", "properties": {RESULT: schema}, "required": [RESULT]}
             return wrapped if definitions is None else {**wrapped, "$defs": definitions}
-        return {"type": "object", **schema}
+        # Not by a reference: many a client looks for the properties here.
+        return {"type": "object", **{key: item for key, item in schema.items() if key != "$ref"}, **_referred(schema)}
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Convert arguments to what the parameters are annotated with.
@@ -221,10 +233,15 @@ class TypedFunction:
     @cached_property
     def _wraps(self) -> bool:
         """Whether what the function returns is no object."""
-        schema: Any = self._writer.schema or {}
-        if "$ref" in schema:
-            schema = schema.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2], schema)
-        return bool(schema.get("type") != "object")
+        schema = self._writer.schema or {}
+        return bool((_referred(schema) or schema).get("type") != "object")
+
+
+def _referred(schema: JSON) -> JSON:
+    """What a schema refers to; empty if it does not."""
+    reference: str | None = schema.get("$ref")
+    found: JSON = {} if reference is None else schema.get("$defs", {}).get(reference.rpartition("/")[2], {})
+    return found
 
 
 def then(value: Any, convert: Callable[[Any], Any]) -> Any:
