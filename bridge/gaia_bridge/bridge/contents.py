@@ -13,7 +13,7 @@ from gaia_bridge.config import EntryError, current_folder, entry_of, parse_entry
 from gaia_bridge.discovery.classes import clean_name, missing_methods
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
-from gaia_bridge.functions.marks import marks_of
+from gaia_bridge.functions.marks import is_marked
 from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OpenApiServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_object
 
@@ -75,8 +75,7 @@ def agent_of(target: Any) -> Any:
     Args:
         target: What somebody wants to publish; returned as it is where it is neither.
     """
-    is_function = callable(target) and not isinstance(target, type) and bool(marks_of(target))
-    if is_function or (isinstance(target, ModuleType) and has_decorated_members(target)):
+    if is_marked(target) or (isinstance(target, ModuleType) and has_decorated_members(target)):
         return ModuleFunctions(target)
     return target
 

@@ -86,7 +86,10 @@ class SourceMaker:
         )
 
     def _agent(self, target: object, name: str | None) -> AgentSource | Upstream:
-        candidate: Any = agent_of(target)
+        try:
+            candidate: Any = agent_of(target)
+        except TypeError as error:  # what is decorated in it
+            raise AgentLoadError(name or repr(target), str(error)) from error
         limits = self._owner.settings.agent
         if not isinstance(candidate, type) and not missing_methods(candidate):
             name = name or name_of(candidate)

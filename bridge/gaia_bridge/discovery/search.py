@@ -37,7 +37,7 @@ from gaia_bridge.discovery.faults import describe_fault, short_path
 from gaia_bridge.discovery.imports import import_single_file, is_about, put_first_on_path, split_package
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
-from gaia_bridge.functions.marks import marks_of
+from gaia_bridge.functions.marks import is_marked
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.sources.public_names import MAX_NAME
 
@@ -250,7 +250,7 @@ class _Search:
     def build(self, target: Any) -> Publishable:
         if inspect.isclass(target):
             agent: Any = self.build_class(target)
-        elif inspect.isroutine(target) and marks_of(target):
+        elif is_marked(target):
             agent = self.contain("reading it", lambda: ModuleFunctions(target))
         elif callable(target) and self.missing(target):
             agent = self.contain("calling it", target)

@@ -207,8 +207,9 @@ def decorated_functions(owner: object) -> DecoratedFunctions | None:
     if not members:
         return None
     made = DecoratedFunctions(members, confirm)
-    with suppress(AttributeError, TypeError):  # an object that takes no attributes
-        setattr(owner, _MADE, made.unbound(owner))
+    if not is_marked(owner):  # a function, whose attributes `functools.wraps` would give to others
+        with suppress(AttributeError, TypeError):  # an object that takes no attributes
+            setattr(owner, _MADE, made.unbound(owner))
     return made
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Final, cast, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from types import GenericAlias
+from typing import Any, Final, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -47,8 +48,9 @@ class ArgumentReader:
             return arguments
 
         capture.__name__ = capture.__qualname__ = name
+        parameters = {name: _named(item) for name, item in parameters.items()}
         # Named: one with a default may stand before one without, as `= Field(description=...)` leaves it.
-        capture.__dict__["__signature__"] = inspect.Signature([_named(item) for item in parameters.values()])
+        capture.__dict__["__signature__"] = inspect.Signature(list(parameters.values()))
         capture.__annotations__ = {
             key: parameter.annotation
             for key, parameter in parameters.items()
@@ -152,6 +154,8 @@ def _without_names(schema: JSON) -> JSON:
 
 def _named(parameter: inspect.Parameter) -> inspect.Parameter:
     takes_all = parameter.kind is parameter.VAR_KEYWORD
+    if get_origin(parameter.annotation) is Iterable:  # which pydantic would look at only while the function reads it
+        parameter = parameter.replace(annotation=GenericAlias(Sequence, get_args(parameter.annotation)))
     return parameter if takes_all else parameter.replace(kind=parameter.KEYWORD_ONLY)
 
 

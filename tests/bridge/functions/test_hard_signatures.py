@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from gaia_bridge import Bridge, Progress, RequestContext, prompt, tool
 from gaia_bridge.errors import ProtocolError, ToolError
-from gaia_bridge.functions.collection import DecoratedFunctions, ModuleFunctions, decorated_members
+from gaia_bridge.functions.collection import DecoratedFunctions, ModuleFunctions, decorated_functions, decorated_members
 from gaia_bridge.functions.docstrings import Docstring
 from gaia_bridge.functions.typed_function import TypedFunction
 from tests.interaction.connecting import client_of
@@ -129,6 +129,35 @@ def test_a_module_publishes_its_partials_and_objects() -> None:
 def test_two_partials_of_one_function_need_names_and_are_told_where_it_is() -> None:
     with pytest.raises(TypeError, match=r"'base' is defined twice: by base \(test_hard_signatures.py:\d+\) and by"):
         published(tool(functools.partial(base, 1)), tool(functools.partial(base, 2)))
+
+
+async def test_functions_and_modules_are_published_under_their_names() -> None:
+    module = ModuleType("my.shop", "Sells.")
+    module.sell = tool(name="sell")(functools.partial(base, b="z"))  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    async with Bridge() as bridge:
+        names = [await bridge.add_agent(it) for it in (tool(nothing), tool(functools.partial(base, 1)), module)]
+        assert names == ["nothing", "base", "shop"]
+        assert [tool["name"] for source in bridge.sources for tool in source.features.tools] == [
+            "nothing",
+            "base",
+            "sell",
+        ]
+
+
+def test_a_wrapped_function_is_called_as_it_is_wrapped() -> None:
+    @tool
+    def once() -> int:
+        return 1
+
+    decorated_functions(once)
+
+    @functools.wraps(once)
+    def twice() -> int:
+        return 2 * once()
+
+    functions = decorated_functions(twice)
+    assert functions is not None
+    assert functions.execute_mcp_tool("once", {})["structuredContent"] == {"result": 2}
 
 
 def test_a_class_is_no_tool() -> None:
