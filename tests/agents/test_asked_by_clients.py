@@ -16,9 +16,10 @@ from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import DEADLINE, ERAS, client_of
 from tests.support.bridges import text_of
 from tests.support.fake_model import FakeModel, say
-from tests.support.on_demand import mcp, mcp_types
+from tests.support.on_demand import mcp_types
 
-pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("era", ERAS)]
+pytestmark = pytest.mark.anyio
+in_each_era = pytest.mark.parametrize("era", ERAS)
 
 NO_MODEL = (
     "GAIA_BASE_URL",
@@ -66,6 +67,7 @@ class Told:
         self.came.set()
 
 
+@in_each_era
 async def test_a_client_that_cancels_ends_the_turn_and_the_next_question_is_answered(era: str) -> None:
     model = SlowModel()
     async with Bridge() as bridge, anyio.create_task_group() as tasks:
@@ -88,6 +90,7 @@ async def test_a_client_that_cancels_ends_the_turn_and_the_next_question_is_answ
             assert text_of(answer) == "about two: done"
 
 
+@in_each_era
 async def test_two_clients_at_once_are_told_each_its_own_answer(era: str) -> None:
     model = SlowModel()
     answers: dict[str, tuple[str, str]] = {}
@@ -111,6 +114,7 @@ async def test_two_clients_at_once_are_told_each_its_own_answer(era: str) -> Non
     assert answers == {it: (f"about {it}: done", f"about {it}: done") for it in ("roses", "tulips")}
 
 
+@in_each_era
 @pytest.mark.parametrize(
     ("failure", "shown"),
     [
@@ -136,6 +140,7 @@ async def test_a_model_that_fails_is_an_error_of_that_call_and_not_of_the_sessio
     assert [item["content"] for item in model.asked[-1].messages if item["role"] != "system"] == ["a", "one", "c"]
 
 
+@in_each_era
 async def test_a_model_that_fails_in_the_middle_has_told_what_it_said(era: str) -> None:
     class Broken(FakeModel):
         async def stream(
@@ -154,6 +159,7 @@ async def test_a_model_that_fails_in_the_middle_has_told_what_it_said(era: str) 
     assert "".join(told.texts) == "half"
 
 
+@in_each_era
 async def test_without_a_model_and_without_sampling_it_says_what_to_do(
     era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +175,7 @@ async def test_without_a_model_and_without_sampling_it_says_what_to_do(
     assert "Traceback" not in text_of(answer)
 
 
-async def test_a_clients_model_that_fails_is_an_error_in_words(era: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_clients_model_that_fails_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in NO_MODEL:
         monkeypatch.delenv(variable, raising=False)
 
@@ -178,16 +184,13 @@ async def test_a_clients_model_that_fails_is_an_error_in_words(era: str, monkeyp
 
     async with Bridge() as bridge:
         await bridge.add_agent(Agent(silent_mode=True), "helper")
-        async with client_of(bridge.sdk_server(), era, sampling_callback=sample) as client:
-            if era == "modern":  # where the client asks its model itself, and ends the call if that fails
-                with pytest.raises(mcp.MCPError, match="the user said no"):
-                    await client.call_tool("ask", {"prompt": "a"})
-                return
+        async with client_of(bridge.sdk_server(), "legacy", sampling_callback=sample) as client:
             answer = await client.call_tool("ask", {"prompt": "a"})
     assert answer.is_error
     assert "the user said no" in text_of(answer)
 
 
+@in_each_era
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [({}, "prompt"), ({"prompt": 1}, "/prompt"), ({"prompt": "a", "session": ""}, "/session")],
