@@ -159,7 +159,7 @@ def at_pointer(value: Any, pointer: str) -> Any:
         key = unquote(step).replace("~1", "/").replace("~0", "~")
         if is_object(found):
             found = found.get(key)
-        elif is_array(found) and key.isdecimal() and int(key) < len(found):
+        elif is_array(found) and key.isdecimal() and len(key) < 20 and int(key) < len(found):
             found = found[int(key)]
         else:
             return None

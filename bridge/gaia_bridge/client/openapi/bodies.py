@@ -29,6 +29,15 @@ _MULTIPART: Final = "multipart/form-data"
 _MEDIA: Final = re.compile(r"[!#$&^_.+\-0-9A-Za-z]+/[!#$&^_.+\-0-9A-Za-z]+(?:\s*;\s*charset=[A-Za-z0-9_-]+)?")
 """A media type that can be written into a header."""
 
+_DEEPEST: Final = 8
+"""Levels of a form in which its fields and files are looked for."""
+
+_MOST_PARTS: Final = 50
+"""Parts of a form (`allOf`) that are put together."""
+
+_OF_OBJECTS: Final = frozenset({"additionalProperties", "description", "properties", "required", "title", "type"})
+"""Keywords of a part that can be put together with others."""
+
 _BASE64: Final[JSON] = {"type": "string", "contentEncoding": "base64"}
 
 
@@ -82,11 +91,18 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
     if kind == "json":
         sent = media if "*" not in media else "application/json"
         return Body(sent, kind, required, _can_be_merged(schema, required), _is_open(schema)), schema
-    properties: JSON = schema.get("properties", {})
-    binary = frozenset(name for name, item in properties.items() if _is_file(item)) if kind == "multipart" else ()
-    if binary:
-        files = {name: _as_base64(properties[name]) for name in binary}
-        schema = {**schema, "properties": {**properties, **files}}
+    schema = _in_one(schema, schemas)
+    encodings = _encodings(details.get("encoding"))
+    binary: frozenset[str] = frozenset()
+    if kind == "multipart" and is_object(found := schema.get("properties")):
+        properties = {name: schemas.followed(item) for name, item in found.items() if is_object(item)}
+        files = {
+            name: _as_base64(item)
+            for name, item in properties.items()
+            if _is_file(item, schemas) or _is_said_to_be_file(item, encodings.get(name))
+        }
+        binary = frozenset(files)
+        schema = {**schema, "properties": {**found, **files}}
     merged = _can_be_merged(schema, required)
     return Body(
         _FORM if kind == "form" else _MULTIPART,
@@ -94,8 +110,8 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
         required,
         merged,
         _is_open(schema),
-        binary=frozenset(binary),
-        encodings=_encodings(details.get("encoding")),
+        binary=binary,
+        encodings=encodings,
     ), schema
 
 
@@ -140,15 +156,43 @@ def _is_open(schema: JSON) -> bool:
     return schema.get("additionalProperties") in (True, {}) and "additionalProperties" in schema
 
 
-def _is_file(schema: object) -> bool:
-    if not is_object(schema):
+def _in_one(schema: JSON, schemas: SchemaReader, depth: int = 0) -> JSON:
+    """The schema of a form whose fields are said in several parts (`allOf`) as one, where nothing else is said."""
+    parts = schema.get("allOf")
+    if not is_array(parts) or depth > _DEEPEST:
+        return schema
+    found: JSON = {**{key: value for key, value in schema.items() if key != "allOf"}, "type": "object"}
+    for part in parts[:_MOST_PARTS]:
+        inner = _in_one(schemas.followed(part), schemas, depth + 1)
+        if not inner.keys() <= _OF_OBJECTS or len(parts) > _MOST_PARTS:
+            return schema
+        fields, further = found.get("properties", {}), inner.get("properties", {})
+        names, needed = found.get("required", []), inner.get("required", [])
+        if not (is_object(fields) and is_object(further) and is_array(names) and is_array(needed)):
+            return schema
+        found |= {"properties": {**further, **fields}, "required": [*names, *needed]}
+    return found
+
+
+def _is_file(schema: object, schemas: SchemaReader, depth: int = 0) -> bool:
+    if not is_object(schema) or depth > _DEEPEST:
         return False
-    if is_array(kinds := schema.get("anyOf")):  # such a part may be missing
-        return any(map(_is_file, kinds))
+    schema = schemas.followed(schema)
+    for key in ("anyOf", "allOf"):  # such a part may be missing
+        if is_array(kinds := schema.get(key)):
+            return any(_is_file(kind, schemas, depth + 1) for kind in kinds)
     if is_object(items := schema.get("items")):
-        return _is_file(items)
+        return _is_file(items, schemas, depth + 1)
     media = schema.get("contentMediaType")
-    return schema.get("format") == "binary" or (isinstance(media, str) and "contentEncoding" not in schema)
+    if isinstance(media, str) and "contentEncoding" not in schema and not essence(media).endswith("json"):
+        return True
+    return schema.get("format") == "binary"
+
+
+def _is_said_to_be_file(schema: JSON, encoding: Encoding | None) -> bool:
+    """Whether a field without a type is sent as what has no text, as version 3.1 describes files."""
+    media = encoding.media if encoding is not None else ""
+    return bool(media) and not is_json(media) and not is_text(media) and schema.keys() <= {"title", "description"}
 
 
 def _as_base64(schema: JSON) -> JSON:
@@ -167,7 +211,8 @@ def _encodings(described: object) -> dict[str, Encoding]:
         if is_object(item):
             style, media = item.get("style"), item.get("contentType")
             named = style if isinstance(style, str) else "form" if "explode" in item else ""
-            usable = media if isinstance(media, str) and _MEDIA.fullmatch(media) else ""
+            first = media.partition(",")[0].strip() if isinstance(media, str) else ""  # of those that will do
+            usable = first if _MEDIA.fullmatch(first) and "*" not in first else ""
             found[name] = Encoding(named, item.get("explode", named == "form") is True, usable)
     return found
 
@@ -183,9 +228,12 @@ def encoded_body(body: Body, value: Any) -> tuple[str, bytes]:
         ToolError: It cannot be sent like that.
     """
     if body.kind == "json":
-        return body.media, to_json(value)
+        try:
+            return body.media, to_json(value)
+        except ValueError:
+            raise ToolError(f"the argument {body.argument!r} cannot be written as JSON") from None
     if body.kind == "text":
-        return body.media if "charset" in body.media else f"{body.media}; charset=utf-8", str(value).encode()
+        return body.media if "charset" in body.media else f"{body.media}; charset=utf-8", _utf8(value)
     if body.kind == "bytes":
         return body.media, _decoded(body.argument, value)
     if not is_object(value):
@@ -199,11 +247,11 @@ def _form_pairs(body: Body, fields: JSON) -> Iterator[str]:
     for name, value in fields.items():
         encoding = body.encodings.get(name, Encoding())
         if encoding.style:
-            yield from expanded(name, value, encoding.style, encoding.explode, quote_plus)
+            yield from expanded(name, value, encoding.style, encoding.explode, _plus)
         elif is_array(value):
-            yield from (f"{quote_plus(name)}={quote_plus(text_of_value(item))}" for item in value)
+            yield from (f"{_plus(name)}={_plus(text_of_value(item))}" for item in value)
         elif value is not None:
-            yield f"{quote_plus(name)}={quote_plus(text_of_value(value))}"
+            yield f"{_plus(name)}={_plus(text_of_value(value))}"
 
 
 def _multipart(body: Body, fields: JSON) -> tuple[str, bytes]:
@@ -229,9 +277,17 @@ def _part(body: Body, name: str, value: Any) -> bytes:
         content = to_json(value)
         media = media or "application/json"
     else:
-        content = text_of_value(value).encode()
+        content = _utf8(text_of_value(value))
     kind = f"\r\nContent-Type: {media}" if media else ""
     return f"{head}{kind}\r\n\r\n".encode() + content
+
+
+def _plus(text: str) -> str:
+    return quote_plus(text, errors="replace")
+
+
+def _utf8(value: object) -> bytes:
+    return str(value).encode("utf-8", "replace")
 
 
 def _decoded(name: str, value: Any) -> bytes:

@@ -63,7 +63,9 @@ class Document(Struct, frozen=True):
         shown = one_line(reference, 100)
         if not reference.startswith("#"):
             raise OperationError(f"it refers to {shown!r}, which is in another file; expected one document with all")
-        found = self.content if reference in ("#", "#/") else at_pointer(self.content, reference)
+        if reference in ("#", "#/"):
+            return self.content
+        found = at_pointer(self.content, reference) if reference.startswith("#/") else None
         if found is None:
             raise OperationError(f"it refers to {shown!r}, and nothing is there")
         return found
@@ -131,9 +133,10 @@ def _from_yaml(text: bytes, limits: OpenApiLimits) -> Any:
         ) from None
     try:
         _refuse_deep(yaml, text)
-        found = yaml.load(text, Loader=_loader(yaml))
+        found = yaml.load(text, Loader=_loader(yaml, limits.document_parts))
         return _Copy(limits.document_parts).of(found)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+    # PyYAML looks a value with a tag that does not fit it up in tables, and matches it, without a check.
+    except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, ValueError, RecursionError) as error:
         problem = one_line(str(error) or type(error).__name__, 300)
         raise UpstreamError(f"has an OpenAPI document that is neither JSON nor YAML: {problem}") from None
 
@@ -150,13 +153,31 @@ def _refuse_deep(yaml: Any, text: bytes) -> None:
             depth -= 1
 
 
-def _loader(yaml: Any) -> Any:
-    """What reads YAML as OpenAPI wants it: with the values of JSON, and without dates, `no` and `12:30` of YAML 1.1."""
+def _loader(yaml: Any, parts: int) -> Any:
+    """What reads YAML as OpenAPI wants it: with the values of JSON, and without dates, `no` and `12:30` of YAML 1.1.
+
+    Args:
+        yaml: The package.
+        parts: How many pairs may be merged (`<<`) into others: PyYAML copies them each time, also those of merged ones.
+    """
 
     class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         """Reads YAML with the values of JSON."""
 
         yaml_implicit_resolvers: dict[Any, Any] = {}
+        room = parts
+
+        def flatten_mapping(self, node: Any) -> None:
+            """Merge what a mapping names, while there is room."""
+            for key, value in node.value:
+                if key.tag == "tag:yaml.org,2002:merge":
+                    for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                        if isinstance(merged, yaml.MappingNode):
+                            self.flatten_mapping(merged)
+                            self.room -= len(merged.value) + 1
+                        if self.room < 0:
+                            raise ValueError("with what is merged written out, it has too many parts")
+            super().flatten_mapping(node)
 
     for kind, pattern, first in (
         ("merge", r"<<", ["<"]),

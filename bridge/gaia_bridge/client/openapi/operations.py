@@ -19,7 +19,7 @@ from gaia_bridge.client.openapi.schemas import SchemaReader
 from gaia_bridge.constants import KIB
 from gaia_bridge.model import LeftOut
 from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import OpenApiLimits
 
@@ -113,7 +113,7 @@ def read_operations(
     left_out: list[LeftOut] = []
     sent, received = SchemaReader(document, sent=True), SchemaReader(document, sent=False)
     room = limits.tools_bytes
-    for path, method, item, operation in _listed(document.content.get("paths", {})):
+    for path, method, item, operation in _listed(document):
         name = _tool_name(operation, method, path, found.keys() | {item.name for item in left_out})
         if max(len(found), len(left_out)) >= limits.operations:
             left_out.append(LeftOut("tool", name, f"the document has more than {limits.operations:,} operations"))
@@ -131,10 +131,16 @@ def read_operations(
     return list(found.values()), left_out
 
 
-def _listed(paths: JSON) -> Iterator[tuple[str, str, JSON, JSON]]:
-    for path, item in paths.items():
+def _listed(document: Document) -> Iterator[tuple[str, str, JSON, JSON]]:
+    for path, item in document.content.get("paths", {}).items():
         if not is_object(item) or not path.startswith("/"):
             continue  # as extensions are
+        if "$ref" in item:
+            try:
+                item = {**document.resolved(item), **{key: item[key] for key in item.keys() - {"$ref"}}}
+            except OperationError:
+                yield path, "any", item, {}  # nobody knows which; the reader says why
+                continue
         for method in _METHODS:
             if is_object(operation := item.get(method)):
                 yield path, method, item, operation
@@ -182,7 +188,9 @@ class _Reader:
             OperationError: It cannot be one.
         """
         if "$ref" in item:
-            raise OperationError("its path refers to another part of a document, which is not supported")
+            self._document.resolved(item)  # which says why it leads nowhere
+        if method == "trace":
+            raise OperationError("its answer repeats the request with all of its headers, which may be secret")
         self._refuse_other_servers(item, operation)
         parameters = tuple(self._parameters(item, operation))
         missing = set(re.findall(r"\{([^{}]*)\}", path)) - {one.name for one in parameters if one.place == "path"}
@@ -216,7 +224,10 @@ class _Reader:
         """The parameters of the path, with those of the operation over them."""
         listed: dict[tuple[str, str], JSON] = {}
         for owner in (item, operation):
-            for part in owner.get("parameters") or ():
+            parts = owner.get("parameters") or []
+            if not is_array(parts):
+                raise OperationError("its 'parameters' are no list")
+            for part in parts:
                 parameter = self._document.resolved(part)
                 name, place = parameter.get("name"), parameter.get("in")
                 if not isinstance(name, str) or not isinstance(place, str) or place not in _STYLES:

@@ -49,7 +49,8 @@ def path_segment(name: str, value: Any, style: str, *, explode: bool) -> str:
     elif style == "label":
         found = "." + ("." if explode else ",").join(_simple(value, explode, _quoted))
     else:
-        found = "".join(f";{pair}" for pair in expanded(name, value, "form", explode, _quoted))
+        # What is empty has no `=` there (RFC 6570, section 3.2.7).
+        found = "".join(f";{pair.removesuffix('=')}" for pair in expanded(name, value, "form", explode, _quoted))
     if not found.strip(".,"):
         raise ToolError(f"the argument {name!r} is empty, and stands in the path; expected a value")
     return found

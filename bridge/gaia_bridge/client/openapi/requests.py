@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -67,8 +68,11 @@ def request_for(operation: Operation, arguments: JSON, base: httpx2.URL, headers
     if cookies:
         own["cookie"] = "; ".join([*filter(None, [headers.get("cookie")]), *cookies])
     body = None
-    if operation.body is not None and (value := arguments_of_body(operation.body, operation, arguments)) is not None:
-        own["content-type"], body = encoded_body(operation.body, value)
+    if (described := operation.body) is not None:
+        value = arguments_of_body(described, operation, arguments)
+        is_null = described.kind == "json" and not described.merged and described.argument in arguments
+        if value is not None or is_null:
+            own["content-type"], body = encoded_body(described, value)
     kept = {name: value for name, value in own.items() if name == "cookie" or name not in headers}
     return ApiRequest(operation.method, _url(base, _path(operation.path, segments), query), kept, body)
 
@@ -83,7 +87,9 @@ def _path(template: str, segments: Mapping[str, str]) -> str:
 
 
 def _value(parameter: Parameter, value: Any) -> Any:
-    return to_json(value).decode() if parameter.is_json else value
+    if not parameter.is_json:
+        return value
+    return json.dumps(value) if parameter.place == "header" else to_json(value).decode()  # headers are ASCII
 
 
 def _url(base: httpx2.URL, path: str, query: list[str]) -> httpx2.URL:

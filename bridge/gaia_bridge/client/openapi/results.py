@@ -92,5 +92,5 @@ def _is_readable(text: str) -> bool:
 def _decoded(body: bytes, media: str) -> str:
     try:
         return body.decode(charset_of(media), "replace")
-    except LookupError:
+    except (LookupError, UnicodeError):  # there are encodings that know no "replace"
         return body.decode("utf-8", "replace")

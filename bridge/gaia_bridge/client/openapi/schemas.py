@@ -42,8 +42,16 @@ _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 """Keywords whose value is an object of schemas."""
 
-_DROPPED: Final = frozenset({"$schema", "discriminator", "example", "externalDocs", "nullable", "xml"})
-"""Keywords that are no JSON Schema, or say what is said once for the whole tool."""
+_DROPPED: Final = frozenset(
+    {
+        *("$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$schema", "$vocabulary"),
+        *("discriminator", "example", "externalDocs", "nullable", "xml"),
+    }
+)
+"""Keywords that are no JSON Schema, mean something in the whole document only, or are said once for the whole tool."""
+
+_TUPLE: Final = "items"
+"""The keyword that was a list of schemas before it was one schema."""
 
 _BOUNDS: Final = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
@@ -96,11 +104,16 @@ class SchemaReader:
     def opened(self, schema: object) -> JSON:
         """The same for a schema whose own keywords are needed: the definition itself where it only refers to one."""
         found = self.read(schema)
+        return self.followed(found) if found.keys() == {"$ref"} else found
+
+    def followed(self, schema: JSON) -> JSON:
+        """What a schema that was read here refers to; itself where it refers to nothing."""
         for _ in range(_HOPS):
-            if found.keys() != {"$ref"}:
+            reference = schema.get("$ref")
+            if not isinstance(reference, str):
                 break
-            found = self._definition(self._references[_name_in(str(found["$ref"]))]).schema
-        return found
+            schema = self._definition(self._references[_name_in(reference)]).schema
+        return schema
 
     def complete(self, schema: JSON) -> JSON:
         """A schema with the definitions that it needs in `$defs`.
@@ -113,7 +126,9 @@ class SchemaReader:
         """
         needed: dict[str, JSON] = {}
         parts = 0
-        waiting = [self._references[_name_in(reference)] for reference in references(schema)]
+        named = (_name_in(reference) for reference in references(schema))
+        # Those in keywords that nobody knows were not read, and mean nothing.
+        waiting = [self._references[name] for name in named if name in self._references]
         while waiting:
             reference = waiting.pop()
             name = self._names[reference]
@@ -150,11 +165,14 @@ class SchemaReader:
             raise OperationError("it has a schema that is no object")
         if isinstance(reference := schema.get("$ref"), str):
             return self._referring(reference, schema, depth)
+        if "$ref" in schema:
+            raise OperationError("it has a reference that is no text")
         found = {
             key: self._value(key, value, depth)
             for key, value in schema.items()
             if key not in _DROPPED and not key.startswith("x-")
         }
+        _mend_earlier_drafts(found)
         if "example" in schema and "examples" not in schema:
             found["examples"] = [schema["example"]]
         if is_object(properties := schema.get("properties")):
@@ -177,7 +195,7 @@ class SchemaReader:
     def _value(self, key: str, value: Any, depth: int) -> Any:
         if key in _SINGLE and (is_object(value) or isinstance(value, bool)):
             return value if isinstance(value, bool) else self._translated(value, depth + 1)
-        if key in _LISTS and is_array(value):
+        if (key in _LISTS or key == _TUPLE) and is_array(value):
             return [self._translated(item, depth + 1) for item in value]
         if key in _NAMED and is_object(value):
             return {name: self._translated(item, depth + 1) for name, item in value.items()}
@@ -190,7 +208,7 @@ class SchemaReader:
             return
         found["properties"] = {name: item for name, item in found["properties"].items() if name not in others}
         if is_array(required := found.get("required")):
-            found["required"] = [name for name in required if name not in others]
+            found["required"] = [name for name in required if isinstance(name, str) and name not in others]
 
     def _is_of_other_side(self, schema: object) -> bool:
         if not is_object(schema):
@@ -214,13 +232,21 @@ def _name_in(reference: str) -> str:
     return reference.removeprefix("#/$defs/")
 
 
-def _of_early(found: JSON, schema: JSON) -> JSON:
-    """What 3.0 says in words of its own, in those of JSON Schema."""
+def _mend_earlier_drafts(found: JSON) -> None:
+    """Say as the draft of today does what earlier ones said otherwise: 3.0 is made of them, and many a 3.1 as well."""
+    if is_array(found.get(_TUPLE)):
+        found["prefixItems"] = found.pop(_TUPLE)
+    if not is_array(found.get("required", [])):  # it was said of the single property
+        del found["required"]
     for exclusive, bound in _BOUNDS.items():
         if isinstance(flag := found.get(exclusive), bool):
             del found[exclusive]
             if flag and bound in found:
                 found[exclusive] = found.pop(bound)
+
+
+def _of_early(found: JSON, schema: JSON) -> JSON:
+    """What 3.0 says in words of its own, in those of JSON Schema."""
     if schema.get("nullable") is not True:
         return found
     if isinstance(kind := found.get("type"), str):

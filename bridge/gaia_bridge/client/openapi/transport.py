@@ -6,6 +6,7 @@ So an API has all that servers have: deadlines, restarts, transforms, permission
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -42,6 +43,9 @@ __all__ = ["OpenApiTransport"]
 logger = logging.getLogger(__name__)
 
 _ACCEPT: Final = {"accept": "application/json, application/yaml, text/yaml;q=0.9, */*;q=0.5"}
+_LONGEST_URL: Final = 8_192
+"""Characters of the URL of a server in a document."""
+
 _COMPLETE: Final[JSON] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
@@ -164,10 +168,15 @@ def _named_server(document: Document) -> str:
     if not isinstance(url, str):
         return "/"
     variables = first.get("variables")
-    for name, variable in (variables if is_object(variables) else {}).items():
-        if is_object(variable) and isinstance(default := variable.get("default"), str):
-            url = url.replace(f"{{{name}}}", default)
-    return url
+    known: JSON = variables if is_object(variables) else {}
+
+    def default(found: re.Match[str]) -> str:
+        variable = known.get(found[1])
+        value = variable.get("default") if is_object(variable) else None
+        return str(value)[:_LONGEST_URL] if isinstance(value, str | int | float) else found[0]
+
+    # In one go: defaults that name other variables could make any amount of text.
+    return re.sub(r"\{([^{}]*)\}", default, url[:_LONGEST_URL])[:_LONGEST_URL]
 
 
 class _ApiLink:

@@ -66,6 +66,9 @@ def test_statuses_may_be_numbers_and_parts_may_be_merged_in_yaml() -> None:
         ('{"openapi": "4.0.0"}', "of OpenAPI '4.0.0'; expected 3.0 or 3.1"),
         ('{"openapi": "3.1.0", "paths": []}', "whose 'paths' is no object"),
         ("a: !!timestamp 2020-01-02\n", "a value of YAML that JSON has not (date)"),
+        ("a: !!timestamp x\n", "neither JSON nor YAML"),
+        ("a: !!bool x\n", "neither JSON nor YAML"),
+        ("a: !!int ''\n", "neither JSON nor YAML"),
         ("a: !!python/object/apply:os.system [true]\n", "neither JSON nor YAML"),
         ("? [a, b]\n: c\n", "neither JSON nor YAML"),
         ("[" * 100_000, "that is not JSON"),
@@ -84,6 +87,12 @@ def test_aliases_that_stand_for_billions_are_refused() -> None:
     assert "too many parts" in refusal("\n".join(lines), OpenApiLimits(document_parts=10_000))
 
 
+def test_merges_of_merges_that_stand_for_billions_are_refused() -> None:
+    lines = ["a0: &a0 {x: x}"] + [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
+    assert "what is merged written out" in refusal("\n".join(lines), OpenApiLimits(document_parts=10_000))
+    assert "neither JSON nor YAML" in refusal("a: &a {<<: *a}\n")
+
+
 def test_yaml_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(LaunchError, match=r"pip install 'gaia-mcp-bridge\[openapi\]'"):
@@ -93,7 +102,13 @@ def test_yaml_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatc
 
 def test_references_lead_to_parts_of_the_same_document_only() -> None:
     document = document_of(
-        {"openapi": "3.1.0", "a/b": {"c": {"x": 1}}, "again": {"$ref": "#/a~1b/c"}, "round": {"$ref": "#/round"}}
+        {
+            "openapi": "3.1.0",
+            "a/b": {"c": {"x": 1}},
+            "again": {"$ref": "#/a~1b/c"},
+            "round": {"$ref": "#/round"},
+            "list": [],
+        }
     )
     assert document.resolved({"$ref": "#/again"}) == {"x": 1}
     for reference, reason in (
@@ -101,6 +116,8 @@ def test_references_lead_to_parts_of_the_same_document_only() -> None:
         ("#/nowhere", "nothing is there"),
         ("other.yaml#/a", "is in another file"),
         ("#/again/$ref", "where an object was expected"),
+        ("#name", "nothing is there"),
+        (f"#/list/{'9' * 5_000}", "nothing is there"),
     ):
         with pytest.raises(OperationError, match=reason):
             document.resolved({"$ref": reference})

@@ -259,6 +259,8 @@ UNUSABLE: list[tuple[JSON, str]] = [
         "expected a schema, or JSON",
     ),
     (body({"$ref": "#/nowhere"}), "nothing is there"),
+    ({"parameters": 5}, "its 'parameters' are no list"),
+    (body({"$ref": 5}), "a reference that is no text"),
     ({"parameters": [{"in": "header", "name": "X: a\r\nB"}]}, "cannot be the name of a header"),
 ]
 
@@ -309,3 +311,45 @@ def test_what_all_operations_refer_to_is_read_once_and_all_tools_together_have_a
 def test_an_output_schema_that_is_too_large_for_everybody_is_not_promised() -> None:
     large = {"type": "object", "description": "x" * 40_000}
     assert "outputSchema" not in tool({"responses": {"200": {"content": {"application/json": {"schema": large}}}}})
+
+
+def test_a_path_may_be_a_reference_and_one_that_leads_nowhere_is_told() -> None:
+    paths: JSON = {"/a": {"$ref": "#/components/pathItems/A"}, "/b": {"$ref": "paths.yaml#/b"}}
+    found, left_out = read(paths, components={"pathItems": {"A": {"get": {}, "put": {}}}})
+    assert [operation.name for operation in found] == ["get_a", "put_a"]
+    assert [(item.name, "in another file" in item.reason) for item in left_out] == [("any_b", True)]
+
+
+def test_what_would_send_the_configured_headers_back_is_left_out() -> None:
+    found, [item] = read({"/a": {"trace": {}}})
+    assert found == []
+    assert "repeats the request with all of its headers" in item.reason
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ({"items": [{"$ref": "#/components/schemas/S"}]}, {"prefixItems": [{"$ref": "#/$defs/S"}]}),
+        ({"$id": "http://elsewhere/", "$ref": "#/components/schemas/S"}, {"$ref": "#/$defs/S"}),
+        ({"$dynamicRef": "#/components/schemas/S"}, {}),
+        ({"unknown": {"$ref": "#/components/schemas/S"}}, {"unknown": {"$ref": "#/components/schemas/S"}}),
+        ({"type": "string", "required": True}, {"type": "string"}),
+        ({"minimum": 1, "exclusiveMinimum": True}, {"exclusiveMinimum": 1}),
+    ],
+)
+def test_keywords_of_other_drafts_mean_what_they_meant_and_break_no_document(said: JSON, meant: JSON) -> None:
+    found = schema(body({"type": "array", "items": said}), components={"schemas": {"S": {"type": "string"}}})
+    assert found["properties"]["body"]["items"] == meant
+
+
+@pytest.mark.parametrize("junk", [None, 5, True, "x", [], [[]]])
+def test_an_object_that_is_described_with_nonsense_breaks_no_document(junk: Any) -> None:
+    for media in ("application/json", "multipart/form-data"):
+        for described in (
+            {"properties": {"a": {"readOnly": True}}, "required": junk},
+            {"properties": {"a": {"readOnly": True}}, "required": [junk]},
+            {"properties": junk},
+            {"allOf": [{"properties": junk}, {"required": junk}]},
+        ):
+            found, left_out = read({"/a": {"post": body({"type": "object", **described}, media)}, "/b": {"get": {}}})
+            assert len(found) + len(left_out) == 2

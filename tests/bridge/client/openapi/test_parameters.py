@@ -149,6 +149,10 @@ def test_styles_of_paths_are_those_of_the_specification(style: str, explode: boo
     assert path_segment("id", value, style, explode=explode) == expected
 
 
+def test_what_is_empty_in_style_matrix_has_no_equals_sign() -> None:
+    assert path_segment("p", "", "matrix", explode=False) == ";p"
+
+
 def test_values_that_are_no_texts_are_written_as_json_has_them() -> None:
     pairs = query_pairs("q", [True, None, 1.5, {"a": [1]}], "form", explode=True, reserved=False)
     assert query_of(pairs) == [("q", "true"), ("q", ""), ("q", "1.5"), ("q", '{"a":[1]}')]
@@ -231,6 +235,63 @@ def test_files_are_base64_and_anything_else_is_refused() -> None:
     assert encoded_body(raw, "aGk=") == ("image/png", b"hi")
     with pytest.raises(ToolError, match="expected its bytes in Base64"):
         encoded_body(raw, "not base64!")
+
+
+FILE: JSON = {"type": "string", "format": "binary"}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"properties": {"f": {"$ref": "#/components/schemas/File"}}},
+        {"properties": {"f": {"allOf": [{"$ref": "#/components/schemas/File"}], "description": "A file."}}},
+        {"allOf": [{"$ref": "#/components/schemas/Upload"}, {"properties": {"n": {"type": "string"}}}]},
+        {"properties": {"f": {}}},
+    ],
+)
+def test_files_in_forms_are_found_where_references_and_parts_lead(form: JSON) -> None:
+    upload = {"type": "object", "properties": {"f": {"$ref": "#/components/schemas/File"}}, "required": ["f"]}
+    encoding = {"f": {"contentType": "image/png, image/jpeg"}}
+    content = {"multipart/form-data": {"schema": {"type": "object", **form}, "encoding": encoding}}
+    document: JSON = {
+        "openapi": "3.1.0",
+        "paths": {"/x": {"post": {"requestBody": {"required": True, "content": content}}}},
+        "components": {"schemas": {"File": FILE, "Upload": upload}},
+    }
+    [made], _ = read_operations(document_of(document), OpenApiLimits())
+    assert made.definition["inputSchema"]["properties"]["f"]["contentEncoding"] == "base64"
+    request = sent(made, f="iVA=", n="x") if "allOf" in form else sent(made, f="iVA=")
+    assert request.body is not None
+    assert b'filename="f"\r\nContent-Type: image/png\r\n\r\n\x89P\r\n' in request.body
+
+
+def test_json_in_a_field_of_a_form_is_no_file() -> None:
+    field = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"type": "array"}}
+    content = {"multipart/form-data": {"schema": {"type": "object", "properties": {"j": field}}}}
+    request = sent(operation(requestBody={"required": True, "content": content}), j="[1]")
+    assert request.body is not None
+    assert b'name="j"\r\n\r\n[1]\r\n' in request.body
+
+
+def test_a_body_of_null_is_sent_and_one_that_is_not_there_is_not() -> None:
+    made = operation(requestBody={"content": {"application/json": {"schema": {"type": ["object", "null"]}}}})
+    assert (sent(made, body=None).body, sent(made).body) == (b"null", None)
+
+
+def test_json_in_a_header_is_ascii() -> None:
+    made = operation("/x", {"in": "header", "name": "X-J", "content": {"application/json": {"schema": {}}}})
+    assert sent(made, **{"X-J": {"a": "é"}}).headers["x-j"] == '{"a": "\\u00e9"}'
+
+
+@pytest.mark.parametrize("media", ["application/json", "text/plain", "application/x-www-form-urlencoded"])
+def test_half_a_character_breaks_no_call(media: str) -> None:
+    made = operation(requestBody={"content": {media: {"schema": {}}}})
+    value = {"\ud800": "\ud800"} if "form" in media else "\ud800"
+    if media == "application/json":
+        with pytest.raises(ToolError, match="cannot be written as JSON"):
+            sent(made, body=value)
+    else:
+        assert sent(made, body=value).body in (b"?", b"%3F=%3F")
 
 
 def test_the_kinds_of_bodies() -> None:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI, Form, Header, HTTPException, Query, Requ
 from fastapi.responses import PlainTextResponse, RedirectResponse, StreamingResponse
 from pydantic import BaseModel, Field
 
+from gaia_bridge.client.openapi.results import success_result
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import OpenApiLimits, UpstreamLimits
@@ -285,6 +286,23 @@ async def test_a_document_that_was_fetched_leads_to_no_other_server_unless_the_e
 )
 async def test_what_cannot_be_used_says_why_and_what_to_do(document: Any, reason: str) -> None:
     assert reason in await failure(document)
+
+
+async def test_variables_of_servers_are_filled_in_once_whatever_their_defaults_name(url: str) -> None:
+    place, port = url.rsplit(":", 1)
+    paths = {"/whoami": {"get": {"operationId": "who"}}}
+    server: JSON = {"url": f"{place}:{{port}}", "variables": {"port": {"default": int(port)}}}
+    async with api({"openapi": "3.1.0", "servers": [server], "paths": paths}) as found:
+        assert not (await found.call("who")).get("isError")
+    bomb = {f"v{number}": {"default": f"{{v{number + 1}}}" * 10} for number in range(30)}
+    named = await failure({"openapi": "3.1.0", "servers": [{"url": "{v0}", "variables": bomb}]})
+    assert "'{v1}{v1}" in named
+
+
+@pytest.mark.parametrize("charset", ["idna", "undefined", "punycode"])
+def test_encodings_that_are_none_of_texts_break_no_answer(charset: str) -> None:
+    result = success_result(200, f"text/plain; charset={charset}", b"\xff ok", "https://h/")
+    assert result["content"][0]["text"] == "\ufffd ok"
 
 
 async def test_what_is_fetched_and_is_no_document_says_what_it_was(url: str) -> None:
