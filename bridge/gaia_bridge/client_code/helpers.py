@@ -54,7 +54,10 @@ class Answer(str):
 FIELD: Final = '''def _field(value: Any, *names: str) -> Any:
     """A field of a result, which is a mapping or an object."""
     for name in names:
-        found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        if isinstance(value, Mapping):
+            found = cast("Mapping[str, Any]", value).get(name)
+        else:
+            found = getattr(value, name, None)
         if found is not None:
             return found
     return None'''

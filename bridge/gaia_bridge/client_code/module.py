@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -50,6 +51,9 @@ _OWN: Final = (
 
 _MENTIONED: Final = ("self", "cast", "found", "given", "dict", "str", "Any")
 """Names in the body of a method."""
+
+_WITH_QUOTED_TYPES: Final = ("TypedDict", "cast")
+"""Functions whose arguments have types as text."""
 
 _LONGEST_LINE: Final = 120
 
@@ -107,11 +111,14 @@ class _Module:
         self._types = Types(self._names)
         self._methods = Names({"read"})
         self._body: list[str] = []
-        self._helpers: list[str] = [FIELD, TEXT]
+        self._helpers: list[str] = [FIELD]
 
     def text(self) -> str:
         """The whole module."""
-        for tool in _sorted(self._offer.tools, "name"):
+        tools = _sorted(self._offer.tools, "name")
+        if tools:
+            self._helpers.append(TEXT)
+        for tool in tools:
             self._tool(tool)
         for prompt in _sorted(self._offer.prompts, "name"):
             self._prompt(prompt)
@@ -151,9 +158,13 @@ class _Module:
         parameters = self._parameters(schema if is_object(schema) else {}, title)
         output = tool.get("outputSchema")
         returns = self._types.of(output, output, f"{title}Result") if is_object(output) else "Answer"
-        if is_object(output) and STRUCTURED not in self._helpers:
-            self._helpers.append(STRUCTURED)
-        before, after = ("_answer(", ")") if not is_object(output) else ("_structured(", ")")
+        before, after = "_answer(", ")"
+        if is_object(output) and _allows_none(returns):  # where nothing is what was promised too
+            after = ").structured"
+        elif is_object(output):
+            before = "_structured("
+            if STRUCTURED not in self._helpers:
+                self._helpers.append(STRUCTURED)
         if is_object(output) and returns != "Any":
             before, after = f"cast({literal(returns)}, {before}", f"{after})"
         call = _Call(before, f"await self._connection.call_tool({literal(name)}, ", after)
@@ -271,7 +282,11 @@ class _Module:
 
 
 def _or_none(kind: str) -> str:
-    return kind if kind == "Any" or kind.split(" | ")[-1] == "None" else f"{kind} | None"
+    return kind if kind == "Any" or _allows_none(kind) else f"{kind} | None"
+
+
+def _allows_none(kind: str) -> bool:
+    return kind.split(" | ")[-1] == "None"
 
 
 def _said(about: JSON) -> str:
@@ -311,8 +326,17 @@ def _all(name: str) -> list[str]:
 
 
 def _imports(text: str) -> list[str]:
-    lines = [f"import {module}" for module in ("base64", "re") if re.search(rf"\b{module}\.", text)]
+    """The imports that a text needs: by its code, because what docstrings mention is not used."""
+    mentioned: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name):
+            mentioned.add(node.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _WITH_QUOTED_TYPES:
+            for part in (part for argument in node.args for part in ast.walk(argument)):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    mentioned.update(re.findall(r"\w+", part.value))
+    lines = [f"import {module}" for module in ("base64", "re") if module in mentioned]
     for module, names in _IMPORTS.items():
-        if used := [name for name in names if re.search(rf"\b{name}\b", text)]:
+        if used := [name for name in names if name in mentioned]:
             lines.append(f"from {module} import {', '.join(used)}")
     return lines

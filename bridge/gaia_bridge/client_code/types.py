@@ -73,7 +73,8 @@ class Types:
             return self._one_of(values, name)
         properties, _ = object_parts(schema, root)
         if properties:
-            return self._typed_dict(schema, root, name, depth)
+            own = self._typed_dict(schema, root, name, depth)
+            return self._or_other_kinds(own, schema, root, name, depth)
         for key in ("anyOf", "oneOf"):
             if is_array(choices := schema.get(key)) and choices:
                 numbered = enumerate(choices, 1)
@@ -85,6 +86,13 @@ class Types:
         if is_array(kind):
             return _union(self._plain(str(each), schema, root, name, depth) for each in kind)
         return self._plain(str(kind), schema, root, name, depth)
+
+    def _or_other_kinds(self, own: str, schema: JSON, root: JSON, name: str, depth: int) -> str:
+        """The type of an object, or of what else a schema with properties allows: often nothing at all."""
+        kinds = schema.get("type")
+        if not is_array(kinds):
+            return own
+        return _union([own, *(self._plain(str(kind), schema, root, name, depth) for kind in kinds if kind != "object")])
 
     def _plain(self, kind: str, schema: JSON, root: JSON, name: str, depth: int) -> str:
         if kind == "array":
@@ -108,7 +116,9 @@ class Types:
         self._open.add(key)
         try:
             if "$ref" not in found and "enum" not in found and "const" not in found and object_parts(found, root)[0]:
-                return self._typed_dict(found, root, called, depth, key)
+                own = self._typed_dict(found, root, called, depth, key)
+                self._known[key] = made = self._or_other_kinds(own, found, root, called, depth)
+                return made
             self._known[key] = made = self.of(found, root, called, depth + 1)
         finally:
             self._open.discard(key)

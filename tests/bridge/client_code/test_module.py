@@ -233,6 +233,8 @@ def annotation(schema: JSON) -> str:
         ({"anyOf": [{"type": "string"}, {}]}, "Any"),
         ({"allOf": [{"minimum": 1}, {"type": "integer"}]}, "int"),
         ({"type": "object", "properties": {"a": {"type": "string"}}}, "TP"),
+        ({"type": ["object", "null"], "properties": {"a": {"type": "string"}}}, "TP | None"),
+        ({"type": ["null", "object", "string"], "properties": {"a": {}}}, "TP | str | None"),
         ({"$ref": "http://127.0.0.1:9/schema"}, "Any"),
         ({}, "Any"),
         ({"type": "no such type"}, "Any"),
@@ -250,6 +252,31 @@ def test_hostile_definitions_make_a_module_in_which_nothing_is_lost() -> None:
     assert [name for name in found if name.startswith("prompt_")] == ["prompt_list", "prompt_list_2"]
     assert {"read_class", "read_class_2", "read_note", "read_self"} <= {*found}
     source.encode()
+
+
+def test_only_what_the_code_of_a_module_needs_is_in_it() -> None:
+    names = "base64. they're. Literal NotRequired TypedDict cast runtime_checkable quote"
+    source = client_module(Offer("s", [{"name": "t", "description": names, "inputSchema": {}}]))
+    imported = [
+        name.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    ]
+    assert imported == ["annotations", "Awaitable", "Mapping", "Any", "Protocol", "cast"]
+    assert "def _answer(" not in client_module(Offer("s", [], [{"name": "p"}]))
+
+
+async def test_a_tool_that_may_answer_with_null_may_do_so() -> None:
+    source = client_module(Offer("s", [{"name": "t", "inputSchema": {}, "outputSchema": {"type": ["object", "null"]}}]))
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(compile(source, "generated", "exec", dont_inherit=True), namespace)
+
+    class Nothing:
+        async def call_tool(self, name: str, arguments: JSON) -> JSON:
+            return {"content": [], "structuredContent": None}
+
+    assert await namespace["SClient"](Nothing()).t() is None
 
 
 def test_the_order_of_definitions_changes_nothing() -> None:
