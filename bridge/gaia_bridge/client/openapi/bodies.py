@@ -97,7 +97,7 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
     if kind == "multipart" and is_object(found := schema.get("properties")):
         properties = {name: schemas.followed(item) for name, item in found.items() if is_object(item)}
         files = {
-            name: _as_base64(item)
+            name: _as_base64(item, is_list=_has_items(item, schemas))
             for name, item in properties.items()
             if _is_file(item, schemas) or _is_said_to_be_file(item, encodings.get(name))
         }
@@ -195,10 +195,19 @@ def _is_said_to_be_file(schema: JSON, encoding: Encoding | None) -> bool:
     return bool(media) and not is_json(media) and not is_text(media) and schema.keys() <= {"title", "description"}
 
 
-def _as_base64(schema: JSON) -> JSON:
+def _has_items(schema: object, schemas: SchemaReader, depth: int = 0) -> bool:
+    """Whether it is a list, or may be one and nothing else: `anyOf` is how a list is described that may be missing."""
+    if not is_object(schema) or depth > _DEEPEST:
+        return False
+    schema = schemas.followed(schema)
+    parts = (part for key in ("anyOf", "allOf") if is_array(kinds := schema.get(key)) for part in kinds)
+    return is_object(schema.get("items")) or any(_has_items(part, schemas, depth + 1) for part in parts)
+
+
+def _as_base64(schema: JSON, *, is_list: bool) -> JSON:
     """The schema of a file, or of a list of files, as arguments have it."""
     kept: JSON = {key: schema[key] for key in ("title", "description") if key in schema}
-    if is_object(schema.get("items")):
+    if is_list:
         return {**kept, "type": "array", "items": dict(_BASE64)}
     return {**kept, **_BASE64}
 

@@ -19,6 +19,8 @@ _RESERVED: Final = "!$'()*,/:;?@[]"
 """Reserved characters (RFC 3986, section 2.2) that can stand in a query without ending or splitting it."""
 
 _DELIMITERS: Final = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+_EXACT: Final = 2**53
+"""From which on not every integer is a float."""
 _HEADER: Final = re.compile(r"[\x20-\x7e\t]*")
 
 
@@ -26,6 +28,8 @@ def text_of_value(value: Any) -> str:
     """A value as text: what is no text as JSON has it."""
     if isinstance(value, str):
         return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        value = int(value)  # 5.0 is an integer in JSON, and is none to most that read one from text
     return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

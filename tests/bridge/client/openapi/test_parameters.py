@@ -154,8 +154,8 @@ def test_what_is_empty_in_style_matrix_has_no_equals_sign() -> None:
 
 
 def test_values_that_are_no_texts_are_written_as_json_has_them() -> None:
-    pairs = query_pairs("q", [True, None, 1.5, {"a": [1]}], "form", explode=True, reserved=False)
-    assert query_of(pairs) == [("q", "true"), ("q", ""), ("q", "1.5"), ("q", '{"a":[1]}')]
+    pairs = query_pairs("q", [True, None, 1.5, 5.0, {"a": [1]}], "form", explode=True, reserved=False)
+    assert query_of(pairs) == [("q", "true"), ("q", ""), ("q", "1.5"), ("q", "5"), ("q", '{"a":[1]}')]
     assert query_pairs("q", None, "form", explode=True, reserved=False) == []
     deep = query_pairs("f", {"a": {"b": [1, 2]}, "c": None, "d": 3}, "deepObject", explode=True, reserved=False)
     assert query_of(deep) == [("f[a][b]", "1"), ("f[a][b]", "2"), ("f[d]", "3")]
@@ -307,8 +307,10 @@ def test_the_kinds_of_bodies() -> None:
         {"type": "object", "properties": {"f": {"type": "string", "format": "binary", "description": "A file."}}},
     )
     assert upload["properties"] == {"f": {"type": "string", "contentEncoding": "base64", "description": "A file."}}
-    many = {"type": "object", "properties": {"f": {"type": "array", "items": {"type": "string", "format": "binary"}}}}
-    assert media("multipart/form-data", many)["properties"]["f"]["items"]["contentEncoding"] == "base64"
+    files = {"type": "array", "items": {"type": "string", "format": "binary"}}
+    for field in (files, {"anyOf": [files, {"type": "null"}]}):
+        many = {"type": "object", "properties": {"f": field}}
+        assert media("multipart/form-data", many)["properties"]["f"]["items"]["contentEncoding"] == "base64"
     assert (
         json.dumps(media("application/vnd.api+json", {"type": "array"})["properties"]) == '{"body": {"type": "array"}}'
     )
