@@ -6,6 +6,7 @@ import builtins
 import keyword
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterable
 
 __all__ = ["Names", "docstring", "literal", "parameter_name", "pascal_case", "snake_case"]
@@ -64,7 +65,10 @@ def pascal_case(text: str, otherwise: str) -> str:
 
 def parameter_name(text: str) -> str:
     """A name for a parameter: the text itself if it can be one."""
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:_LONGEST_NAME].rstrip("_")
+    name = text.strip("_")[:_LONGEST_NAME].rstrip("_")
+    # Python reads names in form NFKC: others would be one name where they are two here.
+    if not name.isidentifier() or unicodedata.normalize("NFKC", name) != name:
+        name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:_LONGEST_NAME].rstrip("_")
     if not name:
         return "value"
     name = f"value_{name}" if name[0].isdigit() else name

@@ -267,6 +267,15 @@ def test_only_what_the_code_of_a_module_needs_is_in_it() -> None:
     assert "def _answer(" not in client_module(Offer("s", [], [{"name": "p"}]))
 
 
+def test_parameters_of_all_languages_keep_their_names() -> None:
+    keys = ("größe", "名前", "ﬁ", "fi", "²", "a b", "for")
+    tool: JSON = {"name": "t", "inputSchema": {"properties": {key: {} for key in keys}}}
+    source = client_module(Offer("s", [tool]))
+    [method] = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.AsyncFunctionDef)]
+    names = [argument.arg for argument in method.args.kwonlyargs]
+    assert names == ["größe", "名前", "value", "fi", "value_2", "a_b", "for_"]
+
+
 async def test_a_tool_that_may_answer_with_null_may_do_so() -> None:
     source = client_module(Offer("s", [{"name": "t", "inputSchema": {}, "outputSchema": {"type": ["object", "null"]}}]))
     namespace: dict[str, Any] = {"__name__": "generated"}
