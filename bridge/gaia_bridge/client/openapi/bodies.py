@@ -17,6 +17,7 @@ from gaia_bridge.client.openapi.media_types import essence, is_json, is_text
 from gaia_bridge.client.openapi.parameters import expanded, text_of_value
 from gaia_bridge.client.openapi.schemas import SchemaReader
 from gaia_bridge.errors import ToolError
+from gaia_bridge.json_schema.validation import MAX_PARTS
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
@@ -31,9 +32,6 @@ _MEDIA: Final = re.compile(r"[!#$&^_.+\-0-9A-Za-z]+/[!#$&^_.+\-0-9A-Za-z]+(?:\s*
 
 _DEEPEST: Final = 8
 """Levels of a form in which its fields and files are looked for."""
-
-_MOST_PARTS: Final = 50
-"""Parts of a form (`allOf`) that are put together."""
 
 _OF_OBJECTS: Final = frozenset({"additionalProperties", "description", "properties", "required", "title", "type"})
 """Keywords of a part that can be put together with others."""
@@ -91,15 +89,16 @@ def body_of(document: Document, described: JSON, schemas: SchemaReader) -> tuple
     if kind == "json":
         sent = media if "*" not in media else "application/json"
         return Body(sent, kind, required, _can_be_merged(schema, required), _is_open(schema)), schema
-    schema = _in_one(schema, schemas)
+    form = _Form(schemas)
+    schema = form.in_one(schema)
     encodings = _encodings(details.get("encoding"))
     binary: frozenset[str] = frozenset()
     if kind == "multipart" and is_object(found := schema.get("properties")):
         properties = {name: schemas.followed(item) for name, item in found.items() if is_object(item)}
         files = {
-            name: _as_base64(item, is_list=_has_items(item, schemas))
+            name: _as_base64(item, is_list=form.is_list(item))
             for name, item in properties.items()
-            if _is_file(item, schemas) or _is_said_to_be_file(item, encodings.get(name))
+            if form.is_file(item) or _is_said_to_be_file(item, encodings.get(name))
         }
         binary = frozenset(files)
         schema = {**schema, "properties": {**found, **files}}
@@ -156,52 +155,74 @@ def _is_open(schema: JSON) -> bool:
     return schema.get("additionalProperties") in (True, {}) and "additionalProperties" in schema
 
 
-def _in_one(schema: JSON, schemas: SchemaReader, depth: int = 0) -> JSON:
-    """The schema of a form whose fields are said in several parts (`allOf`) as one, where nothing else is said."""
-    parts = schema.get("allOf")
-    if not is_array(parts) or depth > _DEEPEST:
-        return schema
-    found: JSON = {**{key: value for key, value in schema.items() if key != "allOf"}, "type": "object"}
-    for part in parts[:_MOST_PARTS]:
-        inner = _in_one(schemas.followed(part), schemas, depth + 1)
-        if not inner.keys() <= _OF_OBJECTS or len(parts) > _MOST_PARTS:
-            return schema
-        fields, further = found.get("properties", {}), inner.get("properties", {})
-        names, needed = found.get("required", []), inner.get("required", [])
-        if not (is_object(fields) and is_object(further) and is_array(names) and is_array(needed)):
-            return schema
-        found |= {"properties": {**further, **fields}, "required": [*names, *needed]}
-    return found
+class _Form:
+    """Finds the fields of a form, and which of them are files, wherever they are described.
 
+    Args:
+        schemas: Reads its schemas.
+    """
 
-def _is_file(schema: object, schemas: SchemaReader, depth: int = 0) -> bool:
-    if not is_object(schema) or depth > _DEEPEST:
-        return False
-    schema = schemas.followed(schema)
-    for key in ("anyOf", "allOf"):  # such a part may be missing
-        if is_array(kinds := schema.get(key)):
-            return any(_is_file(kind, schemas, depth + 1) for kind in kinds)
-    if is_object(items := schema.get("items")):
-        return _is_file(items, schemas, depth + 1)
-    media = schema.get("contentMediaType")
-    if isinstance(media, str) and "contentEncoding" not in schema and not essence(media).endswith("json"):
-        return True
-    return schema.get("format") == "binary"
+    def __init__(self, schemas: SchemaReader) -> None:
+        self._schemas = schemas
+        self._left = MAX_PARTS
+
+    def in_one(self, schema: JSON, depth: int = 0) -> JSON:
+        """The schema of a form whose fields are said in several parts (`allOf`) as one, where nothing else is said."""
+        parts = schema.get("allOf")
+        if not is_array(parts) or "$ref" in schema or depth > _DEEPEST:
+            return schema
+        fields: JSON = {}
+        names: list[Any] = []
+        for part in [{key: value for key, value in schema.items() if key != "allOf"}, *parts]:
+            inner = self.in_one(self._followed(part), depth + 1)
+            further, needed = inner.get("properties", {}), inner.get("required", [])
+            if not inner.keys() <= _OF_OBJECTS or not is_object(further) or not is_array(needed):
+                return schema
+            self._spend(len(further) + len(needed))
+            for name, field_schema in further.items():
+                fields.setdefault(name, field_schema)
+            names += needed
+        kept: JSON = {key: schema[key] for key in ("title", "description") if key in schema}
+        return {**kept, "type": "object", "properties": fields, "required": names}
+
+    def is_file(self, schema: object, depth: int = 0) -> bool:
+        """Whether a field is a file, or a list of files."""
+        if not is_object(schema) or depth > _DEEPEST:
+            return False
+        schema = self._followed(schema)
+        for key in ("anyOf", "allOf"):  # such a part may be missing
+            if is_array(kinds := schema.get(key)):
+                return any(self.is_file(kind, depth + 1) for kind in kinds)
+        if is_object(items := schema.get("items")):
+            return self.is_file(items, depth + 1)
+        media = schema.get("contentMediaType")
+        if isinstance(media, str) and "contentEncoding" not in schema and not essence(media).endswith("json"):
+            return True
+        return schema.get("format") == "binary"
+
+    def is_list(self, schema: object, depth: int = 0) -> bool:
+        """Whether a field is a list, or may be one: `anyOf` is how a list is described that may be missing."""
+        if not is_object(schema) or depth > _DEEPEST:
+            return False
+        schema = self._followed(schema)
+        parts = (part for key in ("anyOf", "allOf") if is_array(kinds := schema.get(key)) for part in kinds)
+        return is_object(schema.get("items")) or any(self.is_list(part, depth + 1) for part in parts)
+
+    def _followed(self, schema: JSON) -> JSON:
+        self._spend(1)
+        return self._schemas.followed(schema)
+
+    def _spend(self, steps: int) -> None:
+        """Parts that refer to one another could be visited without an end."""
+        self._left -= steps
+        if self._left < 0:
+            raise OperationError(f"the fields of its form have more than {MAX_PARTS:,} parts")
 
 
 def _is_said_to_be_file(schema: JSON, encoding: Encoding | None) -> bool:
     """Whether a field without a type is sent as what has no text, as version 3.1 describes files."""
     media = encoding.media if encoding is not None else ""
     return bool(media) and not is_json(media) and not is_text(media) and schema.keys() <= {"title", "description"}
-
-
-def _has_items(schema: object, schemas: SchemaReader, depth: int = 0) -> bool:
-    """Whether it is a list, or may be one and nothing else: `anyOf` is how a list is described that may be missing."""
-    if not is_object(schema) or depth > _DEEPEST:
-        return False
-    schema = schemas.followed(schema)
-    parts = (part for key in ("anyOf", "allOf") if is_array(kinds := schema.get(key)) for part in kinds)
-    return is_object(schema.get("items")) or any(_has_items(part, schemas, depth + 1) for part in parts)
 
 
 def _as_base64(schema: JSON, *, is_list: bool) -> JSON:

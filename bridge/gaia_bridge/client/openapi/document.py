@@ -177,7 +177,7 @@ def _loader(yaml: Any, parts: int) -> Any:
                             self.room -= len(merged.value) + 1
                         if self.room < 0:
                             raise ValueError("with what is merged written out, it has too many parts")
-            super().flatten_mapping(node)
+            super().flatten_mapping(node)  # pyright: ignore[reportUnknownMemberType]
 
     for kind, pattern, first in (
         ("merge", r"<<", ["<"]),

@@ -224,10 +224,10 @@ class _Reader:
         """The parameters of the path, with those of the operation over them."""
         listed: dict[tuple[str, str], JSON] = {}
         for owner in (item, operation):
-            parts = owner.get("parameters") or []
-            if not is_array(parts):
+            parts: Any = owner.get("parameters")
+            if parts is not None and not is_array(parts):
                 raise OperationError("its 'parameters' are no list")
-            for part in parts:
+            for part in parts or ():
                 parameter = self._document.resolved(part)
                 name, place = parameter.get("name"), parameter.get("in")
                 if not isinstance(name, str) or not isinstance(place, str) or place not in _STYLES:
