@@ -174,7 +174,8 @@ class _Form:
         fields: JSON = {}
         names: list[Any] = []
         for part in [{key: value for key, value in schema.items() if key != "allOf"}, *parts]:
-            inner = self.in_one(self._followed(part), depth + 1)
+            self._spend(1)
+            inner = self.in_one(self._schemas.followed(part), depth + 1)
             further, needed = inner.get("properties", {}), inner.get("required", [])
             if not inner.keys() <= _OF_OBJECTS or not is_object(further) or not is_array(needed):
                 return schema
@@ -187,9 +188,10 @@ class _Form:
 
     def is_file(self, schema: object, depth: int = 0) -> bool:
         """Whether a field is a file, or a list of files."""
+        self._spend(1)
         if not is_object(schema) or depth > _DEEPEST:
             return False
-        schema = self._followed(schema)
+        schema = self._schemas.followed(schema)
         for key in ("anyOf", "allOf"):  # such a part may be missing
             if is_array(kinds := schema.get(key)):
                 return any(self.is_file(kind, depth + 1) for kind in kinds)
@@ -202,15 +204,12 @@ class _Form:
 
     def is_list(self, schema: object, depth: int = 0) -> bool:
         """Whether a field is a list, or may be one: `anyOf` is how a list is described that may be missing."""
+        self._spend(1)
         if not is_object(schema) or depth > _DEEPEST:
             return False
-        schema = self._followed(schema)
+        schema = self._schemas.followed(schema)
         parts = (part for key in ("anyOf", "allOf") if is_array(kinds := schema.get(key)) for part in kinds)
         return is_object(schema.get("items")) or any(self.is_list(part, depth + 1) for part in parts)
-
-    def _followed(self, schema: JSON) -> JSON:
-        self._spend(1)
-        return self._schemas.followed(schema)
 
     def _spend(self, steps: int) -> None:
         """Parts that refer to one another could be visited without an end."""
