@@ -90,6 +90,7 @@ LAYERS = {
     "gaia.agents.base.tools": 11,
     "gaia.agents.base.tool_class": 11,
     "gaia.agents.base.console": 11,
+    "gaia.agents.base.gaia_calls": 12,
     "gaia.agents.base.gaia_options": 11,
     "gaia.agents.chat": 12,
     "gaia.agents.base.agent": 13,

@@ -302,6 +302,7 @@ def test_an_option_without_effect_is_told_once_and_only_where_it_asks_for_someth
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gaia_options.tell.cache_clear()
+    caplog.set_level("DEBUG", "gaia.agents.base.gaia_options")
     for _ in range(3):
         Agent(show_stats=True, device=None, skip_lemonade=True, max_plan_iterations=3)
     assert caplog.messages == ["option show_stats of GAIA has no effect here: the model's server shows its own"]

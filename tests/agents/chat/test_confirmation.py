@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -31,7 +32,7 @@ class Asked(SilentConsole):
     def confirm_tool_execution(self, tool_name: str, arguments: Any, timeout: float = 0) -> bool:
         self.questions.append((tool_name, arguments))
         if isinstance(self.answer, BaseException):
-            raise self.answer
+            raise copy(self.answer)  # one that is kept keeps all frames that it has passed
         return self.answer  # type: ignore[no-any-return]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 from gaia.agents.base.console import AgentConsole, Console, SilentConsole
+from gaia.agents.base.gaia_calls import GaiaCalls, QueryResult
 from gaia.agents.base.gaia_options import GAIA_DEFAULTS, gaia_options, meaning_of
 from gaia.agents.base.tool_class import Tool
 from gaia.agents.base.tools import ToolEntry, ToolRegistry, given_entry, method_entries
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent"]
 
+logger = logging.getLogger(__name__)
 
-class Agent:
+
+class Agent(GaiaCalls):
     """Base class of agents.
 
     A subclass says what it is by overriding three hooks, each of which has a default:
@@ -185,9 +189,33 @@ class Agent:
         """
         return self._chat.run(TurnRequest.of(prompt, session_id, True, max_steps)).text
 
-    def process_query(self, prompt: str, *, session_id: str = DEFAULT_SESSION, max_steps: int | None = None) -> str:
-        """Another name of `run`, for callers who know GAIA."""
-        return self.run(prompt, session_id=session_id, max_steps=max_steps)
+    def process_query(
+        self,
+        user_input: str,
+        max_steps: int | None = None,
+        trace: bool = False,
+        filename: str | None = None,
+        *,
+        session_id: str = DEFAULT_SESSION,
+    ) -> QueryResult:
+        """Another name of `run`, for callers who know GAIA.
+
+        Args:
+            user_input: What it is asked or told.
+            max_steps: As for `run`.
+            trace: Nothing is written: what was said is in `get_session_history()`.
+            filename: As `trace`.
+            session_id: As for `run`.
+
+        Returns:
+            The answer, a text that also reads as GAIA's mapping: `answer["result"]`.
+
+        Raises:
+            ModelError: As for `run`.
+        """
+        if trace or filename is not None:
+            logger.debug("process_query writes no trace; get_session_history() has what was said")
+        return QueryResult(self.run(user_input, session_id=session_id, max_steps=max_steps))
 
     def stream(self, prompt: str, *, session_id: str = DEFAULT_SESSION, max_steps: int | None = None) -> Generator[str]:
         """As `run`, but yield the text in pieces, as it comes. Whoever stops reading ends the turn.
@@ -424,6 +452,10 @@ class Agent:
 
     async def _prepare_turn(self) -> None:
         """Hook: do what has to be done before each turn. Runs on the background loop, and must not block it."""
+
+    @property
+    def _tool_seconds(self) -> float:
+        return self._chat_options.limits.tool_timeout
 
     def _confirm_tool(self, tool_name: str, arguments: dict[str, Any]) -> bool:
         """Hook: whether a tool that may destroy something may be used; may block.

@@ -110,4 +110,4 @@ def _taken_by(bases: Iterable[type]) -> frozenset[str]:
 @cache
 def tell(name: str) -> None:
     """Say that an option does nothing; once in a process, since agents are built often."""
-    logger.warning("option %s of GAIA has no effect here: %s", name, _WITHOUT_EFFECT[name])
+    logger.debug("option %s of GAIA has no effect here: %s", name, _WITHOUT_EFFECT[name])

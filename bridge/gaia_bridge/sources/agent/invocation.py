@@ -106,14 +106,20 @@ class Invocation:
             ValueError: MCP has no such question.
         """
         question = self._put(method, params)
-        with resting():
-            return question.reply.result()
+        try:
+            with resting():
+                return question.reply.result()
+        finally:
+            self._forget(question)
 
     async def aask(self, method: str, params: JSON) -> JSON:
         """Put a question and wait, on the agent's own loop."""
         question = self._put(method, params)
-        with resting():
-            return await asyncio.wrap_future(question.reply)
+        try:
+            with resting():
+                return await asyncio.wrap_future(question.reply)
+        finally:
+            self._forget(question)
 
     def finish(self, outcome: Outcome) -> None:
         """The agent's code ended; called by the runner's thread. That it was cancelled by us is no outcome."""
@@ -193,6 +199,10 @@ class Invocation:
         self.raise_if_cancelled()  # after it can be found by `cancel`: no question is left without an end
         self._signal()
         return question
+
+    def _forget(self, question: Question) -> None:
+        """It is over. Its failure knows everybody whom it was raised to: the agent, which we must not keep alive."""
+        self._questions.pop(question.key, None)
 
     def _note_text(self, value: object) -> str:
         return valid_text(str(value))[: self._limits.log_bytes]
