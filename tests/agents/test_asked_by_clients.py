@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,13 @@ import pytest
 
 from gaia.agents.base import Agent
 from gaia.llm import ModelError, Reply
-from gaia_bridge import Bridge
+from gaia_bridge import Bridge, Client
 from gaia_bridge.protocol.json_types import JSON
 from tests.interaction.connecting import DEADLINE, ERAS, client_of
 from tests.support.bridges import text_of
 from tests.support.fake_model import FakeModel, say
 from tests.support.on_demand import mcp_types
+from tests.support.waiting import after_collection, until
 
 pytestmark = pytest.mark.anyio
 in_each_era = pytest.mark.parametrize("era", ERAS)
@@ -207,3 +209,13 @@ async def test_a_question_that_is_none_is_refused_before_the_model_is_asked(
     assert answer.is_error
     assert problem in text_of(answer)
     assert model.asked == []
+
+
+async def test_an_agent_that_was_asked_by_a_client_is_freed_with_its_last_reference() -> None:
+    """What it keeps for its conversations goes on in no request: that would lead back to the agent."""
+    agent = Agent(model=FakeModel(say("hi")), silent_mode=True)
+    freed = weakref.ref(agent)
+    async with Client(agent) as client:
+        assert (await client.call_tool("ask", prompt="Hello")).text == "hi"
+    del agent, client
+    await until(after_collection(lambda: freed() is None))

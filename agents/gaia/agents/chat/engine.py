@@ -48,9 +48,14 @@ CLOSED: Final = "this agent was closed; make a new one to converse with"
 class _Place(Struct, eq=False):
     """Where a turn is played."""
 
-    engine: ChatEngine
+    engine: ChatEngine | None
+    """`None` once the turn is over: contexts that have a place live on, in a timer for as long as that was set to."""
     session_id: str | None
-    is_over: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn has ended."""
+        return self.engine is None
 
 
 class _Seated(Struct, frozen=True):
@@ -184,7 +189,7 @@ class ChatEngine:
                         return await self._play_alone(seat, narrator, request, tell)
                     return await self._play_in_session(seat, narrator, request, place.session_id, tell)
                 finally:
-                    place.is_over = True
+                    place.engine = None
                     await narrator.flush()
         except (SystemExit, KeyboardInterrupt) as error:  # of the agent's own code; it would end the loop of everybody
             raise _own_failure(error) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from contextvars import Context
 
 import anyio
 
@@ -37,7 +38,7 @@ class ChatRuntime:
         self._changed: anyio.Event | None = None
         self._is_model_closed = False
         self.lease = BACKGROUND.acquire()
-        self._keeper = self.lease.start(self._keep)
+        self._keeper = Context().run(self.lease.start, self._keep)  # it outlives the request that it was begun in
         self.tools = AgentRunner(name, limits.threads, limits.queue)
         """Runs tools."""
         self.own = self.tools.beside(limits.step_threads, limits.queue)
