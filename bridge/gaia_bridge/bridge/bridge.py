@@ -122,6 +122,7 @@ class Bridge:
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
         self._report = Report(self._endpoints, self._models, lambda: self.left_out())
         self._scopes: dict[str, anyio.CancelScope] = {}
+        self._known: dict[AgentSource, Callable[[], None]] = {}
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -320,6 +321,27 @@ class Bridge:
         else:
             scope.cancel()
 
+    async def replace_agent(self, name: str, agent: Publishable) -> None:
+        """Publish another agent in the place of one: clients stay connected, and are notified of what differs.
+
+        Raises:
+            AgentLoadError: It is no agent, or its definitions cannot be read. The old one stays published.
+            PublishError: No agent is published under that name.
+        """
+        found = (
+            own for source in self.sources if source.name == name and isinstance(own := innermost(source), AgentSource)
+        )
+        if (old := next(found, None)) is None:
+            raise PublishError(name, "no agent is published under that name")
+        new = self._maker.source(agent, name)
+        if not isinstance(new, AgentSource):
+            raise AgentLoadError(name, "only an agent can take the place of an agent", "remove it, and add the other")
+        await old.replace(new.agent)
+        if (forget := self._known.pop(old, None)) is not None:
+            self._known[old] = LOCAL_AGENTS.add(name, old.agent)
+            forget()
+            self._models.exchange(name, await self._models.read(old))
+
     async def serve_stdio(self, claimed: ClaimedStdio | None = None) -> None:
         """Serve everything on standard input and output, until the client closes our input.
 
@@ -514,7 +536,8 @@ class Bridge:
         """Run a source and its endpoint in one task. If a source fails, nothing else does."""
         published = False
         agent = own if isinstance(own := innermost(source), AgentSource) else None
-        known = LOCAL_AGENTS.add(source.name, agent.agent) if agent is not None else None
+        if agent is not None:
+            self._known[agent] = LOCAL_AGENTS.add(source.name, agent.agent)
         with scope:
             try:
                 async with anyio.create_task_group() as tasks:
@@ -533,8 +556,8 @@ class Bridge:
                     raise
                 logger.exception("%s %s broke and is no longer published", source.kind.value, source.name)
             finally:
-                if known is not None:
-                    known()
+                if agent is not None:
+                    self._known.pop(agent)()
                 self._forget(source.name, scope)
 
     async def _drain(self, source: Upstream, scope: anyio.CancelScope) -> None:

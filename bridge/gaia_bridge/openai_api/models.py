@@ -79,6 +79,10 @@ class Model:
             raise ChatError(501, message, "agent_cannot_answer", headers=NEVER_AGAIN)
         turn.begin(agent, self.source.chats, request)
 
+    def take_turns_of(self, other: Model) -> None:
+        """Count the turns of the model that this one replaces as its own."""
+        self._turns = other._turns
+
     def leave(self) -> None:
         """End its turns: the agent is no longer published."""
         for turn in list(self._turns):
@@ -142,6 +146,16 @@ class Models:
                 "model %s cannot answer: its agent has neither %s()", model.id, "() nor ".join(ANSWER_METHODS)
             )
         self._models[model.id] = model
+
+    def exchange(self, name: str, model: Model | None) -> None:
+        """Offer another model, or none, in the place of that of an agent; its turns come to their end."""
+        for old in self:
+            if old.source.name == name:
+                del self._models[old.id]
+                if model is not None:
+                    model.take_turns_of(old)
+        if model is not None:
+            self.add(model)
 
     def remove(self, name: str) -> None:
         """Offer the model of an agent no longer, and end its turns.

@@ -204,6 +204,8 @@ class AgentRunner:
         self._pending = 0  # without those that rest
         self._threads = 0
         self._held = 0  # of the threads, by those that rest
+        self._unfinished = 0  # with those that rest
+        self._when_idle: Callable[[], object] | None = None
         self._closed = False
         self._loop = loop or _AgentLoop(name)
 
@@ -241,6 +243,7 @@ class AgentRunner:
             except BaseException:  # the system has no more threads
                 self._pending -= 1
                 raise
+            self._unfinished += 1
             self._jobs.put(job)
         return job
 
@@ -276,6 +279,15 @@ class AgentRunner:
             for _ in range(self._threads):
                 self._jobs.put(None)
         self._loop.close()
+
+    async def wait_idle(self) -> None:
+        """Wait until all that was started is over, also what waits for an answer. Only for one that starts no more."""
+        loop, idle = LoopHandle(), anyio.Event()
+        with self._lock:
+            if not self._unfinished:
+                return
+            self._when_idle = lambda: loop.call_soon(idle.set)
+        await idle.wait()
 
     async def wait_closed(self, seconds: float) -> None:
         """After `close`, give the agent's coroutines that long to put away what they hold.
@@ -320,7 +332,11 @@ class AgentRunner:
                     self._held -= place.held
                 else:
                     self._pending -= 1
+                self._unfinished -= 1
+                tell = None if self._unfinished else self._when_idle
             on_done(outcome)
+            if tell is not None:
+                tell()
 
         return finish
 

@@ -79,6 +79,10 @@ class AgentInvoker:
         outcome, active.outcome = active.outcome, None  # the traceback of an error leads back to the call
         return self._checked(self._result(outcome, what, seconds), request)
 
+    def move_to(self, runner: AgentRunner) -> None:
+        """Start calls there from now on. Those that were started go on where they are, also those that are parked."""
+        self._runner = runner
+
     def close(self) -> None:
         """Cancel every call: those that run and those that wait for a client."""
         self._calls.close("the agent is no longer published")

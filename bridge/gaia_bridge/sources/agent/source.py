@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsPublisher, Publishable
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    AgentLoadError,
     BusyError,
     ProtocolError,
+    PublishError,
     RequestError,
     ResourceNotFoundError,
     ToolError,
@@ -52,6 +54,8 @@ __all__ = ["AgentSource"]
 
 logger = logging.getLogger(__name__)
 
+_Runners = tuple[AgentRunner, AgentRunner, AgentRunner]
+
 
 class AgentSource:
     """Publishes one agent. Implements `gaia_bridge.contract.Source`.
@@ -76,14 +80,15 @@ class AgentSource:
         self.kind = SourceKind.AGENT
         self._limits = limits
         self._own_files = own_files
-        self._runner = AgentRunner(name, limits.threads, limits.queue)
-        self._reader = self._runner.beside(threads=2, queue=0)
-        self._chats = self._runner.beside(limits.threads, limits.queue)
+        self._runner, self._reader, self._chats = self._runners()
         self._definitions = Definitions(ServerFeatures(ServerInfo(name, "")))
         self._read_at = 0.0
         self._reading = anyio.Lock()
         self._listeners: dict[object, ChangeListener] = {}
         self._invoker = AgentInvoker(self._runner, limits)
+        self._announcements: ChangeQueue
+        self._publisher: _Publisher
+        self._retiring: TaskGroup | None = None
 
     @property
     def chats(self) -> AgentRunner:
@@ -116,26 +121,60 @@ class AgentSource:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Publish the agent until cancelled. Reports started once its definitions were read."""
-        announcements = ChangeQueue()
-        publisher = _Publisher(LoopHandle(), announcements, self._own_files)
+        self._announcements = announcements = ChangeQueue()
+        self._publisher = self._new_publisher()
         try:
             await self._read()
             for kind in (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES):
                 self._emit(Change(kind))
-            await self._tell_agent("on_mcp_published", publisher)
-            task_status.started()
-            while True:
-                change = await announcements.get()
-                if change.kind.is_list:
-                    await self._read()
-                self._emit(change)
+            await self._tell_agent("on_mcp_published", self._publisher)
+            async with anyio.create_task_group() as self._retiring:
+                task_status.started()
+                while True:
+                    change = await announcements.get()
+                    if change.kind.is_list:
+                        await self._read()
+                    self._emit(change)
         finally:
+            self._retiring = None
             self._invoker.close()
-            with anyio.CancelScope(shield=True):
-                await self._tell_agent("on_mcp_unpublished", publisher)
-                for runner in (self._reader, self._chats, self._runner):
+            await self._leave(self.agent, self._publisher, (self._runner, self._reader, self._chats))
+
+    async def replace(self, agent: Publishable) -> None:
+        """Publish another agent in the place of this one, once its definitions were read. Announces what differs.
+
+        Calls in flight end with the old agent, which is told afterwards that it is no longer published.
+
+        Raises:
+            AgentLoadError: Its definitions cannot be read. Nothing has changed.
+            PublishError: This source does not run.
+        """
+        if self._retiring is None:
+            raise PublishError(self.name, "it is not published, so that nothing can take its place")
+        parts, runners = parts_of(agent), self._runners()
+        try:
+            async with self._reading:
+                definitions = await read_definitions(agent, runners[1], self._limits, None, parts)
+                if failed := next(
+                    (item for item in definitions.features.left_out if item.name.startswith("all of ")), None
+                ):
+                    raise AgentLoadError(self.name, f"{failed.name} cannot be read: {failed.reason}")
+                if self._retiring is None:  # it was removed meanwhile
+                    raise PublishError(self.name, "it was removed while it was being replaced")
+                before = self.features
+                old = (self.agent, self._publisher, (self._runner, self._reader, self._chats))
+                self.agent, self._parts, self._definitions = agent, parts, definitions
+                self._runner, self._reader, self._chats = runners
+                self._publisher, self._read_at = self._new_publisher(), time.monotonic()
+                self._invoker.move_to(self._runner)
+                self._retiring.start_soon(self._retire, *old)
+        except BaseException:
+            if self._runner is not runners[0]:
+                for runner in runners:
                     runner.close()
-                await self._runner.wait_closed(self._limits.farewell)
+            raise
+        self._emit_differences(before)
+        await self._tell_agent("on_mcp_published", self._publisher)
 
     async def settle(self) -> None:
         """Do nothing: an agent is published when its definitions were read."""
@@ -153,6 +192,9 @@ class AgentSource:
             return
         before = self.features
         await self._read()
+        self._emit_differences(before)
+
+    def _emit_differences(self, before: ServerFeatures) -> None:
         for kind, old, new in (
             (ChangeKind.TOOLS, before.tools, self.features.tools),
             (ChangeKind.PROMPTS, before.prompts, self.features.prompts),
@@ -285,11 +327,39 @@ class AgentSource:
     def _lists(self, uri: str) -> bool:
         return any(item["uri"] == uri for item in self.features.resources)
 
+    def _runners(self) -> _Runners:
+        """Threads and a loop for one agent: for its calls, for reading it, for its chats."""
+        limits = self._limits
+        runner = AgentRunner(self.name, limits.threads, limits.queue)
+        return runner, runner.beside(threads=2, queue=0), runner.beside(limits.threads, limits.queue)
+
+    def _new_publisher(self) -> _Publisher:
+        return _Publisher(LoopHandle(), self._announcements, self._own_files)
+
+    async def _retire(self, agent: Any, publisher: _Publisher, runners: _Runners) -> None:
+        """Let an agent that was replaced finish its calls and chats, then end it."""
+        try:
+            with anyio.move_on_after(self._limits.call_timeout):
+                for runner in (runners[0], runners[2]):
+                    await runner.wait_idle()
+        finally:
+            await self._leave(agent, publisher, runners)
+
+    async def _leave(self, agent: Any, publisher: _Publisher, runners: _Runners) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._tell(agent, runners[1], "on_mcp_unpublished", publisher)
+            for runner in runners:
+                runner.close()
+            await runners[0].wait_closed(self._limits.farewell)
+
     async def _tell_agent(self, hook: str, publisher: _Publisher) -> None:
-        if not isinstance(self.agent, KnowsPublisher):
+        await self._tell(self.agent, self._reader, hook, publisher)
+
+    async def _tell(self, agent: Any, reader: AgentRunner, hook: str, publisher: _Publisher) -> None:
+        if not isinstance(agent, KnowsPublisher):
             return
         with anyio.move_on_after(self._limits.definitions_timeout), suppress(BusyError):
-            outcome = await self._reader.run(partial(getattr(self.agent, hook), publisher), copy_context())
+            outcome = await reader.run(partial(getattr(agent, hook), publisher), copy_context())
             if outcome.error is not None:
                 logger.error("%s: %s failed", self.name, hook, exc_info=outcome.error)
 
