@@ -156,7 +156,7 @@ class AgentSource:
             async with self._reading:
                 definitions = await read_definitions(agent, runners[1], self._limits, None, parts)
                 if failed := next(
-                    (item for item in definitions.features.left_out if item.name.startswith("all of ")), None
+                    (item for item in definitions.features.left_out if item.name.startswith("all of get_mcp_")), None
                 ):
                     raise AgentLoadError(self.name, f"{failed.name} cannot be read: {failed.reason}")
                 if self._retiring is None:  # it was removed meanwhile
