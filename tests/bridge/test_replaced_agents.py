@@ -49,7 +49,12 @@ async def test_a_call_in_flight_ends_with_the_old_agent_which_is_told_afterwards
         assert not told.is_set()
         return "old"
 
-    hooks: dict[str, Any] = {"on_mcp_published": lambda _: None, "on_mcp_unpublished": lambda _: told.set()}
+    def ignore(publisher: object) -> None: ...
+
+    def leave(publisher: object) -> None:
+        told.set()
+
+    hooks: dict[str, Any] = {"on_mcp_published": ignore, "on_mcp_unpublished": leave}
     answers: list[str] = []
     async with running_bridge(named={"one": one_tool(work, **hooks)}) as running, running.client() as client:
 
@@ -67,7 +72,7 @@ async def test_a_call_in_flight_ends_with_the_old_agent_which_is_told_afterwards
 
 
 async def test_an_agent_whose_definitions_cannot_be_read_takes_no_place() -> None:
-    broken = ScriptedAgent(lambda *_: "", get_mcp_tool_definitions=lambda: 1 / 0)
+    broken = ScriptedAgent(lambda name, arguments: "", get_mcp_tool_definitions=lambda: 1 / 0)
     async with running_bridge(named={"one": one_tool(lambda _: "old")}) as running, running.client() as client:
         with pytest.raises(AgentLoadError, match="cannot be read"):
             await running.bridge.replace_agent("one", broken)
