@@ -149,7 +149,8 @@ class AgentSource:
             AgentLoadError: Its definitions cannot be read. Nothing has changed.
             PublishError: This source does not run.
         """
-        if self._retiring is None:
+        retiring = self._retiring
+        if retiring is None:
             raise PublishError(self.name, "it is not published, so that nothing can take its place")
         parts, runners = parts_of(agent), self._runners()
         try:
@@ -159,7 +160,7 @@ class AgentSource:
                     (item for item in definitions.features.left_out if item.name.startswith("all of get_mcp_")), None
                 ):
                     raise AgentLoadError(self.name, f"{failed.name} cannot be read: {failed.reason}")
-                if self._retiring is None:  # it was removed meanwhile
+                if self._retiring is not retiring:  # it was removed meanwhile
                     raise PublishError(self.name, "it was removed while it was being replaced")
                 before = self.features
                 old = (self.agent, self._publisher, (self._runner, self._reader, self._chats))
@@ -167,7 +168,7 @@ class AgentSource:
                 self._runner, self._reader, self._chats = runners
                 self._publisher, self._read_at = self._new_publisher(), time.monotonic()
                 self._invoker.move_to(self._runner)
-                self._retiring.start_soon(self._retire, *old)
+                retiring.start_soon(self._retire, *old)
         except BaseException:
             if self._runner is not runners[0]:
                 for runner in runners:
