@@ -19,7 +19,10 @@ class Listener:
         self._answer = answer
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *words, **more: self.lines.append(" ".join(map(str, words)))
+        def tell(*words: object) -> None:
+            self.lines.append(" ".join(map(str, words)))
+
+        return tell
 
     def confirm_tool_execution(self, tool_name: str, arguments: Any, timeout: float = 0) -> bool:
         return self._answer

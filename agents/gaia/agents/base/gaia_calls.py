@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gaia.agents.base.console import Console
 from gaia.agents.base.tools import ToolRegistry
@@ -85,8 +84,9 @@ class GaiaCalls:
         entries = self.tool_registry.snapshot()
         self.console.print_info(f"{len(entries)} tools of {type(self).__name__}")
         for name, entry in sorted(entries.items()):
-            parameters = entry.get("parameters")
-            shown = ", ".join(_parameter(key, about) for key, about in (parameters or {}).items() if is_object(about))
+            found = entry.get("parameters")
+            parameters: JSON = found if is_object(found) else {}
+            shown = ", ".join(_parameter(key, about) for key, about in parameters.items() if is_object(about))
             self.console.print_info(f"  {name}({shown})" if verbose else f"  {name}")
             if verbose and (description := " ".join(str(entry.get("description") or "").split())):
                 self.console.print_info(f"      {description}")
@@ -102,6 +102,8 @@ def _completed(tool_name: str, entries: Mapping[str, Any]) -> str | None:
 
 
 def _unknown(tool_name: str, entries: Mapping[str, Any]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(tool_name, entries, 1)
     return f"there is no tool {tool_name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
 
@@ -118,7 +120,8 @@ def _parameter(name: str, about: JSON) -> str:
 def _words(error: Exception) -> str:
     errors: Any = getattr(error, "errors", None)
     if callable(errors) and type(error).__name__ == "ValidationError":  # of pydantic, which need not be loaded
-        return "; ".join(f"{'/'.join(map(str, item['loc']))}: {item['msg']}" for item in errors())
+        problems = cast("list[dict[str, Any]]", errors())
+        return "; ".join(f"{'/'.join(map(str, item['loc']))}: {item['msg']}" for item in problems)
     return str(error) or type(error).__name__
 
 
