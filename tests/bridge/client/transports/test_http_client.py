@@ -94,8 +94,10 @@ async def test_a_reply_that_does_not_end_is_closed_with_its_connection() -> None
 
 async def test_a_cancelled_request_releases_its_connection() -> None:
     async with evil_client("silent") as (server, client):
-        with anyio.move_on_after(0.05):
-            await client.send("POST", {}, BODY)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.send, "POST", {}, BODY)
+            await server.until_seen("silent")
+            tasks.cancel_scope.cancel()
         await server.until_all_closed()
 
 
