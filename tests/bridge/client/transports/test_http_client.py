@@ -95,7 +95,11 @@ async def test_a_reply_that_does_not_end_is_closed_with_its_connection() -> None
 async def test_a_cancelled_request_releases_its_connection() -> None:
     async with evil_client("silent") as (server, client):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.send, "POST", {}, BODY)
+
+            async def send() -> None:
+                await client.send("POST", {}, BODY)
+
+            tasks.start_soon(send)
             await server.until_seen("silent")
             tasks.cancel_scope.cancel()
         await server.until_all_closed()
