@@ -70,6 +70,7 @@ LAYERS = {
     "gaia_bridge.bridge": 6,
     "gaia_bridge.config_reloader": 6,
     "gaia_bridge.editors": 6,
+    "gaia_bridge.projects": 6,
     # for programs that have the bridge inside of them
     "gaia_bridge.embedding": 7,
     "gaia_bridge.testing": 7,

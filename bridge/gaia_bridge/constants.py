@@ -1,4 +1,4 @@
-"""Numbers that nobody sets, each with its reason; apart from the settings, which take longer to load."""
+"""Numbers and names that nobody sets, each with its reason; apart from the settings, which take longer to load."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ __all__ = [
     "LOOP_SILENCE",
     "MAX_HOPS",
     "MIB",
+    "SHIPPED_AGENTS",
     "SIGNAL_INTERVAL",
     "STOP_DEADLINE",
     "STREAM_BYTES",
@@ -26,6 +27,9 @@ __all__ = [
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
 """Where `gaia-bridge serve` listens when nothing else is said."""
+
+SHIPPED_AGENTS = {"code": "gaia_agents:CodeAgent", "project": "gaia_agents:ProjectAgent"}
+"""The agents that ship with the bridge, by the names of their entry points. No others take these names."""
 
 KIB = 1024
 MIB = 1024 * KIB

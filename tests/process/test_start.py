@@ -217,6 +217,17 @@ def test_a_command_that_reads_or_edits_a_file_imports_nothing_slow(command: str,
     assert imported & SLOW_FOR_EDITS == set()
 
 
+@pytest.mark.parametrize("command", ["init weather", "new agent weather"])
+def test_a_command_that_writes_what_people_begin_with_imports_nothing_slow(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, imported = imported_by(*command.split())
+    assert list(tmp_path.rglob("weather_agent.py"))
+    assert "gaia_bridge.projects" in imported
+    assert imported & SLOW_FOR_EDITS == set()
+
+
 @pytest.mark.core
 def test_the_help_imports_none_of_the_commands_that_it_names() -> None:
     printed, imported = imported_by("--help")

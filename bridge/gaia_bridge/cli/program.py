@@ -132,6 +132,10 @@ reached, 70 error of the bridge itself, 74 output cannot be written,
 
 
 _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Begin": {
+        "init": ("projects:init", "Write a new project with an agent and its test."),
+        "new": ("projects:new", "Add an agent and its test to the current folder."),
+    },
     "Run": {
         "serve": ("serve:serve", "Publish agents, over HTTP or over stdio."),
         "agents": ("agents:agents", "Show which agents would be published."),
@@ -164,7 +168,8 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 
 _CALLED_ELSEWHERE = {
     **dict.fromkeys(("dev", "run", "serve-http", "start", "up"), "serve"),
-    **dict.fromkeys(("add-json", "import", "init", "install", "new"), "add"),
+    **dict.fromkeys(("add-json", "import", "install"), "add"),
+    **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
     **dict.fromkeys(("get", "ls", "servers"), "list"),
     **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),
     **dict.fromkeys(("check", "doctor", "inspect", "inspector", "ping", "probe", "test"), "test-client"),

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import ModuleType
 
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.sources.agent.parts import is_of_gaia
-from gaia_bridge.sources.public_names import MAX_NAME
+from gaia_bridge.sources.public_names import agent_name, clean_name
 
 __all__ = [
     "AGENT_METHODS",
@@ -43,8 +41,6 @@ MODEL_METHODS = ("get_model_id", "get_model_info")
 PARTS = "get_mcp_parts"
 """What an agent that is published by its tools and what it converses has instead (`gaia_bridge.contract.HasParts`)."""
 
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
-_NOT_IN_NAMES = re.compile(r"[^a-z0-9_.-]+")
 _SILENT = "silent_mode"
 _LIBRARIES = frozenset({"fastmcp", "mcp"})
 """Where classes of MCP servers come from: FastMCP, and the official SDK."""
@@ -155,9 +151,7 @@ def construct(cls: type) -> object:
 
 def name_of_class(cls: type) -> str:
     """`CodeAgent` is published as `code`, `MyHTTPAgent` as `my-http`."""
-    plain = unicodedata.normalize("NFKD", cls.__name__).encode("ascii", "ignore").decode()
-    words: list[str] = _WORDS.findall(plain.removesuffix("Agent"))
-    return clean_name("-".join(words))
+    return agent_name(cls.__name__)
 
 
 def name_of(agent: object) -> str:
@@ -166,11 +160,6 @@ def name_of(agent: object) -> str:
         return clean_name(agent.name)
     own = getattr(agent, "name", None) if is_mcp_server(agent) else None
     return clean_name(own) if isinstance(own, str) and own else name_of_class(type(agent))
-
-
-def clean_name(name: str) -> str:
-    """Make it `[a-z0-9][a-z0-9_.-]{0,63}`, so that it is also a safe path segment."""
-    return _NOT_IN_NAMES.sub("-", name.lower()).lstrip("_.-")[:MAX_NAME].rstrip("-") or "agent"
 
 
 def kind_of(value: object) -> str:

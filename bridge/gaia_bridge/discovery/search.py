@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.config import current_folder
+from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.contract import Publishable
 from gaia_bridge.discovery.classes import (
     AGENT_METHODS,
@@ -50,7 +51,6 @@ ENTRY_POINT_GROUP = "gaia.agents"
 """Where a distribution announces the agents that it brings."""
 
 _DISTRIBUTION = "gaia-mcp-bridge"
-_SHIPPED = {"code": "gaia_agents:CodeAgent", "project": "gaia_agents:ProjectAgent"}
 _FILE_REFERENCE = re.compile(r"(?P<path>.+\.py)(?::(?P<attribute>.*))?", re.DOTALL)
 _MISSING = object()
 
@@ -94,7 +94,9 @@ def find_agents(references: Iterable[str] = (), *, root: Path | None = None) -> 
         ConfigError: The current folder is gone.
     """
     folder = root.absolute() if root else current_folder()
-    searches = [_Search(reference, folder) for reference in references] or [_Shipped(name, folder) for name in _SHIPPED]
+    searches = [_Search(reference, folder) for reference in references] or [
+        _Shipped(name, folder) for name in SHIPPED_AGENTS
+    ]
     taken: set[str] = set()
     return [_with_unique_names(search.find(), taken) for search in searches]
 
@@ -346,7 +348,7 @@ class _Shipped(_Search):
                 return self.load_entry_point(entry)
         from importlib.metadata import EntryPoint
 
-        return self.load_entry_point(EntryPoint(self.reference, _SHIPPED[self.reference], ENTRY_POINT_GROUP))
+        return self.load_entry_point(EntryPoint(self.reference, SHIPPED_AGENTS[self.reference], ENTRY_POINT_GROUP))
 
 
 class _FileInFolder(_Search):

@@ -9,13 +9,23 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from unicodedata import category
+from unicodedata import category, normalize
 
 from msgspec import Struct
 
 from gaia_bridge.model import NamingPolicy, SourceKind
 
-__all__ = ["MAX_NAME", "SourceName", "assign_names", "fitting_names", "is_source_name", "qualified_name"]
+__all__ = [
+    "MAX_NAME",
+    "SourceName",
+    "agent_name",
+    "assign_names",
+    "clean_name",
+    "fitting_names",
+    "is_source_name",
+    "qualified_name",
+    "words_of",
+]
 
 MAX_NAME = 64
 """Characters of a qualified name."""
@@ -25,11 +35,30 @@ _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Categories of Unicode: controls, formats such as joiners and tags, halves of pairs, separators of lines."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+_NOT_IN_SOURCE_NAMES = re.compile(r"[^a-z0-9_.-]+")
 
 
 def is_source_name(name: str) -> bool:
     """Whether `name` can name a published agent or server: it becomes a path segment and a qualifier."""
     return _SOURCE_NAME.fullmatch(name) is not None
+
+
+def words_of(name: str) -> list[str]:
+    """The words that a name of any kind is made of, in ASCII: `MyHTTPAgent` of `My`, `HTTP` and `Agent`."""
+    words: list[str] = _WORDS.findall(normalize("NFKD", name).encode("ascii", "ignore").decode())
+    return words
+
+
+def clean_name(name: str) -> str:
+    """Make it `[a-z0-9][a-z0-9_.-]{0,63}`, so that it is also a safe path segment."""
+    return _NOT_IN_SOURCE_NAMES.sub("-", name.lower()).lstrip("_.-")[:MAX_NAME].rstrip("-") or "agent"
+
+
+def agent_name(class_name: str) -> str:
+    """What an agent is published as: `CodeAgent` as `code`, `MyHTTPAgent` as `my-http`."""
+    plain = normalize("NFKD", class_name).encode("ascii", "ignore").decode()
+    return clean_name("-".join(words_of(plain.removesuffix("Agent"))))
 
 
 class SourceName(Struct, frozen=True):

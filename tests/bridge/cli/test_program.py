@@ -97,8 +97,8 @@ def test_ctrl_c_ends_the_process_at_once_after_its_own_command_line_alone(argume
 def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     text = capsys.readouterr().out.partition("Exit codes")[0]
-    text = text[text.index("Run:\n") :]
-    groups = ["Run", "Servers", "Try servers and agents", "Shell"]
+    text = text[text.index("Begin:\n") :]
+    groups = ["Begin", "Run", "Servers", "Try servers and agents", "Shell"]
     assert re.findall(r"^(\w[\w ]*):\n", text, re.MULTILINE) == groups
     listed = re.findall(r"^  ([a-z-]+) {2,}\w", text, re.MULTILINE)
     assert sorted(listed) == sorted(program.commands)
@@ -110,7 +110,14 @@ def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.Ca
     ("typed", "meant"),
     [
         *[(word, "serve") for word in ("run", "start", "dev")],
-        *[("install", "add"), ("ls", "list"), ("rm", "remove"), ("inspect", "test-client"), ("statsu", "status")],
+        *[
+            ("create", "init"),
+            ("install", "add"),
+            ("ls", "list"),
+            ("rm", "remove"),
+            ("inspect", "test-client"),
+            ("statsu", "status"),
+        ],
         *[
             ("agent.py", "serve agent.py"),
             ("./agents", "serve ./agents"),
