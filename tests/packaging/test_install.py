@@ -88,3 +88,15 @@ def test_both_commands_are_installed_and_answer(installed: Environment, name: st
 def test_the_installed_version_is_the_one_the_package_names(installed: Environment) -> None:
     code = "import gaia_bridge, importlib.metadata as m; print(gaia_bridge.__version__ == m.version('gaia-mcp-bridge'))"
     assert installed.run(code) == "True"
+
+
+def test_the_agent_of_a_new_project_is_found_by_its_name_once_that_is_installed(
+    installed: Environment, tmp_path: Path
+) -> None:
+    project = tmp_path / "my-weather"
+    installed.command("gaia-bridge", "init", str(project))
+    installed.install(project)
+    assert installed.files("my-weather-agent") & {installed.site_packages / "my_weather_agent.py"}
+    called = installed.command("gaia-bridge", "agents", "my-weather")
+    assert called.startswith("my-weather  GAIA MyWeatherAgent")
+    assert not [file for file in installed.files("my-weather-agent") if file.name.startswith("test_")]
