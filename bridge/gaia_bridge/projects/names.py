@@ -11,9 +11,12 @@ from msgspec import Struct
 from gaia_bridge.constants import SHIPPED_AGENTS
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.sanitize.escaping import printable
-from gaia_bridge.sources.public_names import MAX_NAME, agent_name, words_of
+from gaia_bridge.sources.public_names import agent_name, words_of
 
 __all__ = ["AgentNames", "names_of", "names_of_file"]
+
+_LONGEST: Final = 40
+"""Characters of a name: what is made of it twice fits in one line of code."""
 
 _FIRST: Final = "my"
 """The first word of a name that has none that Python takes: `3d-print`, or one that is all Chinese."""
@@ -49,11 +52,11 @@ def names_of(name: str) -> AgentNames:
     Raises:
         ConfigError: It is no name at all, or that of an agent that ships with the bridge.
     """
-    shown = f"the name {printable(name, MAX_NAME)!r}"
-    expected = f"expected 1 to {MAX_NAME} printable characters"
+    shown = f"the name {printable(name, _LONGEST)!r}"
+    expected = f"expected 1 to {_LONGEST} printable characters"
     if not name.strip():
         raise ConfigError(shown, f"it is blank; {expected}", "choose a name such as my-weather")
-    if len(name) > MAX_NAME:
+    if len(name) > _LONGEST:
         raise ConfigError(shown, f"it has {len(name)} characters; {expected}", "choose a shorter one")
     if not name.isprintable():
         raise ConfigError(shown, f"it has characters that cannot be printed; {expected}", "leave them out")

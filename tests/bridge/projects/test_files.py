@@ -39,6 +39,13 @@ def test_whatever_the_name_is_the_files_can_be_read(typed: str) -> None:
     json.loads(files[".vscode/mcp.json"])
 
 
+def test_no_line_of_code_is_longer_than_the_project_says_with_the_longest_name() -> None:
+    files = project_files(names_of("customer-relationship-management-systems"))
+    limit: int = tomllib.loads(files["pyproject.toml"])["tool"]["ruff"]["line-length"]
+    code = "".join(text for name, text in files.items() if name.endswith(".py"))
+    assert max(map(len, code.splitlines())) <= limit
+
+
 def test_the_project_needs_the_bridge_and_announces_its_agent() -> None:
     about: dict[str, Any] = tomllib.loads(project_files(NAMES)["pyproject.toml"])
     assert about["project"]["name"] == "my-weather-agent"

@@ -62,9 +62,9 @@ def test_an_installed_agent_has_the_name_that_its_class_is_served_under(typed: s
 @pytest.mark.parametrize(
     ("typed", "came", "to_do"),
     [
-        ("", "it is blank; expected 1 to 64", "choose a name such as my-weather"),
+        ("", "it is blank; expected 1 to 40", "choose a name such as my-weather"),
         (" \t", "it is blank", "choose a name"),
-        ("x" * 65, "it has 65 characters; expected 1 to 64", "choose a shorter one"),
+        ("x" * 41, "it has 41 characters; expected 1 to 40", "choose a shorter one"),
         ("a\nb", "characters that cannot be printed", "leave them out"),
         ("a\x00b", "characters that cannot be printed", "leave them out"),
     ],
