@@ -133,7 +133,6 @@ OWNERS = {
         "gaia.mcp.aio.*",
         "gaia_bridge.chaining.*",
         "gaia_bridge.client.*",
-        "gaia_bridge.config_reloader",
         "gaia_bridge.openai_api.*",
         "gaia_bridge.peer.*",
         "gaia_bridge.results.conversion",

@@ -7,11 +7,8 @@ half-way through saving a file must not stop anybody's servers.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -23,20 +20,14 @@ from msgspec.structs import replace
 
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerSpec
+from gaia_bridge.runtime.file_watch import FileWatch
 
 __all__ = ["Difference", "Reloader", "difference"]
 
 logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.5
-"""Seconds between two looks at the files: hardly longer than an editor takes to save one. Watches that report changes
-take a thread that wakes up twenty times a second, are used up by editors, and are silent on some file systems."""
-
-_STEP: Final = 0.05
-"""Seconds without a change after which a file is taken as saved: saving is several of them."""
-
-_GATHERED: Final = 5
-"""Steps after which the files are read although they go on changing."""
+"""Seconds between two looks at the files: hardly longer than an editor takes to save one."""
 
 
 class _Publishes(Protocol):
@@ -97,11 +88,9 @@ class Reloader:
     ) -> None:
         self._bridge = bridge
         self._read = read
-        self._name_files = files
-        self._files = self._named()
+        self._watch = FileWatch(files, _LOOK)
         self.left_out: tuple[LeftOut, ...] = ()
         self._running: dict[str, ServerSpec] = {}
-        self._seen = self._signature()
         self._lock = anyio.Lock()
 
     async def apply(self, wanted: Sequence[ServerSpec]) -> None:
@@ -116,18 +105,14 @@ class Reloader:
             Whether it could be read; if not, everything stays as it was, and the log says why.
         """
         async with self._lock:  # while they are read as well: what was read first must not be applied last
-            self._seen = self._signature()  # before they are read, or a change meanwhile would be missed
+            self._watch.read()
             try:
                 wanted = await anyio.to_thread.run_sync(self._read)  # it may have to ask a keyring
             except ConfigError as error:
                 logger.error("the servers stay as they are: %s", error)
                 self.left_out = (LeftOut("file", error.place, f"the servers stay as they were: {error.problem}"),)
                 return False
-            if (files := self._named()) != self._files:
-                fresh, self._files = files - self._files, files
-                now = self._signature()
-                told = {path: (now if path in fresh else self._seen).get(path) for path in files}
-                self._seen = {path: signature for path, signature in told.items() if signature is not None}
+            self._watch.follow()
             before = dict(self._running)
             await self._apply(wanted)
             if before != self._running:
@@ -138,8 +123,7 @@ class Reloader:
         """Reload after every change of a file, until cancelled."""
         task_status.started()
         while True:
-            await self._until_changed()
-            await self._until_saved()
+            await self._watch.until_saved()
             await self.reload()
 
     async def _apply(self, wanted: Sequence[ServerSpec]) -> None:
@@ -169,43 +153,3 @@ class Reloader:
             else:
                 self._running[spec.name] = spec
         self.left_out = tuple(left_out)
-
-    async def _until_changed(self) -> None:
-        """Look at the files now and then. By a timer, since an idle bridge does little else: a task that sleeps between
-        two looks costs twice as much."""
-        loop, changed = asyncio.get_running_loop(), asyncio.Event()
-        timer: asyncio.TimerHandle
-
-        def look() -> None:
-            nonlocal timer
-            if self._signature() != self._seen:
-                changed.set()
-            else:
-                timer = loop.call_later(_LOOK, look)
-
-        timer = loop.call_later(_LOOK, look)
-        try:
-            await changed.wait()
-        finally:
-            timer.cancel()
-
-    async def _until_saved(self) -> None:
-        seen = self._signature()
-        for _ in range(_GATHERED):
-            await anyio.sleep(_STEP)
-            before, seen = seen, self._signature()
-            if seen == before:
-                return
-
-    def _named(self) -> frozenset[Path]:
-        return frozenset(path.absolute() for path in self._name_files())
-
-    def _signature(self) -> dict[Path, tuple[int, ...]]:
-        """What tells one state of the files from the next, without reading them."""
-        found: dict[Path, tuple[int, ...]] = {}
-        for path in self._files:
-            with suppress(OSError):
-                about = os.stat(path)
-                # The last is another one after a change of who may write the file, too.
-                found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-        return found

@@ -20,6 +20,7 @@ from gaia_bridge.config.file_reader import writable_by_others
 from gaia_bridge.config_reloader import Reloader, difference
 from gaia_bridge.errors import ConfigError, PublishError
 from gaia_bridge.model import LeftOut, ServerOptions, ServerSpec, StdioServerSpec, ToolTransform
+from gaia_bridge.runtime import file_watch
 from tests.support.waiting import PATIENCE, until
 
 NAMES = st.sampled_from("abcd")
@@ -30,7 +31,7 @@ ENTRIES = st.dictionaries(NAMES, st.sampled_from(("one", "two")))
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are looked at often, so that nobody waits."""
     monkeypatch.setattr(reloading, "_LOOK", 0.01)
-    monkeypatch.setattr(reloading, "_STEP", 0.001)
+    monkeypatch.setattr(file_watch, "_STEP", 0.001)
 
 
 class Recorder:
@@ -280,7 +281,7 @@ async def test_a_file_that_does_not_stop_changing_is_read_all_the_same(
     states = count()
     bridge = Recorder()
     reloader = Reloader(bridge, lambda: [server("a")], lambda: [tmp_path / "servers.json"])
-    monkeypatch.setattr(reloader, "_signature", lambda: next(states))
+    monkeypatch.setattr(reloader._watch, "_signature", lambda: next(states))
     async with anyio.create_task_group() as tasks:
         await tasks.start(reloader.watch)
         await bridge.until(lambda: bridge.steps == ["+a"])
