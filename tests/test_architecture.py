@@ -48,6 +48,7 @@ LAYERS = {
     "gaia_bridge.runtime.event_loops": 1,
     "gaia_bridge.runtime.exception_groups": 1,
     "gaia_bridge.runtime.forking": 1,
+    "gaia_bridge.runtime.unloading": 1,
     "gaia_bridge.sanitize": 1,
     "gaia_bridge.settings": 1,
     "gaia_bridge.sources.agent.announcer": 1,
@@ -71,6 +72,7 @@ LAYERS = {
     "gaia_bridge.config_reloader": 6,
     "gaia_bridge.editors": 6,
     "gaia_bridge.projects": 6,
+    "gaia_bridge.reloading": 6,
     # for programs that have the bridge inside of them
     "gaia_bridge.embedding": 7,
     "gaia_bridge.testing": 7,

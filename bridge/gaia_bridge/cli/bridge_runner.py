@@ -28,9 +28,10 @@ from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge.cli.interrupts import ended_by_interrupt
-from gaia_bridge.cli.logs import hide_in_log
+from gaia_bridge.cli.logs import hide_in_log, keep_log
 from gaia_bridge.cli.server_logs import ServerLogs, default_log_folder
 from gaia_bridge.cli.shutdown import Shutdown
+from gaia_bridge.cli.slow_imports import told_of_slow_imports
 from gaia_bridge.client.transport_factory import secrets_of
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.config.fingerprints import digest
@@ -39,6 +40,7 @@ from gaia_bridge.discovery import LoadedAgent
 from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
+from gaia_bridge.reloading import AgentReloader
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import claim_stdio
@@ -66,6 +68,8 @@ class ServeOptions(Struct, frozen=True):
     names: NamingPolicy
     with_agents: bool = True
     settings: Settings = Settings()
+    reload: bool = False
+    """Whether the agents follow their files."""
     bridge: Bridge | None = None
     """What is served instead of agents and a configuration: it says itself what it publishes."""
 
@@ -82,6 +86,8 @@ class _Content(Struct, frozen=True):
     """What clients need."""
     bridge: Bridge | None = None
     """Where it is published, if that was made by somebody else."""
+    reloader: AgentReloader | None = None
+    """Reads the agents again."""
 
 
 def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
@@ -194,8 +200,12 @@ async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
         bridge.own_files = lambda: configured.own_files
         bridge.refusal = configured.refusal
     refused = await bridge.add_agents({loaded.name: loaded.agent for loaded in content.agents})
-    for error in refused.values():
-        raise error
+    for name, error in refused.items():
+        if content.reloader is None:
+            raise error
+        content.reloader.left_out(name, error)
+    if content.reloader is not None:
+        await tasks.start(content.reloader.watch, bridge)
     if configured is None:
         return
     reloader = Reloader(bridge, lambda: _hidden(configured.again(), content.token), lambda: configured.own_files)
@@ -250,6 +260,10 @@ def _load(options: ServeOptions, token: str | None = None) -> _Content:
         _announce([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()])
     servers = _hidden(configured.first(), token)
     beyond = not options.stdio and _reaches_beyond(options)
+    if options.reload:
+        agent_reloader = AgentReloader(options.agents)
+        with keep_log(), told_of_slow_imports():
+            return _Content(agent_reloader.first(), servers, configured, token, reloader=agent_reloader)
     choice = AgentChoice(options.agents, options.with_agents, beyond, options.config is not None)
     agents = choice.load(others=bool(servers))
     made = [agent for agent in agents if isinstance(agent.agent, Bridge)]

@@ -73,6 +73,7 @@ _HTTP_ONLY = {
     is_flag=True,
     help="Also speak drafts of the next MCP revision, with clients and servers, if there is one.",
 )
+@click.option("--reload", is_flag=True, help="Follow the files of the agents: what is saved is published at once.")
 @click.option("--no-agents", is_flag=True, help="Publish the servers of the configuration alone.")
 @click.option(
     "--log-json", type=click.Path(path_type=Path, dir_okay=False), help="Log to this file too, as JSON lines, rotated."
@@ -98,6 +99,8 @@ def serve(
     """
     if no_agents and options["agents"]:
         raise click.UsageError("--no-agents publishes no agents: leave it out, or the agents", ctx)
+    if options["reload"] and not options["agents"]:
+        raise click.UsageError("--reload follows the agents that are named: gaia-bridge serve --reload FILE", ctx)
     if options["stdio"]:
         _refuse_http_options(ctx)
     ctx.call_on_close(queue_standard_streams())

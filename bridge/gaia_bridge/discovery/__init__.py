@@ -25,6 +25,7 @@ from gaia_bridge.discovery.search import (
     discover_default,
     find_agents,
     load_agent,
+    place_of,
 )
 
-__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent"]
+__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent", "place_of"]

@@ -45,7 +45,7 @@ from gaia_bridge.sources.public_names import MAX_NAME
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
-__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent"]
+__all__ = ["ENTRY_POINT_GROUP", "Found", "LoadedAgent", "discover_default", "find_agents", "load_agent", "place_of"]
 
 ENTRY_POINT_GROUP = "gaia.agents"
 """Where a distribution announces the agents that it brings."""
@@ -117,6 +117,26 @@ def load_agent(reference: str, *, root: Path | None = None) -> list[LoadedAgent]
     return _agents(find_agents([reference], root=root))
 
 
+def place_of(reference: str, *, root: Path | None = None) -> Path | None:
+    """The file or folder that a reference names, which may be missing; `None` for modules and installed agents.
+
+    Args:
+        reference: See the package's description.
+        root: What a relative reference is relative to; the current folder if not given.
+
+    Raises:
+        AgentLoadError: It names the folder of a user that does not exist.
+        ConfigError: The current folder is gone.
+    """
+    search = _Search(reference, root.absolute() if root else current_folder())
+    if match := _FILE_REFERENCE.fullmatch(reference):
+        return search.path(match["path"])
+    if _is_folder(reference):
+        return search.path(reference)
+    is_name = not reference or ":" in reference or not search.path(reference).is_dir()
+    return None if is_name or search.installed(reference) else search.path(reference)
+
+
 def discover_default() -> list[LoadedAgent]:
     """Load the agents that ship with the bridge.
 
@@ -166,7 +186,7 @@ class _Search:
         reference = self.reference
         if match := _FILE_REFERENCE.fullmatch(reference):
             self.load_file(self.path(match["path"]), match["attribute"])
-        elif os.sep in reference or reference in {".", ".."} or reference.startswith("~"):
+        elif _is_folder(reference):
             self.load_folder(self.path(reference))
         elif ":" in reference:
             module, _, attribute = reference.partition(":")
@@ -367,6 +387,10 @@ class _FileInFolder(_Search):
         self.load_all(self.import_file(self.file), self.reference)
         if not self.agents and not self.failures:
             logger.info("%s: skipped, it defines no agent", self.reference)
+
+
+def _is_folder(reference: str) -> bool:
+    return os.sep in reference or reference in {".", ".."} or reference.startswith("~")
 
 
 def _getter(owner: object, name: str) -> Callable[[], object]:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Final
 
 import anyio
@@ -28,7 +29,7 @@ class FileWatch:
     """Knows how files were when they were read last, and waits until they are otherwise.
 
     Args:
-        name_files: Tells the files, and folders whose lists of names count. They need not exist yet.
+        name_files: Tells the files, and folders of Python files, whose names count. They need not exist yet.
         interval: Seconds between two looks.
         live: Whether `name_files` is asked before each look; else only by `follow`.
     """
@@ -98,6 +99,9 @@ class FileWatch:
         for path in self._files:
             with suppress(OSError):
                 about = os.stat(path)
+                if S_ISDIR(about.st_mode):
+                    found[path] = (hash(frozenset(name for name in os.listdir(path) if name.endswith(".py"))),)
+                    continue
                 # The last is another one after a change of who may write the file, too.
                 found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
         return found

@@ -23,6 +23,7 @@ last, so that a name can be looked up without an agent at hand.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,6 +37,7 @@ from gaia.agents.base.tool_schema import flat_parameters
 from gaia_bridge.functions.collection import decorated_functions, has_decorated_members
 from gaia_bridge.functions.marks import ToolMark, add_mark
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.runtime.unloading import on_unload
 
 if TYPE_CHECKING:
     from gaia_bridge.functions.definitions import FunctionTool
@@ -253,6 +255,34 @@ def tool(
         return target
 
     return register if function is None else register(function)
+
+
+def _forget(modules: Collection[str]) -> Callable[[Collection[str]], None]:
+    """Take the shared tools of modules out of the default registry; implements `unloading.Forgets`."""
+
+    def take(are_meant: Callable[[str], bool]) -> dict[str, ToolEntry]:
+        shared = {name: entry for name, entry in _TOOL_REGISTRY.items() if "_owner" not in entry}
+        taken = {name: entry for name, entry in shared.items() if are_meant(_module_of(entry))}
+        for name in taken:
+            del _TOOL_REGISTRY[name]
+        return taken
+
+    # Those of a module that failed while it was imported are there as well, and the module is not.
+    forgotten = take(lambda module: module in modules or module not in sys.modules)
+
+    def remember(stay: Collection[str]) -> None:
+        take(lambda module: module in stay)
+        _TOOL_REGISTRY.update({name: entry for name, entry in forgotten.items() if _module_of(entry) in stay})
+
+    return remember
+
+
+def _module_of(entry: ToolEntry) -> str:
+    function = entry["function"]
+    return str(getattr(getattr(function, "raw_function", function), "__module__", ""))
+
+
+on_unload(_forget)
 
 
 def _is_in_class_body(target: object) -> bool:
