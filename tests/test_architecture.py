@@ -60,6 +60,7 @@ LAYERS = {
     "gaia_bridge.runtime": 2,
     # what is published, and how servers are reached
     "gaia_bridge.client": 3,
+    "gaia_bridge.middleware": 3,
     "gaia_bridge.sources": 3,
     # finding and serving
     "gaia_bridge.chaining": 5,

@@ -17,6 +17,16 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 SURFACES = {
+    "gaia_bridge.middleware": [
+        "CallNext",
+        "McpRequest",
+        "Middleware",
+        "RateLimit",
+        "ResultCache",
+        "ResultSize",
+        "RetryReads",
+        "TimingLog",
+    ],
     "gaia": ["AgentConsole", "SilentConsole", "__version__"],
     "gaia.agents.base": [
         "Agent",

@@ -15,7 +15,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
-from gaia_bridge.bridge.contents import Servers, server_specs
+from gaia_bridge.bridge.contents import Servers, checked_middleware, server_specs
 from gaia_bridge.bridge.making import SourceMaker
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.client.transport import Transport
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp
 
+    from gaia_bridge.middleware.base import Middleware
     from gaia_bridge.server.http.access_policy import AccessPolicy
 
 __all__ = ["Bridge"]
@@ -77,6 +78,7 @@ class Bridge:
         settings: Limits and deadlines.
         names: How tools are named on the endpoint that publishes everything.
         cache: Remembers what servers offer, from one run to the next; a file in the user's folder if `None`.
+        middleware: What is done around requests, the outermost first; see `gaia_bridge.middleware`.
         on_error_line: Told every line that a child writes to its error output, redacted: the server's name, the line.
 
     Attributes:
@@ -98,6 +100,7 @@ class Bridge:
         settings: Settings | None = None,
         names: NamingPolicy = NamingPolicy.DEFAULT,
         cache: FeatureCache | None = None,
+        middleware: Sequence[Middleware] = (),
         on_error_line: Callable[[str, str], None] | None = None,
     ) -> None:
         if misplaced := next((agent for agent in targets if isinstance(agent, (Settings, NamingPolicy))), None):
@@ -111,6 +114,7 @@ class Bridge:
         self._servers = server_specs(servers)
         self._config = None if config is None else Path(config)
         self._id = new_id()
+        self._middleware = checked_middleware(middleware)
         self.names = names
         self.on_error_line = on_error_line
         self._maker = SourceMaker(self, self._id, cache)
@@ -580,7 +584,7 @@ class Bridge:
     ) -> None:
         """Run an endpoint in a task."""
         prefix = f"/{group}/{name}" if group else ""
-        dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id, self._backlog)
+        dispatcher = Dispatcher(catalog, self.settings, prefix or "/", self._id, self._backlog, self._middleware)
         endpoint = Endpoint(dispatcher, prefix, self.settings.http)
         self._endpoints[group, name] = endpoint
         await endpoint.run(task_status=task_status)

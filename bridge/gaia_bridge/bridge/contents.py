@@ -14,10 +14,11 @@ from gaia_bridge.discovery.classes import clean_name, missing_methods
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.functions.marks import is_marked
+from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OpenApiServerSpec, ServerSpec, StdioServerSpec
 from gaia_bridge.protocol.json_types import JSON, is_object
 
-__all__ = ["SPECS", "Servers", "agent_of", "instead_of", "server_specs", "spec_of"]
+__all__ = ["SPECS", "Servers", "agent_of", "checked_middleware", "instead_of", "server_specs", "spec_of"]
 
 SPECS: Final = (StdioServerSpec, HttpServerSpec, AgentServerSpec, OpenApiServerSpec)
 """The kinds of `ServerSpec`, for `isinstance`."""
@@ -89,6 +90,24 @@ def instead_of(candidate: object) -> str:
     if isinstance(candidate, (str, Path)):
         return "servers are given by servers={name: URL or command}, configuration files by config="
     return ""
+
+
+def checked_middleware(given: Sequence[object]) -> tuple[Middleware, ...]:
+    """Middleware, as `Bridge` takes it.
+
+    Raises:
+        TypeError: Something else is among it.
+    """
+    checked: list[Middleware] = []
+    for item in given:
+        if not isinstance(item, Middleware):
+            is_class = isinstance(item, type) and issubclass(item, Middleware)
+            what = f"the class {item.__name__}; write {item.__name__}()" if is_class else f"{item!r}"
+            raise TypeError(
+                f"middleware: expected objects of subclasses of gaia_bridge.middleware.Middleware, got {what}"
+            )
+        checked.append(item)
+    return tuple(checked)
 
 
 def _named(name: str, value: Any) -> ServerSpec:

@@ -9,7 +9,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Cancellation", "cancel_reason", "note_too_late", "was_too_late"]
+__all__ = [
+    "Cancellation",
+    "cancel_reason",
+    "forget_unreached",
+    "note_failure",
+    "was_too_late",
+    "was_unreached",
+]
 
 
 class Cancellation:
@@ -20,6 +27,8 @@ class Cancellation:
         """The reason that the client gave, if any."""
         self.too_late = False
         """Whether its deadline passed."""
+        self.unreached = False
+        """Whether a server was not reached, or lost before it answered."""
 
     def enter(self) -> None:
         """Make the calling task, and those that it starts, work for the request."""
@@ -48,13 +57,31 @@ def cancel_reason(otherwise: str) -> str:
     return otherwise if current is None or current.reason is None else current.reason
 
 
-def note_too_late() -> None:
-    """Report that the deadline of the calling task's request passed."""
+def note_failure(*, too_late: bool = False, unreached: bool = False) -> None:
+    """Report why the calling task's request failed.
+
+    Args:
+        too_late: Whether its deadline passed.
+        unreached: Whether a server was not reached, or lost before it answered.
+    """
     if (current := _current.get()) is not None:
-        current.too_late = True
+        current.too_late |= too_late
+        current.unreached |= unreached
 
 
 def was_too_late() -> bool:
     """Whether the deadline of the calling task's request passed."""
     current = _current.get()
     return current is not None and current.too_late
+
+
+def was_unreached() -> bool:
+    """Whether a server was not reached that the calling task's request is for, or lost before it answered."""
+    current = _current.get()
+    return current is not None and current.unreached
+
+
+def forget_unreached() -> None:
+    """The request is tried again."""
+    if (current := _current.get()) is not None:
+        current.unreached = False

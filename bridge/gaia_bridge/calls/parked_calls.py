@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import anyio
 from msgspec import Struct, field
 
-from gaia_bridge.calls.cancellation import cancel_reason, note_too_late
+from gaia_bridge.calls.cancellation import cancel_reason, note_failure
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import (
     INVALID_PARAMS,
@@ -182,7 +182,7 @@ class ParkedCalls(Generic[W]):
         except TimeoutError:
             if not clock.is_up:
                 raise
-            note_too_late()
+            note_failure(too_late=True)
             return None
         finally:
             self._clocks.stop(number)

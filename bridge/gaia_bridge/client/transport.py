@@ -42,6 +42,8 @@ class UpstreamError(RequestError):
 
     too_late = False
     """Whether all that it did not do was to answer in time."""
+    unreached = False
+    """Whether it was not reached, or lost before it answered; if it was asked again, it might answer."""
 
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -81,12 +83,16 @@ class ConnectionLostError(UpstreamError):
         text: How it ended.
     """
 
+    unreached = True
+
     def __init__(self, text: str = "closed the connection before it answered; whether it did the work is unknown"):
         super().__init__(text)
 
 
 class UnreachableError(UpstreamError):
     """The server takes no connection, so it was not asked anything; it may be gone."""
+
+    unreached = True
 
 
 class MisconfiguredError(ConnectionLostError, LaunchError):
@@ -95,6 +101,8 @@ class MisconfiguredError(ConnectionLostError, LaunchError):
     Args:
         text: How it ended.
     """
+
+    unreached = False
 
 
 class SessionExpiredError(ConnectionLostError):

@@ -364,6 +364,7 @@ class _AgentLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._ended = False
 
     def submit(
         self,
@@ -395,12 +396,16 @@ class _AgentLoop:
         with self._lock:
             closed, self._closed = self._closed, True
             if not closed and self._loop is not None:
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop.call_soon_threadsafe(self._end, self._loop)
 
     async def join(self, seconds: float) -> None:
         """Wait for the end after `close`, at most so long."""
         if self._thread is not None:
             await anyio.to_thread.run_sync(self._thread.join, seconds)
+
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._ended = True
+        loop.stop()
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:
         loop = self._loop = asyncio.new_event_loop()
@@ -414,7 +419,7 @@ class _AgentLoop:
             self._run(loop)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        while not self._closed:
+        while not self._ended:  # not `_closed`: what stops the loop is still to come then
             try:
                 loop.run_forever()
             except BaseException:  # noqa: B036 - SystemExit in a task that the agent itself started

@@ -127,6 +127,12 @@ class Call:
         again.input_responses, again.request_state = input_responses, request_state
         return again
 
+    def with_params(self, params: Mapping[str, Any]) -> Call:
+        """The same request with other parameters."""
+        other = copy.copy(self)
+        other.params = params
+        return other
+
     def runs_in(self, task: asyncio.Task[Any]) -> None:
         """Remember what to cancel."""
         self._task = task

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -18,6 +18,7 @@ from msgspec import Struct
 from gaia_bridge.contract import JSON
 from gaia_bridge.errors import ProtocolError, RequestError
 from gaia_bridge.loop_guard.bridge_hops import check_hops, new_id
+from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import Change
 from gaia_bridge.protocol import codes, meta
 from gaia_bridge.protocol.encoding import encoded_error, encoded_result
@@ -40,6 +41,7 @@ from gaia_bridge.server.connection import Connection
 from gaia_bridge.server.forwarding import target_of
 from gaia_bridge.server.introduction import discover_result, initialize_result
 from gaia_bridge.server.methods import Methods
+from gaia_bridge.server.middleware_chain import MiddlewareChain
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
 from gaia_bridge.server.tool_search import PublishedSearch
 from gaia_bridge.server.tracing import request_span
@@ -94,10 +96,17 @@ class Dispatcher:
         audience: Names this endpoint among all of this process, so that a state sealed for one is refused by another.
         own: The id of the bridge.
         backlog: What is on its way to clients, of all endpoints of the process; of this one alone if `None`.
+        middleware: What is done around requests, the outermost first.
     """
 
     def __init__(
-        self, catalog: Catalog, settings: Settings, audience: str, own: str = "", backlog: Backlog | None = None
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        audience: str,
+        own: str = "",
+        backlog: Backlog | None = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self.catalog = catalog
         self.settings = settings
@@ -106,7 +115,9 @@ class Dispatcher:
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self._seal = StateSeal(audience, settings.agent.state_lifetime)
         self._log = CallLog(catalog)
-        self._methods = Methods(catalog, settings, self.tool_search, self._subscriptions, self._own)
+        self._chain = MiddlewareChain(middleware, audience.rpartition("/")[2], catalog)
+        self._methods = Methods(catalog, settings, self.tool_search, self._subscriptions, self._own, self._chain)
+        self._forward = self._chain.around("", self._forwarded)
         self._large = anyio.Lock()
         self._backlog = backlog or Backlog(settings.backlog)
         self._stamp: JSON | None = None
@@ -237,7 +248,7 @@ class Dispatcher:
 
     async def _handshake(self, call: Call) -> JSON:
         if call.method not in HANDSHAKE_METHODS:
-            return await self._forwarded(call)
+            return await self._forward(call)
         check_parameters(call.method, call.params, modern=False)
         if call.method == "initialize":
             return await self._initialize(call)
@@ -252,12 +263,12 @@ class Dispatcher:
         if call.method not in MODERN_METHODS:
             if call.method in HANDSHAKE_METHODS:
                 raise _unknown(call)
-            return await self._forwarded(call)
+            return await self._forward(call)
         check_parameters(call.method, call.params, modern=True)
         if call.method == "server/discover":
             await self.catalog.settle()
             await self.catalog.meet(call)
-            return discover_result(self.catalog, self.settings.revisions)
+            return self._declaring(discover_result(self.catalog, self.settings.revisions))
         if call.method not in STATEFUL_METHODS:
             return await self._methods.serve(call)
         if (state := call.params.get("requestState")) is not None:
@@ -275,12 +286,17 @@ class Dispatcher:
             raise ProtocolError(codes.INVALID_REQUEST, problem)
         await self.catalog.settle()
         await self.catalog.meet(call)
-        result = initialize_result(self.catalog, call.params)
+        result = self._declaring(initialize_result(self.catalog, call.params))
         connection.initialize_result = dict(call.params)
         connection.revision = result["protocolVersion"]
         connection.told = result["capabilities"]
         connection.is_greeted = True
         return result
+
+    def _declaring(self, result: JSON) -> JSON:
+        """An introduction with what middleware adds to what is published."""
+        added = self._chain.capabilities
+        return {**result, "capabilities": {**added, **result["capabilities"]}} if added else result
 
     async def _forwarded(self, call: Call) -> JSON:
         """The result of a request that the endpoint itself does not know."""
@@ -311,6 +327,7 @@ class Dispatcher:
     def _on_change(self, change: Change) -> None:
         if change.kind.is_offer:
             self._stamp = None
+        self._chain.changed(change)
         self._subscriptions.publish(change)
 
 

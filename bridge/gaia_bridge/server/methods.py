@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
@@ -24,6 +24,7 @@ from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.middleware_chain import Handler, MiddlewareChain
 from gaia_bridge.server.pagination import Pager, page_of_server
 from gaia_bridge.server.rounds import brought_to_an_end
 from gaia_bridge.server.subscriptions.fanout import Subscriptions
@@ -45,6 +46,7 @@ class Methods:
         tool_search: What clients are shown that take fewer tools than there are.
         subscriptions: Who wants to hear of changes.
         own: The id of the bridge.
+        chain: What a program wants done around requests.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Methods:
         tool_search: PublishedSearch,
         subscriptions: Subscriptions,
         own: str,
+        chain: MiddlewareChain,
     ) -> None:
         self._catalog = catalog
         self._settings = settings
@@ -61,7 +64,7 @@ class Methods:
         self._subscriptions = subscriptions
         self._own = own
         self._pagers = {key: Pager(settings.pages) for key in product(_KINDS, (False, True), (False, True))}
-        self._methods: Mapping[str, Callable[[Call], Awaitable[JSON]]] = {
+        methods: Mapping[str, Handler] = {
             "completion/complete": self._complete,
             "logging/setLevel": self._set_level,
             "prompts/get": self._get_prompt,
@@ -72,6 +75,7 @@ class Methods:
             "tools/call": self._call_tool,
             **dict.fromkeys(_KINDS, self._list),
         }
+        self._methods = {method: chain.around(method, handler) for method, handler in methods.items()}
 
     def serve(self, call: Call) -> Awaitable[JSON]:
         """The result of a request of the core."""

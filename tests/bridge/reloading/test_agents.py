@@ -143,7 +143,7 @@ async def test_a_module_that_an_agent_imports_is_read_again_and_so_is_its_packag
 
 async def test_a_library_is_imported_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write("lib/site-packages/slowlib.py", "import builtins\nbuiltins.times = getattr(builtins, 'times', 0) + 1\n")
-    monkeypatch.syspath_prepend(str(tmp_path / "lib/site-packages"))
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "lib/site-packages"), *sys.path])
     monkeypatch.setattr("builtins.times", 0, raising=False)
     function = FUNCTION.format(name="buy", said="").replace('""', "str(builtins.times)")
     write("shop.py", "import builtins, slowlib\n" + function)

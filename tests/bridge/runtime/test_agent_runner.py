@@ -19,7 +19,7 @@ import anyio.to_thread
 import pytest
 
 from gaia_bridge.errors import BusyError
-from gaia_bridge.runtime.agent_runner import AgentRunner, Job, LoopHandle, Outcome, resting
+from gaia_bridge.runtime.agent_runner import AgentRunner, Job, LoopHandle, Outcome, _AgentLoop, resting  # pyright: ignore[reportPrivateUsage]
 from tests.support.processes import threads_named
 from tests.support.waiting import PATIENCE, comes_true, wait_in_thread
 
@@ -447,6 +447,32 @@ async def test_closing_ends_coroutines_and_whoever_waits_for_them() -> None:
         await wait_in_thread(started.wait)
         pool.close()
     assert isinstance(outcomes[0].error, asyncio.CancelledError)
+
+
+@pytest.mark.anyio
+async def test_a_loop_that_ends_before_it_began_ends_in_good_order(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread of a loop may get its first turn when everybody else is gone."""
+    loop, go, ended = _AgentLoop("late"), threading.Event(), threading.Event()
+    begin = loop._watched  # pyright: ignore[reportPrivateUsage]
+
+    def late(inner: asyncio.AbstractEventLoop) -> None:
+        assert go.wait(PATIENCE)
+        begin(inner)
+        ended.set()
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    outcomes: list[Outcome] = []
+    monkeypatch.setattr(loop, "_watched", late)
+    loop.submit(work(), lambda value: value, copy_context(), outcomes.append)
+    loop.close()
+    go.set()
+    await wait_in_thread(ended.wait)
+    assert [type(outcome.error) for outcome in outcomes] == [asyncio.CancelledError]
+    assert caplog.records == []
 
 
 @pytest.mark.anyio

@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec.structs import replace
 
-from gaia_bridge.calls.cancellation import note_too_late
+from gaia_bridge.calls.cancellation import note_failure
 from gaia_bridge.calls.parked_calls import ParkedCalls, Waiting
 from gaia_bridge.client import Connection, Deadline, Era, EraRefusedError, ServerHandshake, connect
 from gaia_bridge.client.transport import (
@@ -402,8 +402,7 @@ class Upstream:
 
     def _described(self, error: UpstreamError) -> str:
         """The error for the client of a failed request. The call log notes if the deadline had passed."""
-        if error.too_late:
-            note_too_late()
+        note_failure(too_late=error.too_late, unreached=error.unreached)
         return self._redacted.without_known(f"upstream {self.name!r} {error}")
 
     async def _ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:

@@ -1,0 +1,38 @@
+"""Code around requests: what a program wants done to the calls, lists and reads that pass its `Bridge`.
+
+See docs/middleware.md. What is in here is loaded on first use, as most bridges have none.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
+    from gaia_bridge.middleware.rate_limit import RateLimit
+    from gaia_bridge.middleware.result_cache import ResultCache
+    from gaia_bridge.middleware.result_size import ResultSize
+    from gaia_bridge.middleware.retry_reads import RetryReads
+    from gaia_bridge.middleware.timing_log import TimingLog
+
+_PLACES = ("base", "rate_limit", "result_cache", "result_size", "retry_reads", "timing_log")
+
+__all__ = [
+    "CallNext",
+    "McpRequest",
+    "Middleware",
+    "RateLimit",
+    "ResultCache",
+    "ResultSize",
+    "RetryReads",
+    "TimingLog",
+]
+
+
+def __getattr__(name: str) -> object:
+    for place in _PLACES if name in __all__ else ():
+        module = import_module(f"{__name__}.{place}")
+        if name in module.__all__:
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,158 @@
+"""Keeps results for a while, where whoever made them says that they stay the same."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, Final, cast
+
+from msgspec import Struct
+
+from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
+from gaia_bridge.model import Change, ChangeKind
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON, is_object
+
+__all__ = ["ResultCache"]
+
+_NO_ARGUMENT: Final = frozenset(("_meta", "inputResponses", "requestState"))
+"""Parameters that do not say what is asked for."""
+
+
+class _Kept(Struct):
+    result: JSON
+    until: float
+    size: int
+
+
+class ResultCache(Middleware):
+    """Answers from memory what was asked before.
+
+    Kept are the results of tools that say of themselves `readOnlyHint` and either `idempotentHint` or that their world
+    is not open (`openWorldHint: false`); and resources, for as long as they say themselves (`ttlMs`, 2026-07-28).
+    Errors and questions are not kept. They are forgotten when the endpoint's tools, or that resource, change, and when
+    a tool is called that is not read-only.
+
+    Args:
+        seconds: For how long, at most.
+        per_client: Whether each client has results of its own. `False` only where no tool looks at who asks.
+        entries: How many results are kept.
+        size: Bytes of all of them together.
+    """
+
+    def __init__(
+        self, seconds: float = 30.0, *, per_client: bool = True, entries: int = 1_024, size: int = 16 * 1_048_576
+    ) -> None:
+        self._seconds = seconds
+        self._per_client = per_client
+        self._entries = entries
+        self._size = size
+        self._kept: OrderedDict[tuple[Hashable, ...], _Kept] = OrderedDict()
+        self._used = 0
+        self._clients: set[Hashable] = set()
+        self._changes = 0
+
+    async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
+        """Answer from memory, if the tool permits."""
+        told = request.annotations
+        if told.get("readOnlyHint") is not True:
+            self._forget("tools/call", request.endpoint)
+            try:
+                return await call_next(request)
+            finally:
+                self._forget("tools/call", request.endpoint)
+        if told.get("idempotentHint") is not True and told.get("openWorldHint") is not False:
+            return await call_next(request)
+        return await self._answer(request, call_next)
+
+    async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
+        """Answer from memory, if the resource permitted it."""
+        return await self._answer(request, call_next)
+
+    def on_change(self, endpoint: str, change: Change) -> None:
+        """Forget what may be otherwise now."""
+        match change.kind:
+            case ChangeKind.TOOLS:
+                self._forget("tools/call", endpoint)
+            case ChangeKind.RESOURCES:
+                self._forget("resources/read", endpoint)
+            case ChangeKind.RESOURCE_UPDATED:
+                self._forget("resources/read", endpoint, change.uri)
+            case _:
+                pass
+
+    async def _answer(self, request: McpRequest, call_next: CallNext) -> JSON:
+        if request.is_continued:
+            return await call_next(request)
+        key = self._key(request)
+        kept = self._kept.get(key)
+        if kept is not None:
+            if time.monotonic() < kept.until:
+                self._kept.move_to_end(key)
+                return kept.result
+            self._drop(key)
+        changes = self._changes
+        result = await call_next(request)
+        seconds = self._seconds if request.method == "tools/call" else min(self._seconds, _seconds_of(result))
+        # What changed while it was on its way may not be in it.
+        if seconds > 0 and changes == self._changes and _is_final(result):
+            self._keep(key, _Kept(result, time.monotonic() + seconds, len(to_json(result))), request)
+        return result
+
+    def _key(self, request: McpRequest) -> tuple[Hashable, ...]:
+        asked = {key: value for key, value in request.params.items() if key not in _NO_ARGUMENT}
+        client = request.client_request
+        who = client.client if self._per_client else None
+        return request.method, request.endpoint, request.name, who, client.modern, _canonical(asked)
+
+    def _keep(self, key: tuple[Hashable, ...], kept: _Kept, request: McpRequest) -> None:
+        if kept.size > self._size:
+            return
+        if key in self._kept:
+            self._drop(key)
+        self._kept[key] = kept
+        self._used += kept.size
+        while len(self._kept) > self._entries or self._used > self._size:
+            self._drop(next(iter(self._kept)))
+        client = request.client_request.client
+        if self._per_client and client not in self._clients and key in self._kept:
+
+            def left() -> None:
+                self._clients.discard(client)
+                for mine in [mine for mine in self._kept if mine[3] == client]:
+                    self._drop(mine)
+
+            if request.client_request.when_client_leaves(left):
+                self._clients.add(client)
+
+    def _forget(self, method: str, endpoint: str, name: str | None = None) -> None:
+        self._changes += 1
+        for key in [key for key in self._kept if key[:2] == (method, endpoint) and name in (None, key[2])]:
+            self._drop(key)
+
+    def _drop(self, key: tuple[Hashable, ...]) -> None:
+        self._used -= self._kept.pop(key).size
+
+
+def _canonical(value: Any) -> Hashable:
+    """Equal for equal JSON, whatever the order of its members; `1`, `1.0` and `true` are three."""
+    if is_object(value):
+        return frozenset((key, _canonical(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(_canonical(item) for item in cast("list[Any]", value))
+    return cast("type[Any]", type(value)), value
+
+
+def _is_final(result: JSON) -> bool:
+    return (
+        result.get("isError") is not True
+        and "task" not in result
+        and result.get("resultType", "complete") == "complete"
+    )
+
+
+def _seconds_of(result: JSON) -> float:
+    """How long a resource says that it may be kept."""
+    told = result.get("ttlMs")
+    return told / 1_000 if isinstance(told, (int, float)) and not isinstance(told, bool) else 0.0

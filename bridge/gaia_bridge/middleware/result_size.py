@@ -1,0 +1,138 @@
+"""Large results become links: a model reads what it needs of them, not all of it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, cast
+
+from msgspec import Struct
+
+from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON, is_object
+
+__all__ = ["ResultSize"]
+
+_SCHEME: Final = "gaia-result://"
+_LEAST: Final = 2_048
+"""Bytes of a block that is worth a link, which has some hundred bytes itself."""
+
+
+class _Kept(Struct):
+    contents: JSON
+    until: float
+    size: int
+
+
+class ResultSize(Middleware):
+    """Replaces what is large in the result of a tool by a link to a resource that holds it.
+
+    The largest blocks first, until the result is small enough: of a text, its beginning stays. Structured content is
+    left out as well, unless the tool has an output schema, which promises it to the client's program.
+
+    The resource is read at the same endpoint, by whoever knows its URI, which nobody can guess. A result that was
+    forgotten is a resource that is not there.
+
+    Args:
+        size: Bytes that a result may have.
+        preview: Characters of a text that stay.
+        seconds: How long what is linked is kept.
+        entries: How many links are kept.
+        kept_size: Bytes that are kept for them, together. What is larger alone stays in its result.
+    """
+
+    capabilities: ClassVar[Mapping[str, JSON]] = {"resources": {}}
+
+    def __init__(
+        self,
+        size: int = 65_536,
+        *,
+        preview: int = 1_000,
+        seconds: float = 3_600.0,
+        entries: int = 256,
+        kept_size: int = 64 * 1_048_576,
+    ) -> None:
+        if size < _LEAST:
+            raise ValueError(f"got a size of {size} bytes; expected at least {_LEAST}, as links have some hundred each")
+        self._size = size
+        self._preview = preview
+        self._seconds = seconds
+        self._entries = entries
+        self._kept_size = kept_size
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._used = 0
+
+    async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
+        """Make the result small enough."""
+        result = await call_next(request)
+        content = result.get("content")
+        if not isinstance(content, list) or len(to_json(result)) <= self._size:
+            return result
+        blocks: list[list[JSON]] = [[block] for block in cast("list[JSON]", content)]
+        small = dict(result)
+        if "structuredContent" in result and "outputSchema" not in (request.tool or {}):
+            structured = small.pop("structuredContent")
+            if not content:
+                text = json.dumps(structured, ensure_ascii=False)
+                blocks = [[{"type": "text", "text": text}]]
+        sizes = [len(to_json(block)) for (block,) in blocks]
+        rest = len(to_json({**small, "content": []})) + sum(sizes)
+        for place in sorted(range(len(blocks)), key=sizes.__getitem__, reverse=True):
+            if rest <= self._size or sizes[place] < _LEAST:
+                break
+            blocks[place] = self._linked(blocks[place][0], sizes[place], request.name)
+            rest -= sizes[place] - len(to_json(blocks[place]))
+        return {**small, "content": [block for replaced in blocks for block in replaced]}
+
+    async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
+        """Read what a link leads to."""
+        kept = self._kept.get(request.name)
+        if kept is None:
+            return await call_next(request)
+        if time.monotonic() >= kept.until:
+            self._drop(request.name)
+            return await call_next(request)
+        return {"contents": [{**kept.contents, "uri": request.name}]}
+
+    def _linked(self, block: JSON, size: int, tool: str) -> list[JSON]:
+        """A link to a block, after the beginning of its text; the block itself, if it is too large to be kept."""
+        contents = _contents_of(block)
+        if contents is None or size > self._kept_size:
+            return [block]
+        uri = f"{_SCHEME}{secrets.token_urlsafe(16)}"
+        self._kept[uri] = _Kept(contents, time.monotonic() + self._seconds, size)
+        self._used += size
+        while len(self._kept) > self._entries or self._used > self._kept_size:
+            self._drop(next(iter(self._kept)))
+        link: JSON = {"type": "resource_link", "uri": uri, "name": f"result of {tool}"}
+        if "mimeType" in contents:
+            link["mimeType"] = contents["mimeType"]
+        text = contents.get("text")
+        if text is None:
+            return [link]
+        link["size"] = len(text.encode(errors="surrogatepass"))
+        told = f"\n[The first {self._preview} of {len(text)} characters. All of it is the resource {uri}]"
+        beginning = {"text": text[: self._preview] + told, "type": "text"}
+        if "annotations" in block:
+            beginning["annotations"] = link["annotations"] = block["annotations"]
+        return [beginning, link]
+
+    def _drop(self, uri: str) -> None:
+        self._used -= self._kept.pop(uri).size
+
+
+def _contents_of(block: Any) -> JSON | None:
+    """What a resource holds that is this block of content; `None` for a kind that cannot be one."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return {"text": text, "mimeType": "text/plain"}
+        case {"type": "image" | "audio", "data": str(data), "mimeType": str(mime)}:
+            return {"blob": data, "mimeType": mime}
+        case {"type": "resource", "resource": resource} if is_object(resource):
+            return {key: resource[key] for key in ("text", "blob", "mimeType", "_meta") if key in resource}
+        case _:
+            return None

@@ -1,0 +1,102 @@
+"""Puts the middleware of a bridge around the methods of one endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from gaia_bridge.errors import ToolError
+from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
+from gaia_bridge.model import Change
+from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.parameters import check_parameters
+from gaia_bridge.protocol.vocabulary import LIST_FIELDS
+from gaia_bridge.results.conversion import error_result
+from gaia_bridge.server.call import Call
+from gaia_bridge.server.catalog import Catalog
+
+__all__ = ["Handler", "MiddlewareChain"]
+
+Handler = Callable[[Call], Awaitable[JSON]]
+
+_Hook = Callable[[McpRequest, CallNext], Awaitable[JSON]]
+
+_HOOKS: Final = {
+    **{method: "on_list" for method, _ in LIST_FIELDS.values()},
+    "tools/call": "on_call_tool",
+    "resources/read": "on_read_resource",
+    "prompts/get": "on_get_prompt",
+}
+"""The hook of a method, beside `on_request`."""
+
+
+class MiddlewareChain:
+    """The middleware, as one endpoint uses it.
+
+    Args:
+        middleware: The outermost first.
+        endpoint: The name of the source whose endpoint it is; empty for that of everything.
+        catalog: What is published there.
+    """
+
+    def __init__(self, middleware: Sequence[Middleware], endpoint: str, catalog: Catalog) -> None:
+        self._middleware = middleware
+        self._endpoint = endpoint
+        self._catalog = catalog
+        self.capabilities: JSON = {name: told for item in middleware for name, told in item.capabilities.items()}
+        """What is declared because of it."""
+        self._listeners = [item.on_change for item in middleware if _overrides(item, "on_change")]
+
+    def around(self, method: str, handler: Handler) -> Handler:
+        """What answers a method: the handler itself where no hook is about it, so that nothing costs more than before.
+
+        Args:
+            method: The method; empty for those of extensions.
+            handler: What answers without middleware.
+        """
+        names = [name for name in ("on_request", _HOOKS.get(method)) if name is not None]
+        hooks = [getattr(item, name) for item in self._middleware for name in names if _overrides(item, name)]
+        return partial(self._serve, hooks, handler) if hooks else handler
+
+    def changed(self, change: Change) -> None:
+        """Tell those who want to hear of changes."""
+        for listener in self._listeners:
+            listener(self._endpoint, change)
+
+    async def _serve(self, hooks: Sequence[_Hook], handler: Handler, call: Call) -> JSON:
+        step: CallNext = partial(_reached, call, handler)
+        for hook in reversed(hooks):
+            step = partial(_passed, hook, step)
+        try:
+            return await step(McpRequest(call, self._endpoint, call.params, self._catalog.tool_definition))
+        except ToolError as error:
+            if call.method != "tools/call":
+                raise
+            return error_result(str(error))
+
+
+def _overrides(middleware: Middleware, name: str) -> bool:
+    own: Any = getattr(middleware, name)
+    return getattr(own, "__func__", own) is not getattr(Middleware, name)
+
+
+async def _passed(hook: _Hook, call_next: CallNext, request: McpRequest) -> JSON:
+    result = await hook(request, call_next)
+    if not is_object(result):
+        name = getattr(hook, "__qualname__", repr(hook))
+        returned = type(result).__name__
+        raise TypeError(f"{name} returned {returned}; expected a result, as `return await call_next(request)` does")
+    return result
+
+
+async def _reached(call: Call, handler: Handler, request: McpRequest) -> JSON:
+    """The end of the chain."""
+    if request.params is call.params:
+        return await handler(call)
+    check_parameters(call.method, request.params, modern=call.modern)
+    other = call.with_params(request.params)
+    try:
+        return await handler(other)
+    finally:
+        call.served_by, call.task_prefix = other.served_by, other.task_prefix
