@@ -6,8 +6,7 @@
     {"openapi": "https://... or a path", "url": ..., "headers": {...}}        an HTTP API, by its OpenAPI document
 
 Each may have `timeout startup_timeout idle_timeout max_concurrency isolation era disabled lazy allowed_tools
-disabled_tools tools`. A command is never split here and never given to a shell; only `entry_of` splits, where a person
-typed one line.
+disabled_tools tools`. A command is never given to a shell; it is split where there are no `args` (`shell_habits`).
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config.command_lines import split_command
+from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.expansion import Expander
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError, kind_of
+from gaia_bridge.config.shell_habits import bare_variable_warnings, refuse_bare_variables, with_arguments
 from gaia_bridge.config.tool_transforms import tailored_sections, tool_tailorings
 from gaia_bridge.config.values import Values
 from gaia_bridge.errors import ConfigError
@@ -117,21 +117,27 @@ def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, st
     way = _way(entry)
     environ = os.environ if environ is None else environ
     expander, of_tools = Expander(environ, folder), Expander(environ, folder)
+    if way == "command":
+        entry = with_arguments(entry, expander)
+        refuse_bare_variables(entry)
     values = Values(expander.entry(entry))
     tools = tool_tailorings(values, of_tools)
     options = replace(_options(values), tools=tools, secrets=tuple(sorted(of_tools.secrets)))
     spec = _SPECS[way](name, values, options)
     if isinstance(spec, OpenApiServerSpec):
         spec = replace(spec, document=_place_of_document(values.text("openapi") or "", folder))
-    warnings = (*_key_warnings(entry, way), *_value_warnings(spec))
-    return ParsedEntry(spec, warnings, frozenset(expander.secrets | of_tools.secrets))
+    warnings = [*_key_warnings(entry, way), *_value_warnings(spec)]
+    if way == "command":
+        warnings += bare_variable_warnings(entry, environ)
+    return ParsedEntry(spec, tuple(warnings), frozenset(expander.secrets | of_tools.secrets))
 
 
 def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> JSON:
     """The entry for a command that a person typed.
 
     Args:
-        command_line: One line, which is split as a shell would, or the program and its arguments.
+        command_line: One line, which is split as a shell would unless it is the path of a program with blanks in it;
+            or the program and its arguments.
         env: Variables for the process.
         cwd: Its folder.
 
@@ -139,7 +145,10 @@ def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = 
         EntryError: The line is empty, has an open quote, or needs a shell; says which.
     """
     try:
-        words = split_command(command_line) if isinstance(command_line, str) else list(command_line)
+        if not isinstance(command_line, str):
+            words = list(command_line)
+        else:
+            words = [command_line] if is_program(command_line) else split_command(command_line)
     except ValueError as error:
         raise EntryError(str(error)) from None
     if not words or not words[0].strip():

@@ -38,8 +38,8 @@ UNSTATED_REVISION: Final = "2025-03-26"
 """The revision of HTTP requests without the header (2025-06-18, basic/transports, "Protocol Version Header")."""
 
 UNDATED_REVISION: Final = HANDSHAKE_REVISIONS[0]
-"""What a server is taken for that answers the handshake with something that is no date, such as "1.0.0": such servers do
-nothing that the oldest revision does not have."""
+"""What a server is taken for that answers the handshake with something that is no date, such as "1.0.0": such servers
+do nothing that the oldest revision does not have."""
 
 BATCHING_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
 """The revisions with JSON-RPC batches: 2025-03-26 requires servers to accept them (basic, "Batching"), 2024-11-05 has

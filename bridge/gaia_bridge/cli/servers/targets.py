@@ -125,7 +125,8 @@ def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge:
     """
     base = bridge_url(**bridge)
     if words := command_of():
-        return Target(_spec({"command": words[0], "args": list(words[1:])}, _short(Path(words[0]).name)))
+        line: JSON = {"command": words[0], "args": list(words[1:]) or None}  # one word may be a whole line, in quotes
+        return Target(_spec(line, _short(Path((words[0].split() or [""])[0]).name)))
     if (scheme := _SCHEME.match(text)) is not None:
         if scheme[1].lower() not in ("http", "https"):
             raise click.UsageError(f"{text!r} is reached over {scheme[1]}; expected a URL of http or https")

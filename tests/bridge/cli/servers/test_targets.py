@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +132,7 @@ def test_a_file_that_cannot_be_used_says_why(run: Run) -> None:
 
 def test_a_command_is_a_target_of_every_command(run: Run) -> None:
     assert run("tools", "--", *COMMAND)[1].splitlines()[0] == "pid"
+    assert run("tools", "--", shlex.join(COMMAND))[1].splitlines()[0] == "pid"
     assert run("call", "pid", "--json", "--", *COMMAND)[0] == 0
     assert run("test-client", "--", *COMMAND)[0] == 0
     assert run("call", "env", "a=1", "--", *COMMAND)[0] == 0
