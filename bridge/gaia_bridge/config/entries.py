@@ -42,11 +42,9 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
-from gaia_bridge.sources.public_names import is_source_name
+from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name, is_source_name
 
-__all__ = ["NAME_RULE", "ParsedEntry", "entry_of", "parse_entry"]
-
-NAME_RULE: Final = "a name has 1 to 64 of A-Z a-z 0-9 _ . - and starts with a letter or digit"
+__all__ = ["ParsedEntry", "entry_of", "parse_entry"]
 
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
 _HTTP_KEYS: Final = frozenset({"url", "headers", "oauth"})
@@ -110,8 +108,8 @@ def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, st
     Raises:
         EntryError: It cannot be used; says why, and shows no value.
     """
-    if not is_source_name(name):
-        raise EntryError(NAME_RULE)
+    if not is_server_name(name):
+        raise EntryError(SERVER_NAME_RULE)
     if not is_object(entry):
         raise EntryError(f"the entry is {kind_of(entry)}; expected an object")
     way = _way(entry)

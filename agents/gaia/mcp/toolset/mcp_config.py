@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from gaia.environment import setting
 from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.protocol.json_types import is_array
-from gaia_bridge.sources.public_names import is_source_name
+from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name
 
 __all__ = ["ALL_SERVERS", "FETCH_SERVER", "TRANSPORTS", "MCPServerConfig", "get_enabled_mcp_servers"]
 
@@ -57,11 +57,8 @@ class MCPServerConfig:
     timeout: float = 30
 
     def __post_init__(self) -> None:
-        if not is_source_name(str(self.name)):
-            raise ValueError(
-                f"MCP server name {self.name!r}: expected 1 to 64 of A-Z a-z 0-9 _ . -, "
-                "and a letter or digit at the beginning"
-            )
+        if not is_server_name(str(self.name)):
+            raise ValueError(f"MCP server name {self.name!r}: {SERVER_NAME_RULE}")
         self.args = self._texts("args")
         self.allowed_tools = self._texts("allowed_tools")
         self.env, self.headers = dict(self.env or {}), dict(self.headers or {})

@@ -38,7 +38,7 @@ def test_http_needs_a_url(url: str | None) -> None:
 @pytest.mark.parametrize(
     ("facts", "problem"),
     [
-        ({"name": "a b"}, "MCP server name 'a b': expected 1 to 64 of"),
+        ({"name": "a\nb"}, r"MCP server name 'a\\nb': the name of a server has 1 to 128 characters"),
         ({"name": "-x"}, "MCP server name '-x'"),
         ({"command": None}, "with transport='stdio' requires 'command', the program to start, and has None"),
         ({"command": " "}, "set transport='http' and 'url'"),
