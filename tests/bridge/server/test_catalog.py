@@ -18,6 +18,7 @@ from gaia_bridge.errors import ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.forwarding import target_of
 from gaia_bridge.sources.public_names import SourceName, assign_names
 from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource
@@ -410,3 +411,11 @@ async def test_what_is_called_by_the_name_of_a_server_that_is_starting_waits_for
     with pytest.raises(ProtocolError, match="Unknown tool: none"):
         await catalog.sought(lambda: catalog.tool("none"), "none")
     assert slower.learnt == 0
+
+
+def test_the_id_of_a_task_leads_to_its_server_whatever_that_is_called() -> None:
+    servers = [FixedSource(name, kind=SourceKind.SERVER) for name in ("a", "a:b", "@scope/my server", "%3A")]
+    view = catalog(*servers)
+    for server in servers:
+        public = view.task_prefix(server) + "t:1"
+        assert target_of(view, "tasks/get", {"taskId": public}, modern=False) == (server, {"taskId": "t:1"})
