@@ -44,7 +44,9 @@ def with_arguments(entry: JSON, expander: Expander) -> JSON:
         EntryError: The command cannot be split, or a reference in it leads nowhere.
     """
     command = entry.get("command")
-    if entry.get("args") is not None or not isinstance(command, str) or not _BLANK.search(command.strip()):
+    if entry.get("args") is not None or not isinstance(command, str) or not command.strip():
+        return entry
+    if not _BLANK.search(command):
         return entry
     cwd: Any = entry.get("cwd")
     env: Any = entry.get("env")

@@ -58,6 +58,7 @@ def program(path: Path) -> Path:
         ("uvx --with ${PKG} x", ["uvx", "--with", "a b", "x"]),
         ("uvx ${NONE:-a b} x", ["uvx", "a b", "x"]),
         ("  uvx\tx ", ["uvx", "x"]),
+        ("uvx ", ["uvx"]),
         ("uvx x ~/data", ["uvx", "x", "HOME/data"]),
         ("/bin/sh -c 'echo hi'", ["/bin/sh", "-c", "echo hi"]),
     ],
@@ -100,6 +101,10 @@ def test_what_cannot_be_split_is_refused_with_what_to_write(command: str, reason
     assert problem({"command": command}).startswith(reason)
     assert problem({"command": command}).endswith("; or write 'args' beside it, which keep 'command' whole")
     assert line_of({"command": command, "args": []}) == [command]
+
+
+def test_a_line_of_blanks_is_an_empty_command() -> None:
+    assert problem({"command": " \t"}) == "'command' is empty"
 
 
 def test_a_reference_of_a_line_that_leads_nowhere_is_named_without_the_line() -> None:
