@@ -79,7 +79,7 @@ def refuse_bare_variables(entry: JSON) -> None:
         if not isinstance(text, str) or (found := _BARE.search(without_references(text))) is None:
             continue
         if "\0" in text or not os.path.exists(text):
-            raise EntryError(f"{key!r} has ${found[1]}, and only references in braces are filled in: ${{{found[1]}}}")
+            raise EntryError(f"{key!r} has ${found[1]}, which is not filled in; write ${{{found[1]}}}")
 
 
 def bare_variable_warnings(entry: JSON, environ: Mapping[str, str]) -> Iterator[str]:

@@ -183,7 +183,7 @@ def test_no_home_folder_is_an_error_that_names_the_place(monkeypatch: pytest.Mon
     ],
 )
 def test_a_variable_without_braces_is_refused_where_no_shell_sees_it(entry: JSON, place: str) -> None:
-    assert problem(entry) == f"{place} has $HOME, and only references in braces are filled in: ${{HOME}}"
+    assert problem(entry) == f"{place} has $HOME, which is not filled in; write ${{HOME}}"
 
 
 def test_a_folder_that_has_such_a_name_can_be_used(tmp_path: Path) -> None:
