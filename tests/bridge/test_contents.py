@@ -81,7 +81,7 @@ def test_servers_are_named_in_each_way() -> None:
         ({"a": {}}, ConfigError, "a: .*'command'"),
         ({"a": {"command": "x", "url": "http://x"}}, ConfigError, "both"),
         ({"a": ""}, ConfigError, "a: the command is empty"),
-        ({"a/b": "x"}, ConfigError, "a/b"),
+        ({"a\nb": "x"}, ConfigError, "the name of a server has 1 to 128"),
         ({"a": 5}, TypeError, "a: expected an entry .* got 5"),
         ({"a": StdioServerSpec("b", "x")}, ConfigError, "'b'"),
         (["uvx x"], TypeError, "expected a ServerSpec"),

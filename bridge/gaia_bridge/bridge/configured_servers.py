@@ -168,7 +168,7 @@ class ConfiguredServers:
 
     def _trust_command(self, name: str) -> str:
         file = "" if self._path is None else f"--config {shlex.quote(str(self._path))} "
-        return f"gaia-bridge trust {file}{name}"
+        return f"gaia-bridge trust {file}{shlex.quote(name)}"
 
     def _report(self, approvals: TrustStore) -> LoadReport:
         return self._config.resolve(trust=approvals, asks=lambda layer: is_local(layer) or layer.path in self._exposed)

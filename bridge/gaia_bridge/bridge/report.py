@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
+from urllib.parse import quote
 
 from gaia_bridge.composition.composed import innermost
 from gaia_bridge.contract import JSON
@@ -76,7 +77,7 @@ class Report:
                     "kind": source.kind.value,
                     "state": source.status.state.value,
                     "reason": source.status.reason,
-                    "path": f"/{GROUPS[source.kind]}/{source.name}/mcp",
+                    "path": _path(GROUPS[source.kind], source.name),
                     "server": {"name": source.features.info.name, "version": source.features.info.version},
                     "tools": len(source.features.tools),
                     "prompts": len(source.features.prompts),
@@ -92,7 +93,7 @@ class Report:
     def _tool_search(self) -> JSON:
         """Who is shown two tools instead of all: by what policy, and where it decides by the client, which and why."""
         clients = [
-            {"path": f"{f'/{group}/{name}' if group else ''}/mcp", **client}
+            {"path": _path(group, name), **client}
             for (group, name), endpoint in self._endpoints.items()
             for client in endpoint.dispatcher.tool_search.switched
         ]
@@ -106,3 +107,8 @@ class Report:
 
 def _as_json(left_out: Iterable[LeftOut]) -> list[JSON]:
     return [{"kind": item.kind, "name": item.name, "reason": item.reason} for item in left_out]
+
+
+def _path(group: str, name: str) -> str:
+    """Where the endpoint of a source is, or the one of all."""
+    return f"/{group}/{quote(name, safe='')}/mcp" if group else "/mcp"

@@ -110,7 +110,7 @@ def _lines(sources: Sequence[Published], access: Access, models: Sequence[str]) 
 
 
 def _source_lines(source: Published, url: str) -> Iterator[str]:
-    path = f"{url}/{_PATHS[source.kind]}/{quote(source.name)}"
+    path = f"{url}/{_PATHS[source.kind]}/{quote(source.name, safe='')}"
     yield f"  {_bold(f'{path}/mcp')}  {source.kind.value} {source.name}"
     if source.kind is SourceKind.AGENT:
         yield f"  {path}/sse"

@@ -6,6 +6,7 @@ printable before they come here.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from gaia_bridge.config.paths import home_folder
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.sources.public_names import is_source_name, source_prefix
 
 if TYPE_CHECKING:
     from gaia_bridge.cli.private_file import PrivateFile
@@ -183,4 +185,8 @@ class _Part:
 
 
 def _path(folder: Path, server: str) -> Path:
-    return folder / f"{server}.log"
+    """The name as it is, or a safe one that no other server has: no plain name has an `@`."""
+    if is_source_name(server):
+        return folder / f"{server}.log"
+    digest = hashlib.sha256(server.encode()).hexdigest()[:16]
+    return folder / f"{source_prefix(server)}@{digest}.log"

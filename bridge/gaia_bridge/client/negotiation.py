@@ -7,9 +7,10 @@ or even exit because of it, which then takes a fresh link.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import anyio
@@ -25,20 +26,28 @@ from gaia_bridge.peer.deadlines import Deadline
 from gaia_bridge.protocol.codes import UNSUPPORTED_REVISION
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.meta import CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, PROTOCOL_VERSION_KEY, SERVER_INFO_KEY
-from gaia_bridge.protocol.revisions import HANDSHAKE_REVISIONS, LATEST_HANDSHAKE, Revisions, is_modern
+from gaia_bridge.protocol.revisions import (
+    HANDSHAKE_REVISIONS,
+    LATEST_HANDSHAKE,
+    UNDATED_REVISION,
+    Revisions,
+    is_dated,
+    is_modern,
+)
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["Attempt", "EraRefusedError", "attempts", "modern_meta"]
+
+logger = logging.getLogger(__name__)
 
 DISCOVER: Final = "server/discover"
 
 _FOR_EVER: Final = Deadline(math.inf, math.inf)
 """Whoever opens the connection has a deadline for all of it."""
 
-_AMD_REVISION: Final = "1.0.0"
-"""What the MCP bridges of amd-gaia answer whatever they were asked (to 0.22): no revision of MCP, but they do nothing
-that the oldest one does not have."""
+_WARNED: Final = 1_024
+"""Servers that it is remembered of that a warning was logged of their revision."""
 
 _SHOWN_REVISIONS: Final = 10
 """How many of a server's revisions an error names."""
@@ -299,13 +308,25 @@ async def _initialize(peer: JsonRpcPeer, delegate: ClientDelegate, limits: Upstr
             raise _LoopError(error) from None
         raise _RefusedError(f"refused the handshake: {printable(error.message)} ({error.code})", error.code) from None
     revision = result.get("protocolVersion")
-    if revision == _AMD_REVISION:
-        revision = HANDSHAKE_REVISIONS[0]
+    if isinstance(revision, str) and revision and not is_dated(revision):
+        _warn_of_undated(delegate.server, printable(json.dumps(revision), 40))
+        revision = UNDATED_REVISION
     if not isinstance(revision, str) or revision not in HANDSHAKE_REVISIONS:
         shown = "no revision of MCP" if revision is None else f"the revision {printable(json.dumps(revision), 40)}"
         expected = ", ".join(HANDSHAKE_REVISIONS)
         raise _RefusedError(f"answered the handshake with {shown}; we support {expected}")
     return _handshake(revision, result, result.get("serverInfo"), limits)
+
+
+@lru_cache(maxsize=_WARNED)
+def _warn_of_undated(server: str, stated: str) -> None:
+    """Say it once of each server, however often it is connected to."""
+    logger.warning(
+        "%s answered the handshake with the protocol version %s, which is no revision of MCP; it is spoken to as %s",
+        server,
+        stated,
+        UNDATED_REVISION,
+    )
 
 
 def _handshake(revision: str, result: JSON, info: object, limits: UpstreamLimits) -> ServerHandshake:

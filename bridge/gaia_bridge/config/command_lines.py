@@ -1,20 +1,34 @@
-"""One command string as a list of arguments: split as a shell would, but never given to a shell. Pure."""
+"""One command string as a list of arguments: split as a shell would, but never given to a shell."""
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
+from typing import Any, Final
 
-__all__ = ["split_command"]
+from gaia_bridge.protocol.json_types import JSON, is_array
+
+__all__ = ["is_program", "launch_words", "split_command"]
 
 _OPERATORS = ";|&<>`"
 """What only a shell can do something about, outside of quotes."""
 
+_REFERENCE: Final = re.compile(r"\$\{[^}'\"]*\}")
+"""What stays in one word, whatever is in it; with a quote in it, it is split like all else."""
 
-def split_command(command: str) -> list[str]:
+_PRIVATE_USE: Final = range(0xE000, 0xF900)
+
+_WINDOWS: Final = os.name == "nt"
+
+
+def split_command(command: str, *, windows: bool = _WINDOWS) -> list[str]:
     """Split a command such as `npx -y some-server "/my files"` into the program and its arguments.
 
     Args:
-        command: The program and its arguments, quoted as for a POSIX shell. `$` and `~` stand for themselves.
+        command: The program and its arguments, quoted as for a POSIX shell. `$` and `~` stand for themselves, and
+            `${...}` stays in one word.
+        windows: Whether `\\` is what stands between folders, and `'` a letter; only `"` quotes then.
 
     Returns:
         At least the program.
@@ -22,31 +36,74 @@ def split_command(command: str) -> list[str]:
     Raises:
         ValueError: It is empty, a quote is not closed, or it needs a shell; says which.
     """
-    operator = _shell_operator(command)
+    mark = next(character for character in map(chr, _PRIVATE_USE) if character not in command)
+    references: list[str] = _REFERENCE.findall(command)
+    numbers = iter(range(len(references)))
+    command = _REFERENCE.sub(lambda _: f"{mark}{next(numbers)}{mark}", command)
+    operator = _shell_operator(command, windows=windows)
     if operator is not None:
         raise ValueError(
             f"the command needs a shell because of its {operator!r}, and is not given to one: name one program and its "
             "arguments, quote the character if it is part of an argument, or put the line into a script of its own"
         )
+    lexer = shlex.shlex(command, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    if windows:
+        lexer.escape, lexer.quotes = "", '"'
     try:
-        arguments = shlex.split(command)
+        arguments = list(lexer)
     except ValueError as error:
         raise ValueError(f"the command cannot be split into arguments: {str(error).lower()}") from None
     if not arguments:
         raise ValueError("the command is empty; expected a program and its arguments")
-    return arguments
+    kept = re.compile(f"{mark}([0-9]+){mark}")
+    return [kept.sub(lambda found: references[int(found[1])], word) for word in arguments]
 
 
-def _shell_operator(command: str) -> str | None:
+def launch_words(entry: JSON) -> list[str]:
+    """The program of an entry and its arguments, as far as they are texts; its references not filled in.
+
+    A command without `args` is split here even if there is a program of that name; what cannot be split is one word.
+    """
+    command: Any = entry.get("command")
+    if not isinstance(command, str):
+        return []
+    args: Any = entry.get("args")
+    if args is not None:
+        return [command, *(arg for arg in args if isinstance(arg, str))] if is_array(args) else [command]
+    try:
+        return split_command(command)
+    except ValueError:
+        return [command]
+
+
+def is_program(name: str, search: str | None = None, folder: str | None = None) -> bool:
+    """Whether there is a program of exactly that name, or a file at exactly that path.
+
+    Args:
+        name: As it would be launched.
+        search: Where programs are looked for; on our own `PATH` if not given.
+        folder: Where relative paths begin; the current folder if not given.
+    """
+    import shutil
+
+    if "\0" in name:
+        return False
+    if os.path.dirname(name):
+        return os.path.isfile(os.path.join(folder or "", name))
+    return shutil.which(name, path=search) is not None
+
+
+def _shell_operator(command: str, *, windows: bool) -> str | None:
     """The first operator of a shell that is not quoted; a backquote means something in double quotes too."""
-    quote = ""
+    quote, quotes = "", '"' if windows else "'\""
     characters = iter(zip(command, f"{command[1:]} ", strict=False))
     for character, following in characters:
-        if character == "\\" and quote != "'":
+        if character == "\\" and quote != "'" and not windows:
             next(characters, None)
         elif character == quote:
             quote = ""
-        elif not quote and character in "'\"":
+        elif not quote and character in quotes:
             quote = character
         elif quote != "'" and (character == "`" or character + following == "$("):
             return "$(" if character == "$" else character

@@ -6,8 +6,7 @@
     {"openapi": "https://... or a path", "url": ..., "headers": {...}}        an HTTP API, by its OpenAPI document
 
 Each may have `timeout startup_timeout idle_timeout max_concurrency isolation era disabled lazy allowed_tools
-disabled_tools tools`. A command is never split here and never given to a shell; only `entry_of` splits, where a person
-typed one line.
+disabled_tools tools`. A command is never given to a shell; it is split where there are no `args` (`shell_habits`).
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config.command_lines import split_command
+from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.config.expansion import Expander
 from gaia_bridge.config.oauth_options import OAUTH_KEYS, oauth_options
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.config.problems import EntryError, kind_of
+from gaia_bridge.config.shell_habits import bare_variable_warnings, refuse_bare_variables, with_arguments
 from gaia_bridge.config.tool_transforms import tailored_sections, tool_tailorings
 from gaia_bridge.config.values import Values
 from gaia_bridge.errors import ConfigError
@@ -42,11 +42,9 @@ from gaia_bridge.model import (
 )
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
-from gaia_bridge.sources.public_names import is_source_name
+from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name, is_source_name
 
-__all__ = ["NAME_RULE", "ParsedEntry", "entry_of", "parse_entry"]
-
-NAME_RULE: Final = "a name has 1 to 64 of A-Z a-z 0-9 _ . - and starts with a letter or digit"
+__all__ = ["ParsedEntry", "entry_of", "parse_entry"]
 
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "cwd", "inherit_env"})
 _HTTP_KEYS: Final = frozenset({"url", "headers", "oauth"})
@@ -110,28 +108,34 @@ def parse_entry(name: str, entry: object, folder: Path, environ: Mapping[str, st
     Raises:
         EntryError: It cannot be used; says why, and shows no value.
     """
-    if not is_source_name(name):
-        raise EntryError(NAME_RULE)
+    if not is_server_name(name):
+        raise EntryError(SERVER_NAME_RULE)
     if not is_object(entry):
         raise EntryError(f"the entry is {kind_of(entry)}; expected an object")
     way = _way(entry)
     environ = os.environ if environ is None else environ
     expander, of_tools = Expander(environ, folder), Expander(environ, folder)
+    if way == "command":
+        entry = with_arguments(entry, expander)
+        refuse_bare_variables(entry)
     values = Values(expander.entry(entry))
     tools = tool_tailorings(values, of_tools)
     options = replace(_options(values), tools=tools, secrets=tuple(sorted(of_tools.secrets)))
     spec = _SPECS[way](name, values, options)
     if isinstance(spec, OpenApiServerSpec):
         spec = replace(spec, document=_place_of_document(values.text("openapi") or "", folder))
-    warnings = (*_key_warnings(entry, way), *_value_warnings(spec))
-    return ParsedEntry(spec, warnings, frozenset(expander.secrets | of_tools.secrets))
+    warnings = [*_key_warnings(entry, way), *_value_warnings(spec)]
+    if way == "command":
+        warnings += bare_variable_warnings(entry, environ)
+    return ParsedEntry(spec, tuple(warnings), frozenset(expander.secrets | of_tools.secrets))
 
 
 def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> JSON:
     """The entry for a command that a person typed.
 
     Args:
-        command_line: One line, which is split as a shell would, or the program and its arguments.
+        command_line: One line, which is split as a shell would unless it is the path of a program with blanks in it;
+            or the program and its arguments.
         env: Variables for the process.
         cwd: Its folder.
 
@@ -139,7 +143,10 @@ def entry_of(command_line: str | Sequence[str], env: Mapping[str, str] | None = 
         EntryError: The line is empty, has an open quote, or needs a shell; says which.
     """
     try:
-        words = split_command(command_line) if isinstance(command_line, str) else list(command_line)
+        if not isinstance(command_line, str):
+            words = list(command_line)
+        else:
+            words = [command_line] if is_program(command_line) else split_command(command_line)
     except ValueError as error:
         raise EntryError(str(error)) from None
     if not words or not words[0].strip():

@@ -1,15 +1,16 @@
-"""`${...}` in the values of an entry: variables, files and the keyring. Never a shell, never twice."""
+"""`${...}` in the values of an entry: variables, files and the keyring; and `~/`. Never a shell, never twice."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from gaia_bridge.config.file_reader import read_bytes
-from gaia_bridge.config.paths import expanded
+from gaia_bridge.config.paths import expanded, home_folder
 from gaia_bridge.config.problems import EntryError, MissingReferenceError
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
@@ -23,6 +24,9 @@ _HARMLESS: Final = frozenset(
     {"HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "USER"}
 )
 """Variables whose values are no secrets and are in every other line of a log."""
+
+_AT_HOME: Final = ("~/", "~\\") if os.name == "nt" else ("~/",)
+"""How a path begins that begins in the home folder."""
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
@@ -96,15 +100,36 @@ class Expander:
             EntryError: A reference leads nowhere or is not understood; names the place, the reference, and no value.
         """
         found = dict(entry)
-        for key in ("command", "cwd", "url", "openapi"):
+        for key, fill in (("command", self.path), ("cwd", self.path), ("url", self.text), ("openapi", self.text)):
             if isinstance(text := entry.get(key), str):
-                found[key] = self.text(f"'{key}'", text)
+                found[key] = fill(f"'{key}'", text)
         if is_array(args := entry.get("args")):
-            found["args"] = [self._value(f"item {number} of 'args'", item) for number, item in enumerate(args, 1)]
-        for key in ("env", "headers", "oauth"):
+            numbered = ((f"item {number} of 'args'", item) for number, item in enumerate(args, 1))
+            found["args"] = [self._value(place, item, self.path) for place, item in numbered]
+        for key, fill in (("env", self.path), ("headers", self.text), ("oauth", self.text)):
             if is_object(table := entry.get(key)):
-                found[key] = {name: self._value(f"{name!r} in '{key}'", item) for name, item in table.items()}
+                found[key] = {name: self._value(f"{name!r} in '{key}'", item, fill) for name, item in table.items()}
         return found
+
+    def path(self, place: str, text: str) -> str:
+        """As `text`, of what may be a path: the home folder takes the place of `~` where it begins with `~/`.
+
+        What a reference leads to is not looked at: a secret may begin with anything.
+
+        Args:
+            place: What to call the text in an error.
+            text: The text.
+
+        Raises:
+            EntryError: A reference leads nowhere or is not understood, or there is no home folder.
+        """
+        if not text.startswith(_AT_HOME):
+            return self.text(place, text)
+        try:
+            home = str(home_folder())
+        except RuntimeError:
+            raise EntryError(f"{place} begins with '~', and there is no home folder; set HOME or write it") from None
+        return home.rstrip(os.sep) + self.text(place, text[1:])
 
     def text(self, place: str, text: str) -> str:
         """Fill in the references of one text. What is filled in is not read again.
@@ -138,10 +163,11 @@ class Expander:
             return [self.value(place, item) for item in value]
         return self.text(place, value) if isinstance(value, str) else value
 
-    def _value(self, place: str, value: Any) -> Any:
+    @staticmethod
+    def _value(place: str, value: Any, fill: Callable[[str, str], str]) -> Any:
         if is_array(value):
-            return [self.text(place, item) if isinstance(item, str) else item for item in value]
-        return self.text(place, value) if isinstance(value, str) else value
+            return [fill(place, item) if isinstance(item, str) else item for item in value]
+        return fill(place, value) if isinstance(value, str) else value
 
     def _looked_up(self, place: str, reference: str) -> str:
         kind, _, rest = reference.partition(":")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.expansion import is_plain_reference, referenced_files, without_references
 from gaia_bridge.config.oauth_options import PUBLIC_OAUTH_KEYS
 from gaia_bridge.config.variables import changes_programs, reason_of
@@ -93,8 +94,7 @@ def launch_warnings(entry: JSON) -> list[str]:
     command = entry.get("command")
     if not isinstance(command, str):
         return found
-    args: list[Any] = entry["args"] if is_array(entry.get("args")) else []
-    words = [command, *(arg for arg in args if isinstance(arg, str))]
+    words = launch_words(entry)
     env = entry.get("env")
     names = sorted(env) if is_object(env) else []
     found += [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Mapping, Set
 from copy import deepcopy
 from enum import Enum
@@ -21,7 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, servers_of, to_text, with_servers_key
-from gaia_bridge.config.entries import NAME_RULE, parse_entry
+from gaia_bridge.config.entries import parse_entry
 from gaia_bridge.config.file_editor import edit_json
 from gaia_bridge.config.file_reader import JsonFile, read_json, writable_by_others
 from gaia_bridge.config.paths import SERVERS_FILE, default_servers_path, expanded, local_servers_path
@@ -31,7 +32,7 @@ from gaia_bridge.config.trust import TrustStore
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.model import ServerSpec, repr_without
 from gaia_bridge.protocol.json_types import JSON, is_object
-from gaia_bridge.sources.public_names import is_source_name
+from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name
 
 __all__ = ["Layer", "LayerKind", "LayerReport", "LayerState", "LoadReport", "ServersConfig", "is_local"]
 
@@ -235,8 +236,8 @@ class ServersConfig:
         Raises:
             ConfigError: The name or the entry is not possible, the name is taken, or the file cannot be changed.
         """
-        if not is_source_name(name):
-            raise ConfigError(repr(name), "cannot be the name of a server", NAME_RULE)
+        if not is_server_name(name):
+            raise ConfigError(repr(name), "cannot be the name of a server", SERVER_NAME_RULE)
         value = _as_json(name, entry)
         layer = self.target(name, to)
 
@@ -414,7 +415,8 @@ def _approvals(layer: Layer, trust: TrustStore) -> tuple[dict[str, str], dict[st
             if (approval := trust.approval(layer.path, name, entry)) is not None:
                 approved[name] = approval
             else:
-                found[name] = f"{_NOT_APPROVED[layer.kind]} {name}" if is_source_name(name) else NAME_RULE
+                hint = f"{_NOT_APPROVED[layer.kind]} {shlex.quote(name)}"
+                found[name] = hint if is_server_name(name) else SERVER_NAME_RULE
         except ConfigError as error:
             found[name] = f"a file of this project lists it, and whether it was approved cannot be told: {error}"
     return found, approved

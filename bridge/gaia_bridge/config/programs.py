@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from gaia_bridge.config.command_lines import launch_words
 from gaia_bridge.config.variables import changes_programs
-from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.json_types import JSON, is_object
 
 __all__ = ["program_files"]
 
@@ -47,16 +48,17 @@ def program_files(entry: JSON, folder: Path) -> list[Path]:
     if isinstance(document := entry.get("openapi"), str) and "://" not in document:
         path = Path(os.path.normpath(folder / os.path.expanduser(document)))
         return [path] if _lies_in(folder, path) and os.path.isfile(path) else []
-    command, args, env, cwd = (entry.get(key) for key in ("command", "args", "env", "cwd"))
+    command, env, cwd = (entry.get(key) for key in ("command", "env", "cwd"))
     if not isinstance(command, str):
         return []
     base = folder / os.path.expanduser(cwd) if isinstance(cwd, str) else folder
-    words = [command, *(arg for arg in args if isinstance(arg, str))] if is_array(args) else [command]
+    words = launch_words(entry)  # if it is one line, there may also be a program of that whole name
     texts = {name: text for name, text in env.items() if isinstance(text, str)} if is_object(env) else {}
-    named = [*words, *(text for name, text in texts.items() if changes_programs(name))]
+    named = [command, *words, *(text for name, text in texts.items() if changes_programs(name))]
     found = (path for name in _names(named, base) for path in _run_by(base, name))
-    manifests = (base / name for name in _MANIFESTS.get(_program(command), ()))
-    candidates = [*found, *manifests, *_looked_up(command, texts.get("PATH"), base)]
+    manifests = (base / name for name in _MANIFESTS.get(_program(words[0]), ()))
+    looked_up = (path for name in {command, words[0]} for path in _looked_up(name, texts.get("PATH"), base))
+    candidates = [*found, *manifests, *looked_up]
     return sorted({path for path in candidates if _lies_in(folder, path) and os.path.isfile(path)})
 
 

@@ -6,6 +6,7 @@ for a revision whose messages differ, write a module with a subclass of `Revisio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -19,9 +20,11 @@ __all__ = [
     "LATEST_HANDSHAKE",
     "PUBLISHED",
     "RESUMABLE_REVISIONS",
+    "UNDATED_REVISION",
     "UNSTATED_REVISION",
     "Revision",
     "Revisions",
+    "is_dated",
     "is_modern",
     "negotiated",
 ]
@@ -34,6 +37,10 @@ LATEST_HANDSHAKE: Final = HANDSHAKE_REVISIONS[-1]
 UNSTATED_REVISION: Final = "2025-03-26"
 """The revision of HTTP requests without the header (2025-06-18, basic/transports, "Protocol Version Header")."""
 
+UNDATED_REVISION: Final = HANDSHAKE_REVISIONS[0]
+"""What a server is taken for that answers the handshake with something that is no date, such as "1.0.0": such servers
+do nothing that the oldest revision does not have."""
+
 BATCHING_REVISIONS: Final = frozenset({"2024-11-05", "2025-03-26"})
 """The revisions with JSON-RPC batches: 2025-03-26 requires servers to accept them (basic, "Batching"), 2024-11-05 has
 them as part of JSON-RPC 2.0, and 2025-06-18 removed them."""
@@ -41,6 +48,9 @@ them as part of JSON-RPC 2.0, and 2025-06-18 removed them."""
 RESUMABLE_REVISIONS: Final = frozenset({"2025-11-25"})
 """The revisions in which an event stream may begin with a priming event, which has no data and lets the client resume.
 Clients of earlier revisions cannot parse it (2025-11-25, basic/transports, "Sending Messages to the Server")."""
+
+
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class Revision:
@@ -125,6 +135,11 @@ DRAFTS: Final[tuple[Revision, ...]] = ()
 def is_modern(revision: str) -> bool:
     """Whether the revision has no handshake and no sessions: 2026-07-28 and later."""
     return revision not in HANDSHAKE_REVISIONS
+
+
+def is_dated(revision: str) -> bool:
+    """Whether it has the form of a revision of MCP, `YYYY-MM-DD`, known or not."""
+    return _DATE.fullmatch(revision) is not None
 
 
 def negotiated(params: object) -> str:

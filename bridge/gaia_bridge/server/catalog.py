@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property, partial
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import anyio
 from msgspec import Struct
@@ -23,7 +24,15 @@ from gaia_bridge.protocol.definition_repairs import with_named_properties
 from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.resource_uris import ResourceUris
-from gaia_bridge.sources.public_names import SourceName, assign_names, is_source_name
+from gaia_bridge.sources.public_names import (
+    SERVER_NAME_RULE,
+    SourceName,
+    assign_names,
+    is_server_name,
+    is_source_name,
+    source_prefix,
+    source_prefixes,
+)
 
 __all__ = ["Catalog"]
 
@@ -99,6 +108,20 @@ class _View:
         self._lists: dict[tuple[str, bool, bool], list[JSON]] = {}
 
     @cached_property
+    def prefixes(self) -> Mapping[str, str]:
+        """What qualified names of each source begin with."""
+        prefixes = source_prefixes(source.name for source in self._sources)
+        owners = {prefix: name for name, prefix in prefixes.items()}
+        servers = [source.name for source in self._sources if source.kind is SourceKind.SERVER]
+        warnings = [
+            f"names of tools of {name!r} begin with {prefixes[name]}: {prefix} stands for {owners[prefix]!r}"
+            for name in servers
+            if (prefix := source_prefix(name)) != prefixes[name]
+        ]
+        self._warn("prefix", warnings)
+        return prefixes
+
+    @cached_property
     def tools(self) -> Mapping[str, _Target]:
         """Where the names of tools lead."""
         addresses = self.addresses
@@ -156,7 +179,7 @@ class _View:
             for listed in source.features.listed(field, "name"):
                 name: str = (listed[0] or listed[1] or {})["name"]
                 declared[SourceName(source.name, source.kind, name)] = (source, published(source, listed))
-        assigned, collided = assign_names(declared, self._policy)
+        assigned, collided = assign_names(declared, self._policy, self.prefixes)
         warnings = [
             f"{kind} {item.name} of {item.source} is published under a qualified name: its own is taken"
             for item in collided
@@ -251,7 +274,9 @@ class Catalog:
         Raises:
             PublishError: The name is not allowed, or taken.
         """
-        if not is_source_name(source.name):
+        if source.kind is SourceKind.SERVER and not is_server_name(source.name):
+            raise PublishError(source.name, SERVER_NAME_RULE)
+        if source.kind is SourceKind.AGENT and not is_source_name(source.name):
             raise PublishError(
                 source.name, "a name has 1 to 64 characters of A-Z a-z 0-9 _ . - and begins with none of _ . -"
             )
@@ -317,7 +342,7 @@ class Catalog:
             return find()
         except ProtocolError:
             starting = [
-                source for source in self.sources if not source.features.settled and name.startswith(source.name)
+                source for source in self.sources if not source.features.settled and self._may_be_of(name, source)
             ]
             if not starting:
                 raise
@@ -410,13 +435,18 @@ class Catalog:
         """Why a tool that looks like one of a source's is not there, if that source is not ready."""
         for source in self.sources:
             status = source.status
-            if status.state is not SourceState.READY and name.startswith(source.name):
+            if status.state is not SourceState.READY and self._may_be_of(name, source):
                 return f"{source.kind.value} '{source.name}' is not ready: {status.reason}"
         return ""
 
+    def _may_be_of(self, name: str, source: Source) -> bool:
+        """Whether the public name of a tool or prompt begins as a qualified one of a source does."""
+        prefix = self._view.prefixes[source.name]
+        return name.startswith((prefix, f"mcp_{prefix}_"))
+
     def task_prefix(self, source: Source) -> str:
         """What the ids of a source's tasks begin with for clients, so that they lead back to it among several."""
-        return f"{source.name}:" if len(self._sources) > 1 else ""
+        return f"{quote(source.name, safe='')}:" if len(self._sources) > 1 else ""
 
     def _on_change(self, source: Source, change: Change) -> None:
         if change.is_repeated and self.server is None:

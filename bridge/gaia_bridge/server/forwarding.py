@@ -43,11 +43,11 @@ def target_of(catalog: Catalog, method: str, params: Mapping[str, Any], *, moder
         return (servers[0], own) if servers else None
     if not method.startswith(_TASKS) or TASK_ID not in params:
         return None
-    name, colon, identifier = str(params[TASK_ID]).partition(":")
-    source = next((source for source in servers if source.name == name and colon), None)
+    identifier = str(params[TASK_ID])
+    source = next((source for source in servers if identifier.startswith(catalog.task_prefix(source))), None)
     if source is None:
         told = capabilities_of(catalog, modern=modern)
         if "tasks" not in told and TASKS_EXTENSION not in told.get("extensions", {}):
             return None  # nobody here has tasks, so that there is no such method either
         raise ProtocolError(INVALID_PARAMS, "There is no such task")
-    return source, {**own, TASK_ID: identifier}
+    return source, {**own, TASK_ID: identifier.removeprefix(catalog.task_prefix(source))}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -62,7 +63,7 @@ class ResourceUris:
     """
 
     def __init__(self, sources: Iterable[Source] = ()) -> None:
-        self._sources = {source.name: source for source in sources}
+        self._sources = {_quoted(source): source for source in sources}
         self._readers = [source for source in self._sources.values() if "resources" in source.features.capabilities]
         self._resources: dict[str, _Listed] = {}
         self._templates: dict[str, _Listed] = {}
@@ -173,7 +174,7 @@ class ResourceUris:
     def _is_of_another(self, source: Source, uri: str) -> bool:
         """Whether a URI, or how a template begins, names another source than the one that lists it."""
         named = _WITH_SOURCE.match(uri)
-        return named is not None and named[1] in self._sources and named[1] != source.name
+        return named is not None and named[1] in self._sources and named[1] != _quoted(source)
 
     def _captures(self, source: Source, template: str) -> bool:
         """Whether a template describes what is for others to: URIs of any scheme, or with any source's name."""
@@ -244,9 +245,14 @@ def _for_both_eras(listed: _Definitions, key: str, public: str) -> tuple[JSON | 
 def _ways(source: Source, uri: str, taken: int) -> Iterator[str]:
     """How a URI can be written with the name of its source, the best first; more than the `taken` that others list."""
     if uri.startswith(_UI):
-        yield f"{_UI}{source.name}/{uri.removeprefix(_UI)}"
+        yield f"{_UI}{_quoted(source)}/{uri.removeprefix(_UI)}"
     for number in range(taken + 1):
-        yield f"mcp{number or ''}://{source.name}/{uri}"
+        yield f"mcp{number or ''}://{_quoted(source)}/{uri}"
+
+
+def _quoted(source: Source) -> str:
+    """The name of a source as a part of a URI."""
+    return quote(source.name, safe="")
 
 
 def _scheme(uri: str) -> str:

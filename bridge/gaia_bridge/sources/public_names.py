@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from unicodedata import category, normalize
 
 from msgspec import Struct
@@ -17,31 +17,90 @@ from gaia_bridge.model import NamingPolicy, SourceKind
 
 __all__ = [
     "MAX_NAME",
+    "MAX_SERVER_NAME",
+    "SERVER_NAME_RULE",
     "SourceName",
     "agent_name",
     "assign_names",
     "clean_name",
     "fitting_names",
+    "is_server_name",
     "is_source_name",
     "qualified_name",
+    "source_prefix",
+    "source_prefixes",
     "words_of",
 ]
 
 MAX_NAME = 64
 """Characters of a qualified name."""
 
+MAX_SERVER_NAME = 128
+"""Characters of the name that a configuration gives a server."""
+
+SERVER_NAME_RULE = (
+    f"the name of a server has 1 to {MAX_SERVER_NAME} characters that can be seen, blanks between them too; "
+    "it does not begin with -, and is neither . nor .."
+)
+"""What `is_server_name` asks for, in words."""
+
 _HASH = 8
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Categories of Unicode: controls, formats such as joiners and tags, halves of pairs, separators of lines."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_UNSAFE_RUN = re.compile(r"[^A-Za-z0-9_-]+")
+_PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _NOT_IN_SOURCE_NAMES = re.compile(r"[^a-z0-9_.-]+")
 
 
 def is_source_name(name: str) -> bool:
-    """Whether `name` can name a published agent or server: it becomes a path segment and a qualifier."""
+    """Whether `name` can name a published agent: it is a path segment and a qualifier as it is."""
     return _SOURCE_NAME.fullmatch(name) is not None
+
+
+def is_server_name(name: str) -> bool:
+    """Whether `name` can name a server of a configuration.
+
+    It is quoted where it is a part of a URL; a path segment of dots would mean another path all the same. On a command
+    line, a dash at its beginning would make it an option.
+    """
+    shown = name.isprintable() and name.strip() != ""
+    return shown and len(name) <= MAX_SERVER_NAME and not name.startswith("-") and name not in (".", "..")
+
+
+def source_prefix(name: str) -> str:
+    """What qualified names begin with: the name of the source, as far as the names of tools may have its characters.
+
+    `[A-Za-z0-9_-]{1,64}`: a name of that form as it is, `@scope/my server` as `scope_my_server`. Other names may lead
+    to the same; see `source_prefixes`.
+
+    Args:
+        name: The name of a source.
+    """
+    if _PREFIX.fullmatch(name):
+        return name
+    plain = normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return _UNSAFE_RUN.sub("_", plain).strip("_-")[:MAX_NAME] or _hashed_prefix(name)
+
+
+def source_prefixes(names: Iterable[str]) -> dict[str, str]:
+    """The prefix of each source, no two the same.
+
+    Args:
+        names: In the order in which the sources were added; the first to claim a prefix keeps it, and that of another
+            ends in a hash of its name.
+    """
+    prefixes: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(names):
+        prefix = source_prefix(name)
+        while prefix in taken:
+            prefix = _hashed_prefix(name, prefix)
+        taken.add(prefix)
+        prefixes[name] = prefix
+    return prefixes
 
 
 def words_of(name: str) -> list[str]:
@@ -69,11 +128,16 @@ class SourceName(Struct, frozen=True):
     name: str
 
 
-def qualified_name(item: SourceName, policy: NamingPolicy) -> str:
-    """The spelling that names the source, in the style of `policy`."""
-    if policy is NamingPolicy.GAIA:
-        return _fit(f"mcp_{item.source}_{item.name}", item)
-    return _fit(f"{item.source}__{item.name}", item)
+def qualified_name(item: SourceName, policy: NamingPolicy, prefix: str | None = None) -> str:
+    """The spelling that names the source, in the style of `policy`.
+
+    Args:
+        item: The tool or prompt.
+        policy: How names are spelled.
+        prefix: What stands for its source; `source_prefix` of its name if not given.
+    """
+    prefix = source_prefix(item.source) if prefix is None else prefix
+    return _fit(f"mcp_{prefix}_{item.name}" if policy is NamingPolicy.GAIA else f"{prefix}__{item.name}", item)
 
 
 def fitting_names(names: Iterable[str]) -> dict[str, str]:
@@ -88,24 +152,30 @@ def fitting_names(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def assign_names(items: Iterable[SourceName], policy: NamingPolicy) -> tuple[dict[str, SourceName], list[SourceName]]:
+def assign_names(
+    items: Iterable[SourceName], policy: NamingPolicy, prefixes: Mapping[str, str] | None = None
+) -> tuple[dict[str, SourceName], list[SourceName]]:
     """Give every item a public name of its own.
 
     Args:
         items: In the order in which sources were added; the first to claim a name keeps it.
         policy: How names are spelled.
+        prefixes: The prefixes of their sources, which may be more; made of the items' if not given.
 
     Returns:
         The map from public name to item, in the order of `items`, and those items that were qualified only because
         their plain name was taken.
     """
+    items = list(items)
+    prefixes = source_prefixes(item.source for item in items) if prefixes is None else prefixes
     assigned: dict[str, SourceName] = {}
     collided: list[SourceName] = []
     for item in items:
-        name = qualified_name(item, policy) if _is_qualified(item, policy) else _own_name(item)
+        prefix = prefixes[item.source]
+        name = qualified_name(item, policy, prefix) if _is_qualified(item, policy) else _own_name(item)
         if name in assigned:
             collided.append(item)
-            name = qualified_name(item, policy)
+            name = qualified_name(item, policy, prefix)
         while name in assigned:
             name = _with_hash(name, item)
         assigned[name] = item
@@ -135,6 +205,13 @@ def _fit(name: str, item: SourceName) -> str:
 
 
 def _with_hash(name: str, item: SourceName) -> str:
-    identity = f"{item.source}\0{item.name}\0{name}"
+    return _ending_in_hash(name, f"{item.source}\0{item.name}\0{name}")
+
+
+def _hashed_prefix(source: str, prefix: str = "server") -> str:
+    return _ending_in_hash(prefix, f"{source}\0{prefix}")
+
+
+def _ending_in_hash(name: str, identity: str) -> str:
     digest = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:_HASH]
     return f"{name[: MAX_NAME - _HASH - 1]}_{digest}"

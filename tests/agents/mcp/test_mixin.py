@@ -17,6 +17,7 @@ from gaia.agents.base.tools import (
     _TOOL_REGISTRY,  # pyright: ignore[reportPrivateUsage]  # the specification's name for it
     ToolRegistry,
     get_tool_display_name,
+    matching_tools,
 )
 from gaia.mcp import MCPClient, MCPClientManager, MCPClientMixin
 from gaia.mcp.client import mcp_client
@@ -249,6 +250,30 @@ def test_one_tool_of_two_servers_is_two_tools_each_of_its_own_server(transports:
     assert transports["two"].requests[-1][1] == {"name": "read_file", "arguments": {"path": "/2"}}
     agent.disconnect_mcp_server("one")
     assert own_tools(agent) == ["mcp_two_read_file", "mcp_two_write-file"]
+
+
+def test_a_server_with_any_name_has_tools_that_a_model_can_call(transports: dict[str, FakeTransport]) -> None:
+    name = "@scope/my server"
+    agent = CountingAgent()
+    assert agent.connect_mcp_server(name, {"command": "one"})
+    assert own_tools(agent) == ["mcp_scope_my_server_read_file", "mcp_scope_my_server_write-file"]
+    assert get_tool_display_name("mcp_scope_my_server_read_file") == f"read_file ({name})"
+    assert agent.tool_registry["mcp_scope_my_server_read_file"]["_mcp_server"] == name
+    assert matching_tools(agent.tool_registry, "scope_my_server_read_file") == ["mcp_scope_my_server_read_file"]
+    assert agent.list_mcp_servers() == [name]
+    report = manager_of(agent).config
+    assert report.server_exists(name)
+    agent.disconnect_mcp_server(name)
+    assert (agent.list_mcp_servers(), own_tools(agent)) == ([], [])
+
+
+def test_servers_whose_prefixes_meet_keep_their_tools_apart(transports: dict[str, FakeTransport]) -> None:
+    agent = CountingAgent()
+    for name, command in (("my server", "one"), ("my/server", "two")):
+        assert agent.connect_mcp_server(name, {"command": command})
+    assert len(set(own_tools(agent))) == 4
+    agent.disconnect_mcp_server("my/server")
+    assert own_tools(agent) == ["mcp_my_server_read_file", "mcp_my_server_write-file"]
 
 
 def test_two_tools_that_would_have_one_name_get_two(transports: dict[str, FakeTransport]) -> None:

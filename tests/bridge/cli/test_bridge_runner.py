@@ -163,7 +163,7 @@ def test_on_stdio_it_ends_with_a_call_and_a_thread_that_never_do(tmp_path: Path,
 def test_a_server_of_the_configuration_is_published_beside_the_agents(tmp_path: Path) -> None:
     write_agent(tmp_path)
     server = {"command": sys.executable, "args": [str(SERVERS / "stdio_upstream.py")]}
-    content = {"mcpServers": {"up": server, "demo": server, "bad name": server}}
+    content = {"mcpServers": {"up": server, "demo": server, "..": server}}
     (tmp_path / "servers.json").write_text(json.dumps(content), encoding="utf-8")
     with running("serve", "--stdio", "demo.py", "--config", "servers.json", cwd=tmp_path) as bridge:
         bridge.send(INITIALIZE)
@@ -182,4 +182,4 @@ def test_a_server_of_the_configuration_is_published_beside_the_agents(tmp_path: 
         assert bridge.ended() == 0
         errors = bridge.all_errors()
         assert "server demo is left out: cannot publish 'demo': another agent or server has that name" in errors
-        assert "server bad name is left out" in errors
+        assert "server .. is left out" in errors

@@ -34,6 +34,17 @@ def test_the_lines_of_a_server_are_found_again_in_their_order(tmp_path: Path) ->
     assert kept(logs) == ["line 0", "line 1", "line 2"]
 
 
+def test_every_server_has_a_file_of_its_own_in_the_folder_whatever_it_is_called(tmp_path: Path) -> None:
+    names = ["a b", "a/b", "../../a b", "..a", "日本" * 60, "a b.log"]
+    logs = ServerLogs(tmp_path / "logs")
+    for name in names:
+        logs.write(name, f"of {name}")
+    logs.close()
+    assert [kept(logs, name) for name in names] == [[f"of {name}"] for name in names]
+    assert len(os.listdir(tmp_path / "logs")) == len(names)
+    assert os.listdir(tmp_path) == ["logs"]
+
+
 def test_a_server_that_never_wrote_has_no_lines(tmp_path: Path) -> None:
     assert kept(ServerLogs(tmp_path)) == []
     assert kept(ServerLogs(None)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import anyio
@@ -335,14 +336,25 @@ async def test_every_handshake_revision_is_accepted(version: str) -> None:
 
 
 @pytest.mark.requirement("F-370")
-async def test_what_amds_servers_answer_is_taken_for_the_oldest_revision() -> None:
-    async with connected(legacy(protocolVersion="1.0.0")) as (connection, wire):
-        assert connection.handshake.revision == HANDSHAKE_REVISIONS[0]
-        assert wire.agreed == [HANDSHAKE_REVISIONS[0]]
+@pytest.mark.parametrize("version", ["1.0.0", "9999", "latest", "2025-11-25-rc1", "x" * 100_000, "2\x1b[31m"])
+async def test_an_answer_that_is_no_date_is_taken_for_the_oldest_revision(
+    version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    delegate = Role()
+    delegate.server = f"upstream {version[:20]!r}"
+    for _ in range(2):
+        async with connected(legacy(protocolVersion=version), delegate=delegate) as (connection, wire):
+            assert connection.handshake.revision == HANDSHAKE_REVISIONS[0]
+            assert wire.agreed == [HANDSHAKE_REVISIONS[0]]
+    [warning] = [record.getMessage() for record in caplog.records if "protocol version" in record.getMessage()]
+    assert warning.startswith(f"{delegate.server} answered the handshake with the protocol version ")
+    assert json.dumps(version)[:30] in warning
+    assert warning.endswith(", which is no revision of MCP; it is spoken to as 2024-11-05")
+    assert warning.isprintable() and len(warning) < 250
 
 
 @pytest.mark.requirement("F-041")
-@pytest.mark.parametrize("version", ["9999", "2026-07-28", "", 5, None, ["2025-11-25"], "x" * 100_000, "2\x1b[31m"])
+@pytest.mark.parametrize("version", ["9999-01-01", "2026-07-28", "", 5, None, ["2025-11-25"]])
 async def test_a_revision_that_nobody_knows_is_a_clear_error(version: Any) -> None:
     async def odd(wire: Wire) -> None:
         wire.answer(await wire.next("initialize"), {"protocolVersion": version, "capabilities": {}})

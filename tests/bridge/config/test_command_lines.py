@@ -60,3 +60,31 @@ def test_what_is_no_command_is_refused(command: str, problem: str) -> None:
 @given(st.lists(st.text(), min_size=1))
 def test_quoted_arguments_come_back_whatever_they_contain(arguments: list[str]) -> None:
     assert split_command(shlex.join(arguments)) == arguments
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (r"C:\tools\x.exe --dir C:\data", [r"C:\tools\x.exe", "--dir", r"C:\data"]),
+        (r'"C:\Program Files\x.exe" "C:\my data\\"', [r"C:\Program Files\x.exe", "C:\\my data\\\\"]),
+        ("run it's", ["run", "it's"]),
+        ("run ${A:-b c}", ["run", "${A:-b c}"]),
+    ],
+)
+def test_on_windows_a_backslash_stands_between_folders(command: str, arguments: list[str]) -> None:
+    assert split_command(command, windows=True) == arguments
+
+
+def test_a_quoted_operator_is_an_argument_on_windows_too() -> None:
+    assert split_command('run "a&b"', windows=True) == ["run", "a&b"]
+    with pytest.raises(ValueError, match="needs a shell"):
+        split_command("run 'a&b'", windows=True)
+
+
+@pytest.mark.parametrize("command", ["run ${A:-b c} d", "run '${A:-b c}' d", "run x${A:-b c}\ue0000 d"])
+def test_a_reference_stays_in_one_word(command: str) -> None:
+    assert [word.replace("x", "").replace("\ue0000", "") for word in split_command(command)] == [
+        "run",
+        "${A:-b c}",
+        "d",
+    ]

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.config import EntryError, ParsedEntry, entry_of, parse_entry
-from gaia_bridge.config.entries import NAME_RULE
 from gaia_bridge.model import (
     ArgumentTransform,
     HttpServerSpec,
@@ -22,6 +21,7 @@ from gaia_bridge.model import (
     ToolTransform,
 )
 from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.sources.public_names import SERVER_NAME_RULE
 
 URL = "https://example.com/mcp"
 
@@ -352,13 +352,11 @@ def test_an_entry_cannot_approve_itself(key: str) -> None:
 
 
 @pytest.mark.requirement("F-098")
-@pytest.mark.parametrize(
-    "name", ["", "a/b", "..", "a b", "-rf", "a&calc", "__proto__", "a\nb", "\u202ea", "😀", "x" * 65]
-)
+@pytest.mark.parametrize("name", ["", " ", "..", ".", "-rf", "a\nb", "a\tb", "\x7f", "\u202ea", "x" * 129])
 def test_an_impossible_name_is_refused_with_the_rule(name: str) -> None:
     with pytest.raises(EntryError) as refusal:
         parse_entry(name, {"command": "a"}, Path("/nowhere"), {})
-    assert str(refusal.value) == NAME_RULE
+    assert str(refusal.value) == SERVER_NAME_RULE
 
 
 def test_a_command_line_becomes_an_entry() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -18,6 +18,7 @@ from gaia_bridge.errors import ProtocolError, PublishError
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, ServerInfo, SourceKind, SourceState, SourceStatus
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.forwarding import target_of
 from gaia_bridge.sources.public_names import SourceName, assign_names
 from tests.support.agents import tool
 from tests.support.fixed_sources import FixedSource
@@ -96,9 +97,9 @@ def test_a_collision_is_logged_once_while_it_lasts_and_again_when_it_comes_back(
 def test_what_nobody_looks_at_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[int] = []
 
-    def assign(items: Iterable[SourceName], policy: NamingPolicy) -> Any:
+    def assign(items: Iterable[SourceName], policy: NamingPolicy, prefixes: Mapping[str, str]) -> Any:
         compiled.append(len(found := list(items)))
-        return assign_names(found, policy)
+        return assign_names(found, policy, prefixes)
 
     monkeypatch.setattr("gaia_bridge.server.catalog.assign_names", assign)
     sources = [FixedSource(f"s{number}", "a", "b") for number in range(100)]
@@ -290,11 +291,61 @@ def test_a_removed_name_is_free_and_the_next_in_line_takes_it() -> None:
 
 @pytest.mark.requirement("C-12")
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a b", "x" * 65])
-def test_a_source_needs_a_name_that_fits_in_a_path(name: str) -> None:
+def test_an_agent_needs_a_name_that_fits_in_a_path(name: str) -> None:
     view = catalog()
     with pytest.raises(PublishError, match="1 to 64 characters"):
         view.add(FixedSource(name))
     assert view.sources == []
+
+
+@pytest.mark.requirement("C-12")
+@pytest.mark.parametrize("name", ["", "..", "a\nb", "-x", "x" * 129])
+def test_a_server_needs_a_name_that_can_be_seen(name: str) -> None:
+    view = catalog()
+    with pytest.raises(PublishError, match="the name of a server has 1 to 128 characters"):
+        view.add(FixedSource(name, kind=SourceKind.SERVER))
+    assert view.sources == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (NamingPolicy.DEFAULT, "scope_my_server__find"),
+        (NamingPolicy.DOUBLE, "scope_my_server__find"),
+        (NamingPolicy.GAIA, "mcp_scope_my_server_find"),
+        (NamingPolicy.BARE, "find"),
+    ],
+)
+def test_a_server_with_any_name_has_a_prefix_that_models_take(policy: NamingPolicy, expected: str) -> None:
+    server = FixedSource("@scope/my server", "find", kind=SourceKind.SERVER)
+    view = catalog(server, policy=policy)
+    assert names(view) == [expected]
+    assert view.tool(expected) == (server, "find")
+
+
+def test_names_whose_prefixes_meet_have_different_ones_whatever_they_offer(caplog: pytest.LogCaptureFixture) -> None:
+    one = FixedSource("my server", "a", kind=SourceKind.SERVER)
+    other = FixedSource("my/server", "b", prompts=("p",), kind=SourceKind.SERVER)
+    view = catalog(one, other)
+    first, second = names(view)
+    assert first == "my_server__a"
+    prefix = second.removesuffix("__b")
+    assert prefix.startswith("my_server_") and names(view, "prompt") == [f"{prefix}__p"]
+    assert (view.tool(first), view.tool(second)) == ((one, "a"), (other, "b"))
+    assert caplog.messages == [
+        f"names of tools of 'my/server' begin with {prefix}: my_server stands for 'my server'",
+    ]
+    one.features = one.offering()
+    one.change(Change(TOOLS))
+    assert names(view) == [second]
+
+
+def test_who_asks_for_a_tool_of_a_server_that_is_not_ready_is_told_its_name() -> None:
+    server = FixedSource("@scope/my server", kind=SourceKind.SERVER)
+    server.status = SourceStatus(SourceState.FAILED, "it exited")
+    view = catalog(server, FixedSource("other", "a"))
+    with pytest.raises(ProtocolError, match="server '@scope/my server' is not ready: it exited"):
+        view.tool("scope_my_server__find")
 
 
 def test_a_source_needs_a_name_of_its_own() -> None:
@@ -360,3 +411,11 @@ async def test_what_is_called_by_the_name_of_a_server_that_is_starting_waits_for
     with pytest.raises(ProtocolError, match="Unknown tool: none"):
         await catalog.sought(lambda: catalog.tool("none"), "none")
     assert slower.learnt == 0
+
+
+def test_the_id_of_a_task_leads_to_its_server_whatever_that_is_called() -> None:
+    servers = [FixedSource(name, kind=SourceKind.SERVER) for name in ("a", "a:b", "@scope/my server", "%3A")]
+    view = catalog(*servers)
+    for server in servers:
+        public = view.task_prefix(server) + "t:1"
+        assert target_of(view, "tasks/get", {"taskId": public}, modern=False) == (server, {"taskId": "t:1"})

@@ -11,17 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gaia_bridge.model import NamingPolicy, SourceKind
-from gaia_bridge.sources.public_names import MAX_NAME, SourceName, assign_names, is_source_name, qualified_name
+from gaia_bridge.sources.public_names import (
+    MAX_NAME,
+    SourceName,
+    assign_names,
+    is_server_name,
+    is_source_name,
+    qualified_name,
+    source_prefix,
+    source_prefixes,
+)
 
 AGENT, SERVER = SourceKind.AGENT, SourceKind.SERVER
 
 SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 source_names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", fullmatch=True)
+printable = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), min_size=1, max_size=150)
+"""Names that people may give a server."""
+meeting = st.sampled_from(
+    ["my server", "my_server", "my-server", "my.server", "@my/server", "My Server", "日本", "中国", "!"]
+)
+tool_name_rule = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""MCP 2025-11-25, server/tools, "Tool Names"."""
 crowded = st.sampled_from(["a", "b", "a__b", "b__a", "a__b__a", "mcp_a_b", "x" * 64, "x" * 65, "a.b", "a_b", ""])
 items = st.builds(
     SourceName,
-    source=st.sampled_from(["a", "b", "a__b", "a.b", "a_b", "s" * 64]) | source_names,
+    source=st.sampled_from(["a", "b", "a__b", "a.b", "a_b", "s" * 64]) | source_names | printable | meeting,
     kind=st.sampled_from(SourceKind),
     name=crowded | st.text(st.characters(exclude_categories=()), max_size=80),
 )
@@ -153,3 +169,67 @@ def test_no_name_of_a_server_has_characters_that_cannot_be_seen(character: str) 
         assigned, _ = assign_names(items, policy)
         assert list(assigned.values()) == items
         assert all(public.isprintable() for public in assigned)
+
+
+@given(st.lists(printable | meeting | source_names, max_size=30))
+def test_different_names_have_different_prefixes_that_the_rule_of_tool_names_takes(names: list[str]) -> None:
+    prefixes = source_prefixes(names)
+    assert list(prefixes) == list(dict.fromkeys(names))
+    assert len(set(prefixes.values())) == len(prefixes)
+    assert all(tool_name_rule.fullmatch(prefix) and SAFE.fullmatch(prefix) for prefix in prefixes.values())
+    assert source_prefixes(names) == prefixes
+
+
+@given(st.lists(printable | meeting, max_size=10), st.lists(printable | meeting, max_size=10))
+def test_a_server_that_is_added_later_changes_no_prefix(first: list[str], later: list[str]) -> None:
+    before, after = source_prefixes(first), source_prefixes([*first, *later])
+    assert {name: after[name] for name in before} == before
+
+
+@given(printable | meeting | source_names, st.text(st.sampled_from("abc_-"), min_size=1, max_size=20))
+def test_every_policy_makes_a_name_of_a_tool_of_any_server(source: str, tool: str) -> None:
+    for policy in NamingPolicy:
+        assigned, _ = assign_names([SourceName(source, SERVER, tool)], policy)
+        assert all(SAFE.fullmatch(name) for name in assigned)
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"),
+    [
+        ("github", "github"),
+        ("a__b-", "a__b-"),
+        ("@scope/my server", "scope_my_server"),
+        ("a.b", "a_b"),
+        ("Zürich (Büro)", "Zurich_Buro"),
+        ("x" * 100, "x" * 64),
+    ],
+)
+def test_a_prefix_is_the_name_as_far_as_tools_may_have_its_characters(name: str, prefix: str) -> None:
+    assert source_prefix(name) == prefix
+
+
+def test_a_name_of_which_nothing_is_left_has_a_prefix_of_its_own() -> None:
+    assert source_prefix("日本").startswith("server_")
+    assert source_prefix("日本") != source_prefix("中国")
+
+
+def test_two_servers_keep_apart_although_their_tools_have_different_names() -> None:
+    items = [SourceName("my server", SERVER, "a"), SourceName("my/server", SERVER, "b")]
+    (first, second), collided = assign_names(items, NamingPolicy.DEFAULT)
+    assert (first, second.rpartition("__")[0] != "my_server", collided) == ("my_server__a", True, [])
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "@scope/x", "_x", "日本", "x" * 128, "https://x", " x", "a\\b", "%2e", "e\u0301"]
+)
+def test_what_can_be_seen_can_name_a_server(name: str) -> None:
+    assert is_server_name(name)
+
+
+@pytest.mark.requirement("C-12")
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", ".", "..", "-x", "a\n", "a\x00", "\x1b[2J", "x" * 129, "\u202ecode", "a\u200b", "\ud800", "a\u00a0b"],
+)
+def test_what_cannot_be_seen_or_means_something_else_cannot_name_a_server(name: str) -> None:
+    assert not is_server_name(name)

@@ -38,6 +38,7 @@ from gaia_bridge.functions.collection import decorated_functions, has_decorated_
 from gaia_bridge.functions.marks import ToolMark, add_mark
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.runtime.unloading import on_unload
+from gaia_bridge.sources.public_names import source_prefix
 
 if TYPE_CHECKING:
     from gaia_bridge.functions.definitions import FunctionTool
@@ -465,8 +466,9 @@ def _short_names(entry: ToolEntry) -> set[str]:
     """What a tool of an MCP server may be called for short; nothing for other tools."""
     if "_mcp_tool_name" not in entry:
         return set()
-    server, tool_name = entry.get("_mcp_server"), entry["_mcp_tool_name"]
-    return {_loosely(name) for name in (f"{server}_{tool_name}", f"mcp_{tool_name}", str(tool_name))}
+    server, tool_name = str(entry.get("_mcp_server")), entry["_mcp_tool_name"]
+    servers = server, source_prefix(server), "mcp"
+    return {_loosely(name) for name in (*(f"{start}_{tool_name}" for start in servers), str(tool_name))}
 
 
 def _summary(entry: ToolEntry) -> str:

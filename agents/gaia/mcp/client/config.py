@@ -55,7 +55,7 @@ class MCPConfig:
         """Add or replace a server, and save.
 
         Args:
-            name: The server: 1 to 64 letters, digits and `_ . -`.
+            name: The server: up to 128 characters that can be seen.
             config: Its entry, such as `{"command": "npx", "args": [...], "env": {...}}` or `{"url": ...}`.
 
         Raises:

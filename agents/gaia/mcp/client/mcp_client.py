@@ -20,6 +20,8 @@ from gaia_bridge import __version__
 from gaia_bridge.errors import INVALID_PARAMS
 from gaia_bridge.json_schema.output_schemas import OutputSchemas
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.protocol.revisions import UNDATED_REVISION, is_dated
+from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
 
 __all__ = ["MCPClient", "MCPTool"]
@@ -31,8 +33,6 @@ _LIMITS: Final = UpstreamLimits()
 
 _REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """What a server may answer to `initialize`. Our own transports have agreed on one by themselves."""
-_AMD_REVISION: Final = "1.0.0"
-"""What AMD's own servers answer, and the doubles of transports in tests for amd-gaia."""
 
 
 class MCPClient:
@@ -69,6 +69,7 @@ class MCPClient:
         self._lock = threading.Lock()
         self._connections = 0
         self._handshake = False
+        self._warned = False
         self._connecting = threading.Lock()
         self._watcher = ChangeWatcher(f"tools of {name}", _LIMITS.refresh_interval)
         transport.on_notification = self._notified
@@ -341,12 +342,26 @@ class MCPClient:
         if not is_object(result):
             return "it answered initialize with neither a result nor an error"
         revision = result.get("protocolVersion", self.PROTOCOL_VERSION)
-        if revision not in (self.PROTOCOL_VERSION, _AMD_REVISION, *_REVISIONS):
+        if isinstance(revision, str) and revision not in ("", self.PROTOCOL_VERSION) and not is_dated(revision):
+            self._warn_of_undated(revision)
+        elif revision not in (self.PROTOCOL_VERSION, *_REVISIONS):
             return f"it speaks the protocol revision {revision!r}; expected one of {', '.join(_REVISIONS)}"
         info = result.get("serverInfo")
         self.server_info = info if is_object(info) else {}
         self.transport.send_notification("notifications/initialized")
         return ""
+
+    def _warn_of_undated(self, revision: str) -> None:
+        """Say it once, however often the client connects. Transports that come with us have agreed on a revision."""
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "MCP server '%s' answered the handshake with the protocol version %s, which is no revision of MCP; "
+                "it is spoken to as %s",
+                self.name,
+                printable(repr(revision), 40),
+                UNDATED_REVISION,
+            )
 
     def _last_words(self) -> str:
         words: Any = self.transport.last_words  # a test's double may have anything here

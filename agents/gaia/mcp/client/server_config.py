@@ -54,7 +54,7 @@ def check_server_config(config: object) -> None:
 def configured_server(
     name: str, config: Mapping[str, Any], timeout: float, debug: bool, folder: Path | None = None
 ) -> ConfiguredServer:
-    """Understand an entry. References such as `${env:TOKEN}` are filled in; nothing else is expanded.
+    """Understand an entry. References such as `${env:TOKEN}` are filled in, and `~/` where a path begins.
 
     Args:
         name: What the server is called here.
@@ -82,7 +82,7 @@ def configured_server(
     else:
         assert isinstance(spec, StdioServerSpec)  # agents are above, and APIs refused
         transport = StdioTransport.from_spec(spec, timeout, debug)
-        if config.get("args") is None:
+        if config.get("args") is None and not spec.args:
             transport.args = None
         if config.get("env") is None:
             transport.env = None

@@ -9,8 +9,9 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from gaia.environment import setting
+from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.protocol.json_types import is_array
-from gaia_bridge.sources.public_names import is_source_name
+from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name
 
 __all__ = ["ALL_SERVERS", "FETCH_SERVER", "TRANSPORTS", "MCPServerConfig", "get_enabled_mcp_servers"]
 
@@ -29,7 +30,8 @@ class MCPServerConfig:
         name: What the server is called here; the first part of its tools' names.
         env_var: The setting that switches it on when it is `True`, such as `MCP_FETCH`, in the environment or in
             `.env`; a server without one is always on.
-        command: With `stdio`, the program that speaks MCP on its standard streams; started without a shell.
+        command: With `stdio`, the program that speaks MCP on its standard streams; started without a shell. Without
+            `args`, one line is split, as long as there is no program of that very path.
         args: Its arguments.
         transport: One of `TRANSPORTS`.
         env: Variables for the program, over the environment of this process, which it inherits. Values of
@@ -55,12 +57,9 @@ class MCPServerConfig:
     timeout: float = 30
 
     def __post_init__(self) -> None:
-        if not is_source_name(str(self.name)):
-            raise ValueError(
-                f"MCP server name {self.name!r}: expected 1 to 64 of A-Z a-z 0-9 _ . -, "
-                "and a letter or digit at the beginning"
-            )
-        self.args = self._texts("args") or []
+        if not is_server_name(str(self.name)):
+            raise ValueError(f"MCP server name {self.name!r}: {SERVER_NAME_RULE}")
+        self.args = self._texts("args")
         self.allowed_tools = self._texts("allowed_tools")
         self.env, self.headers = dict(self.env or {}), dict(self.headers or {})
         if not (self.timeout > 0 and math.isfinite(self.timeout)):
@@ -71,6 +70,7 @@ class MCPServerConfig:
             self._check_command()
         else:
             self._check_url()
+        self.args = self.args or []
 
     def is_enabled(self) -> bool:
         """Whether the server is switched on right now."""
@@ -82,6 +82,11 @@ class MCPServerConfig:
                 f"with transport='stdio' requires 'command', the program to start, and has {self.command!r}; "
                 "for a server on the network set transport='http' and 'url'"
             )
+        if self.args is None and not is_program(self.command):
+            try:
+                self.command, *self.args = split_command(self.command)
+            except ValueError as error:
+                raise self._problem(f"cannot be started: {error}; or give 'args', which keep 'command' whole") from None
 
     def _check_url(self) -> None:
         kind = f"with transport={self.transport!r} requires 'url' parameter"

@@ -117,7 +117,7 @@ def usable_spec(config: ServersConfig, name: str) -> ServerSpec:
             (other for other in config.layers if other is not layer and is_object(other.entries.get(name))), None
         )
         if below is None:
-            raise ConfigError(str(layer.path), problem, f"run: gaia-bridge trust {name}")
+            raise ConfigError(str(layer.path), problem, f"run: gaia-bridge trust {shlex.quote(name)}")
         click.echo(printable(f"note: {layer.path}: {problem}; that of {below.path} is used", None), err=True)
         layer, entry = below, below.entries[name]
         _refuse_disabled(config, layer, name)
@@ -133,7 +133,7 @@ def _refuse_disabled(config: ServersConfig, layer: Layer, name: str) -> None:
     if is_disabled(layer.entries[name]):
         option = f" --config {shlex.quote(str(layer.path))}" if layer.kind is LayerKind.EXPLICIT else ""
         here = layer is config.owner(name)
-        hint = f"to use it: gaia-bridge enable {name}{option}" if here else "change that there"
+        hint = f"to use it: gaia-bridge enable {shlex.quote(name)}{option}" if here else "change that there"
         raise ConfigError(str(layer.path), f"server {name!r} is disabled", hint)
 
 

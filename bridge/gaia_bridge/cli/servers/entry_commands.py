@@ -25,7 +25,7 @@ from gaia_bridge.cli.servers.common import (
 from gaia_bridge.cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
 from gaia_bridge.cli.servers.portable_entries import portable
 from gaia_bridge.sanitize.escaping import one_line, printable
-from gaia_bridge.sources.public_names import is_source_name
+from gaia_bridge.sources.public_names import is_server_name, is_source_name
 
 if TYPE_CHECKING:
     from gaia_bridge.cli.servers.server_probe import Probe
@@ -191,7 +191,7 @@ def _keep(name: str, entry: JSON, place: _Place, as_json: bool) -> int:
     code = _done("added", name, [path], as_json)
     if wants_login:
         where = f" --config {shlex.quote(str(config))}" if config else ""
-        click.echo(printable(f"it wants a login; now run: gaia-bridge login {name}{where}"), err=True)
+        click.echo(printable(f"it wants a login; now run: gaia-bridge login {shlex.quote(name)}{where}"), err=True)
     return code
 
 
@@ -343,7 +343,7 @@ def _api_entry(
     name: str, document: str, command: tuple[str, ...], env: dict[str, str], headers: dict[str, str], others: bool
 ) -> JSON:
     """The entry of an HTTP API."""
-    if not is_source_name(name):
+    if "://" in name or not is_server_name(name):
         raise click.UsageError(f"NAME is missing: gaia-bridge add NAME --openapi {shlex.quote(document)}")
     if env or others or len(command) > 1 or not all(re.match("https?://", word) for word in command):
         raise click.UsageError("--openapi goes with NAME, --header and the URL of the API: nothing is started")

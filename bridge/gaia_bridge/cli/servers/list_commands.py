@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import click
 
@@ -132,8 +133,8 @@ def _logged_name(target: str) -> str:
             f" gaia-bridge test-client -- {shlex.join(words)}"
         )
     if re.fullmatch(r"https?://.*", target, re.IGNORECASE):
-        if published := re.search(r"/servers/([A-Za-z0-9_.-]+)(?:/(?:mcp|sse))?/?$", target):
-            return published[1]
+        if published := re.search(r"/servers/([^/?#]+)(?:/(?:mcp|sse))?/?$", target):
+            return unquote(published[1])
         raise click.UsageError(
             f"{target!r} keeps its error output where it runs; expected a server that `serve` started"
         )

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.sources.public_names import MAX_SERVER_NAME, is_server_name
 
 __all__ = ["PasteError", "is_pasted", "pasted_entries"]
 
@@ -19,8 +20,6 @@ _ENTRY_KEYS: Final = frozenset({"command", "url", "agent", "serverUrl", "httpUrl
 
 _URLS: Final = ("serverUrl", "httpUrl")
 """What `url` is called in Windsurf and in the Gemini CLI."""
-
-_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 _SHAPES: Final = 'expected {"mcpServers": {NAME: {"command": ...}}}, as documentation of servers has it'
 
@@ -82,7 +81,8 @@ def _parsed(text: str) -> JSON:
 
 
 def _name(key: str) -> str:
-    return _NOT_IN_NAMES.sub("-", key).strip("-.") or one_line(key, 64)
+    """The name as it is, or what can be kept of it."""
+    return key if is_server_name(key) else one_line(key, MAX_SERVER_NAME).lstrip("-. ")
 
 
 def _entry(entry: Any) -> JSON:

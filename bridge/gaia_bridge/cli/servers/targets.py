@@ -17,7 +17,7 @@ from gaia_bridge.cli.servers.common import complete_server, config_option, confi
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 from gaia_bridge.sanitize.escaping import printable
-from gaia_bridge.sources.public_names import is_source_name
+from gaia_bridge.sources.public_names import is_server_name
 
 if TYPE_CHECKING:
     from gaia_bridge.cli.servers.server_connection import Ask
@@ -125,17 +125,18 @@ def target_of(text: str, config: Path | None, *, direct: bool = False, **bridge:
     """
     base = bridge_url(**bridge)
     if words := command_of():
-        return Target(_spec({"command": words[0], "args": list(words[1:])}, _short(Path(words[0]).name)))
+        line: JSON = {"command": words[0], "args": list(words[1:]) or None}  # one word may be a whole line, in quotes
+        return Target(_spec(line, _short(Path((words[0].split() or [""])[0]).name)))
+    servers = configured(config)
+    if text in servers.entries:
+        return _configured(servers, text, None if config or direct else base)
     if (scheme := _SCHEME.match(text)) is not None:
         if scheme[1].lower() not in ("http", "https"):
             raise click.UsageError(f"{text!r} is reached over {scheme[1]}; expected a URL of http or https")
         return Target(_spec({"url": text}, _short(re.split(r"[/?#]", text[scheme.end() :])[0].rpartition("@")[2])))
-    servers = configured(config)
-    if text in servers.entries:
-        return _configured(servers, text, None if config or direct else base)
     if _AGENT.fullmatch(text):
         return _agent(text)
-    if config is None and is_source_name(text) and (published := _published(base, text)) is not None:
+    if config is None and is_server_name(text) and (published := _published(base, text)) is not None:
         return published
     if _is_installed(text):
         return _agent(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,10 +118,8 @@ def _approve(store: TrustStore, file: Path, waiting: dict[str, JSON], yes: bool,
             click.echo(f"{printable(name)} is approved", err=as_json)
         else:
             approved = False
-            shown = printable(name)
-            click.echo(
-                f"{shown} is not approved, and not started; to be asked again: gaia-bridge trust {shown}", err=True
-            )
+            again = printable(f"gaia-bridge trust {shlex.quote(name)}", None)
+            click.echo(f"{printable(name)} is not approved, and not started; to be asked again: {again}", err=True)
     return approved
 
 

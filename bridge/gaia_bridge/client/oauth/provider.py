@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import shlex
 import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
 from pathlib import Path
@@ -89,7 +90,7 @@ def oauth_for(
         url,
         limits,
         options,
-        interaction or NoInteraction(f"gaia-bridge login {spec.name}"),
+        interaction or NoInteraction(f"gaia-bridge login {shlex.quote(spec.name)}"),
         TokenStore(url, options.client_id, options.issuer, folder),
         Fetcher(url, limits, issuer=options.issuer, tls=tls),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import logging
 import os
 import re
@@ -24,6 +25,7 @@ import anyio.to_thread
 from gaia_bridge.client.transport import LaunchError, UpstreamError
 from gaia_bridge.client.transports.guardian import MARK, marked
 from gaia_bridge.client.transports.guardian_client import GUARDIAN
+from gaia_bridge.config.command_lines import split_command
 from gaia_bridge.config.fingerprints import digest, fingerprint
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE, LineageError
 from gaia_bridge.model import ServerSpec, StdioServerSpec
@@ -373,6 +375,20 @@ class Child:
             callback(self._process.returncode)
 
 
+def _as_list(spec: StdioServerSpec) -> str:
+    """What to write in place of one line; nothing if the command is one word."""
+    if len(spec.command.split()) < 2:
+        return ""
+    try:
+        program, *arguments = split_command(spec.command)
+    except ValueError as error:
+        return f"; {error}"
+    further = ", ..." if spec.args else ""
+    args = json.dumps(arguments, ensure_ascii=False)[:-1]
+    command = json.dumps(program, ensure_ascii=False)
+    return f'; if that is a program and its arguments, write "command": {command}, "args": {args}{further}]'
+
+
 def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError) -> UpstreamError:
     """Why a child could not be launched, without its arguments and environment, which may hold secrets."""
     if not isinstance(error, OSError):
@@ -384,8 +400,7 @@ def _launch_error(spec: StdioServerSpec, error: OSError | ValueError | TypeError
         return LaunchError(f"cannot be started in its working directory {spec.cwd!r}: {problem}")
     text = f"cannot be started: {spec.command!r}: {problem}"
     if isinstance(error, FileNotFoundError):
-        words = len(spec.command.split()) > 1
-        text += "; the words after the program belong into args" if words else "; is it installed, and on the PATH?"
+        text += _as_list(spec) or "; is it installed, and on the PATH?"
         if (source := _PARTS_OF.get(spec.command)) is not None:
             text += f" {spec.command} is a part of {source}"
     return UpstreamError(text) if error.errno in _PASSING else LaunchError(text)

@@ -200,7 +200,7 @@ class _McpPaths:
             return None
         if len(parts) == 1:
             return "", "", serve
-        group, name = (parts[0], parts[1]) if len(parts) == 3 else ("", "")
+        group, name = parts[0], "/".join(parts[1:-1])  # the name of a server may have a slash, which was %2F
         return (group, name, serve) if group in ("agents", "servers") and name else None
 
     @staticmethod

@@ -94,7 +94,7 @@ async def test_a_dictionary_wins_over_the_file(servers: Gate, tmp_path: Path) ->
         ("{", "is not valid JSON"),
         ("[]", "holds a list"),
         ('{"mcpServers": []}', "'mcpServers' is"),
-        ('{"mcpServers": {"x": {}, "y": 5, "a b": {"command": "z"}}}', "'x' is skipped"),
+        ('{"mcpServers": {"x": {}, "y": 5, "": {"command": "z"}}}', "'x' is skipped"),
     ],
 )
 async def test_a_configuration_that_cannot_be_used_is_logged_and_no_more(

@@ -142,6 +142,18 @@ def test_a_server_may_answer_with_every_revision_that_there_is(revision: str) ->
     assert MCPClient("test", FakeTransport(initialize={"result": {"protocolVersion": revision}})).connect()
 
 
+@pytest.mark.requirement("F-370")
+def test_an_answer_that_is_no_date_is_taken_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    client = MCPClient("test", FakeTransport(initialize={"result": {"protocolVersion": "1.0"}}))
+    assert client.connect()
+    client.disconnect()
+    assert client.connect()
+    assert caplog.messages == [
+        "MCP server 'test' answered the handshake with the protocol version '1.0', which is no revision of MCP; "
+        "it is spoken to as 2024-11-05"
+    ]
+
+
 @pytest.mark.requirement("S0-29")
 @pytest.mark.parametrize(
     ("answer", "reason"),

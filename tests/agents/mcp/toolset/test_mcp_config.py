@@ -38,10 +38,11 @@ def test_http_needs_a_url(url: str | None) -> None:
 @pytest.mark.parametrize(
     ("facts", "problem"),
     [
-        ({"name": "a b"}, "MCP server name 'a b': expected 1 to 64 of"),
+        ({"name": "a\nb"}, r"MCP server name 'a\\nb': the name of a server has 1 to 128 characters"),
         ({"name": "-x"}, "MCP server name '-x'"),
         ({"command": None}, "with transport='stdio' requires 'command', the program to start, and has None"),
         ({"command": " "}, "set transport='http' and 'url'"),
+        ({"command": "a | b"}, "cannot be started: the command needs a shell because of its '|'"),
         ({"args": "mcp-server-fetch"}, "has a str as args; expected a list of texts"),
         ({"args": [1]}, "has a list as args; expected a list of texts"),
         ({"allowed_tools": "fetch"}, "has a str as allowed_tools; expected a list of texts"),
@@ -55,6 +56,13 @@ def test_what_cannot_be_used_is_refused_with_what_came_and_what_was_expected(fac
     with pytest.raises(ValueError, match=problem) as refusal:
         MCPServerConfig(**({"name": "x", "command": "prog"} | facts))
     assert "pa55" not in str(refusal.value)
+
+
+def test_a_line_without_args_is_split_and_one_with_args_is_not() -> None:
+    line = MCPServerConfig("x", command="uvx 'a b' c")
+    assert (line.command, line.args) == ("uvx", ["a b", "c"])
+    whole = MCPServerConfig("x", command="uvx c", args=[])
+    assert (whole.command, whole.args) == ("uvx c", [])
 
 
 @pytest.mark.requirement("F-112")

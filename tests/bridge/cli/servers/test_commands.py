@@ -87,6 +87,26 @@ def test_what_was_added_in_one_folder_works_in_every_other(run: Run, tmp_path: P
     assert run("tools", "raw")[0] == 0
 
 
+def test_a_server_with_blanks_and_slashes_in_its_name_is_called_by_it(run: Run) -> None:
+    name = "@scope/my server"
+    assert run("add", name, COMMAND)[0] == 0
+    assert list(entries()) == [name]
+    assert name in run("list")[1]
+    assert run("tools", name)[1].splitlines()[0] == "pid"
+    assert run("call", name, "pid")[0] == 0
+    assert run("logs", name)[::2] == (0, f"{name} has written nothing so far\n")
+    assert run("disable", name)[1] == f"disabled {name} in {Path(GLOBAL).absolute()}\n"
+    assert "to use it: gaia-bridge enable '@scope/my server'" in run("tools", name)[2]
+    assert run("enable", name)[0] == 0
+    assert run("remove", name)[1] == f"removed {name} from {Path(GLOBAL).absolute()}\n"
+    assert entries() == {}
+
+
+def test_a_name_that_cannot_be_seen_is_refused(run: Run) -> None:
+    code, _, err = run("add", "a\tb", COMMAND)
+    assert (code, "the name of a server has 1 to 128 characters that can be seen" in err) == (78, True)
+
+
 def test_a_command_can_be_typed_as_words(run: Run) -> None:
     assert run("add", "raw", "--", *shlex.split(COMMAND))[0] == 0
     assert entries()["raw"]["args"] == ["-S", str(SERVER)]

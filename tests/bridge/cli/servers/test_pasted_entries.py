@@ -40,7 +40,8 @@ def test_one_entry_has_the_name_that_is_typed_and_an_address_that_is_called_othe
 
 @pytest.mark.requirement("F-365")
 def test_a_line_of_a_file_and_a_name_with_blanks_will_do() -> None:
-    assert pasted_entries(f'"My server": {json.dumps(TIME)},') == {"My-server": TIME}
+    assert pasted_entries(f'"My server": {json.dumps(TIME)},') == {"My server": TIME}
+    assert pasted_entries('"-x": {"command": "y"}') == {"x": {"command": "y"}}
 
 
 @pytest.mark.requirement("F-365")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +132,7 @@ def test_a_file_that_cannot_be_used_says_why(run: Run) -> None:
 
 def test_a_command_is_a_target_of_every_command(run: Run) -> None:
     assert run("tools", "--", *COMMAND)[1].splitlines()[0] == "pid"
+    assert run("tools", "--", shlex.join(COMMAND))[1].splitlines()[0] == "pid"
     assert run("call", "pid", "--json", "--", *COMMAND)[0] == 0
     assert run("test-client", "--", *COMMAND)[0] == 0
     assert run("call", "env", "a=1", "--", *COMMAND)[0] == 0
@@ -167,24 +169,25 @@ def test_what_is_nothing_is_told_all_that_would_be_something(run: Run) -> None:
 def test_a_url_and_what_a_running_bridge_has_are_asked_there_and_no_second_copy_is_started(
     run: Run, tmp_path: Path
 ) -> None:
+    name = "my/raw 1"
     entry = {"command": COMMAND[0], "args": list(COMMAND[1:])}
-    Path("servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}), "utf-8")
+    Path("servers.json").write_text(json.dumps({"mcpServers": {name: entry}}), "utf-8")
     Path(".gaia").mkdir(exist_ok=True)
     (Path.home() / ".gaia").mkdir(exist_ok=True)
-    (Path.home() / ".gaia" / "mcp_servers.json").write_text(json.dumps({"mcpServers": {"raw": entry}}), "utf-8")
+    (Path.home() / ".gaia" / "mcp_servers.json").write_text(json.dumps({"mcpServers": {name: entry}}), "utf-8")
     arguments = ("hello_agent.py", "--config", "servers.json", "--port", "0")
     with running("serve", *arguments, cwd=Path.cwd()) as bridge:
         port = re.findall(r":(\d+)/mcp", bridge.until_error("/mcp"))[0]
         base = f"http://127.0.0.1:{port}"
-        first, second = (run("call", "raw", "pid", "--port", port) for _ in range(2))
+        first, second = (run("call", name, "pid", "--port", port) for _ in range(2))
         assert first[1] == second[1] != ""
-        assert f"note: raw is published by the bridge at {base}, which is asked" in first[2]
-        assert run("call", "raw", "pid", "--port", port, "--direct")[1] not in ("", first[1])
-        assert run("call", f"{base}/servers/raw/mcp", "pid")[1] == first[1]
+        assert f"note: {name} is published by the bridge at {base}, which is asked" in first[2]
+        assert run("call", name, "pid", "--port", port, "--direct")[1] not in ("", first[1])
+        assert run("call", f"{base}/servers/my%2Fraw%201/mcp", "pid")[1] == first[1]
         assert run("read", "hello", "note://text", "--port", port)[0] == 78  # it is published by another name
         assert run("read", f"{base}/mcp", "note://text")[1] == "first\nsecond\n"
         assert "Explain to Bob." in run("prompt", "greeter", "report", "audience=Bob", "--port", port)[1]
-        assert run("logs", f"{base}/servers/raw/mcp")[0] == 0
+        assert run("logs", f"{base}/servers/my%2Fraw%201/mcp")[0] == 0
 
 
 def test_a_resource_is_printed_as_it_is(run: Run) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -14,6 +15,7 @@ import pytest
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.app import make_app
 from gaia_bridge.server.http.listener import HttpServer, bind
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +111,22 @@ async def calling(*agents: RegionAgent) -> AsyncGenerator[Caller]:
 
 
 # Routes
+
+
+@pytest.mark.parametrize("transport", ["mcp", "mcp/", "sse", "messages/"])
+@pytest.mark.parametrize(
+    "name", ["@scope/my server", "a/mcp", "/", "a/", "a//b", "%2F", "a?b#c", "..\\x", "../x", "日本", "a&b;c", "mcp"]
+)
+async def test_a_quoted_name_in_a_path_is_the_one_that_is_looked_for(name: str, transport: str) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def find(group: str, name: str) -> None:
+        asked.append((group, name))
+
+    app = make_app(find, {}, AccessPolicy.for_address("127.0.0.1", 8765))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=BASE) as client:
+        response = await client.get(f"/servers/{quote(name, safe='')}/{transport}")
+    assert (asked, response.status_code) == ([("servers", name)], 404)
 
 
 @pytest.mark.requirement("S1-21")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from msgspec.structs import replace
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
-from gaia_bridge.config.command_lines import split_command
+from gaia_bridge.config.command_lines import is_program, split_command
 from gaia_bridge.model import StdioServerSpec
 from gaia_bridge.settings import UpstreamLimits
 
@@ -30,7 +30,8 @@ class StdioTransport(ConnectionTransport):
     There is never a shell in between: a command string is split into arguments here, and nothing in it is expanded.
 
     Args:
-        command: The program if `args` are given, else the whole command, such as `npx -y some-server "/my files"`.
+        command: The program if `args` are given or there is one at that very path, else the whole command, such as
+            `npx -y some-server "/my files"`.
         timeout: Seconds for the handshake, and for each request.
         debug: Whether requests are logged at level DEBUG.
         args: The program's arguments; attributes of these names are `None` where none were given.
@@ -52,7 +53,10 @@ class StdioTransport(ConnectionTransport):
         self.command = command
         self.args = None if args is None else list(args)
         self.env = None if env is None else dict(env)
-        program, *arguments = split_command(command) if args is None else [command, *args]
+        if args is not None or is_program(command):
+            program, arguments = command, list(args or ())
+        else:
+            program, *arguments = split_command(command)
         values = {name: str(value) for name, value in (env or {}).items() if value is not None}  # a common slip
         # The specification wants the environment inherited; the bridge itself passes on much less.
         self._spec = StdioServerSpec(self.name, program, tuple(arguments), values, inherit_env=True)

@@ -192,18 +192,36 @@ def test_a_process_that_ends_during_a_call_fails_the_call(client: MCPClient) -> 
     assert not client.is_connected()
 
 
+def test_an_entry_of_one_line_is_started_with_its_arguments(tmp_path: Path) -> None:
+    python = tmp_path / "my python"
+    python.symlink_to(sys.executable)
+    raw = raw_server()
+    line = shlex.join([str(python), *raw["args"]])
+    with MCPClient.from_config("line", {**raw, "command": line, "args": None}) as client:
+        assert client.connect()
+        assert client.list_tools()
+
+
 @pytest.mark.requirement("S0-4")
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
         ({"command": "/no/such/program"}, "cannot be started: '/no/such/program': No such file or directory"),
+        (
+            {"command": "uvx 'a b'", "args": ["c"]},
+            '; if that is a program and its arguments, write "command": "uvx", "args": ["a b", ...]',
+        ),
+        (
+            {"command": "/no/such program"},
+            '; if that is a program and its arguments, write "command": "/no/such", "args": ["program"]',
+        ),
         (raw_server("exit"), "exited with code 3"),
         (raw_server("refuse"), "refused the handshake"),
         (raw_server("future"), "9999-01-01"),
         (raw_server("malformed"), "answered the handshake"),
         (raw_server("silent"), "did not answer initialize within 0.5 s"),
     ],
-    ids=["no program", "exits", "refuses", "is too new", "answers nonsense", "is silent"],
+    ids=["no program", "line with args", "no path", "exits", "refuses", "is too new", "answers nonsense", "is silent"],
 )
 def test_a_server_that_cannot_be_used_is_false_and_leaves_no_process(config: dict[str, Any], reason: str) -> None:
     client = MCPClient.from_config("bad", config, timeout=0.5 if "silent" in config.get("args", ()) else 30)
