@@ -101,8 +101,9 @@ def checked_middleware(given: Sequence[object]) -> tuple[Middleware, ...]:
     checked: list[Middleware] = []
     for item in given:
         if not isinstance(item, Middleware):
-            is_class = isinstance(item, type) and issubclass(item, Middleware)
-            what = f"the class {item.__name__}; write {item.__name__}()" if is_class else f"{item!r}"
+            what = repr(item)
+            if isinstance(item, type) and issubclass(item, Middleware):
+                what = f"the class {item.__name__}; write {item.__name__}()"
             raise TypeError(
                 f"middleware: expected objects of subclasses of gaia_bridge.middleware.Middleware, got {what}"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -140,8 +140,9 @@ def _canonical(value: Any) -> Hashable:
     if is_object(value):
         return frozenset((key, _canonical(item)) for key, item in value.items())
     if isinstance(value, list):
-        return tuple(_canonical(item) for item in cast("list[Any]", value))
-    return cast("type[Any]", type(value)), value
+        items: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(_canonical(item) for item in items)
+    return type(value), value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _is_final(result: JSON) -> bool:
