@@ -20,6 +20,7 @@ import anyio
 import click
 from anyio.abc import TaskGroup, TaskStatus
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
@@ -39,6 +40,7 @@ from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.discovery import LoadedAgent
 from gaia_bridge.errors import AgentLoadError, ConfigError
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE
+from gaia_bridge.middleware.base import Middleware
 from gaia_bridge.model import NamingPolicy, ServerSpec, SourceKind
 from gaia_bridge.reloading import AgentReloader
 from gaia_bridge.runtime.exception_groups import only_error_in
@@ -70,6 +72,10 @@ class ServeOptions(Struct, frozen=True):
     settings: Settings = Settings()
     reload: bool = False
     """Whether the agents follow their files."""
+    shows_calls: bool = False
+    """Whether each call is written to standard error, with what was said."""
+    with_servers: bool = True
+    """Whether the servers of the configuration are published, too."""
     bridge: Bridge | None = None
     """What is served instead of agents and a configuration: it says itself what it publishes."""
 
@@ -189,7 +195,9 @@ def _run(
 
     use_uvloop = importlib.util.find_spec("uvloop") is not None
     with closing(_server_logs()) as logs:
-        bridge = content.bridge or Bridge(settings=options.settings, names=options.names)
+        bridge = content.bridge or Bridge(
+            settings=options.settings, names=options.names, middleware=_shown_calls() if options.shows_calls else ()
+        )
         bridge.on_error_line = bridge.on_error_line or logs.write
         anyio.run(main, backend_options={"use_uvloop": use_uvloop})
 
@@ -255,15 +263,17 @@ def _load(options: ServeOptions, token: str | None = None) -> _Content:
         _announce([sys.argv, os.getcwd()])
         _hidden((), token)
         return _Content((), (), None, token, options.bridge)
+    if options.reload and not options.with_servers:
+        _announce([options.agents, os.getcwd()])
+        _hidden((), token)
+        return _reloading(options, _Content((), (), None, token))
     configured = ConfiguredServers(options.config)
     with suppress(FileNotFoundError):  # the current folder is gone, which is told below
         _announce([[str(file.resolve()) for file in configured.files], options.agents, os.getcwd()])
     servers = _hidden(configured.first(), token)
     beyond = not options.stdio and _reaches_beyond(options)
     if options.reload:
-        agent_reloader = AgentReloader(options.agents)
-        with keep_log(), told_of_slow_imports():
-            return _Content(agent_reloader.first(), servers, configured, token, reloader=agent_reloader)
+        return _reloading(options, _Content((), servers, configured, token))
     choice = AgentChoice(options.agents, options.with_agents, beyond, options.config is not None)
     agents = choice.load(others=bool(servers))
     made = [agent for agent in agents if isinstance(agent.agent, Bridge)]
@@ -277,6 +287,19 @@ def _load(options: ServeOptions, token: str | None = None) -> _Content:
     if options.config is not None:
         raise ConfigError("--config", f"{made[0].reference} is a Bridge, which says itself what it publishes", _CONFIG)
     return _Content([agent for agent in agents if agent is not made[0]], (), None, token, bridge)
+
+
+def _reloading(options: ServeOptions, content: _Content) -> _Content:
+    """The content with agents that follow their files."""
+    reloader = AgentReloader(options.agents)
+    with keep_log(), told_of_slow_imports():
+        return replace(content, agents=reloader.first(), reloader=reloader)
+
+
+def _shown_calls() -> list[Middleware]:
+    from gaia_bridge.cli.call_lines import CallLines
+
+    return [CallLines()]
 
 
 def _announce(what: object) -> None:

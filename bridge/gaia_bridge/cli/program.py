@@ -138,6 +138,7 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Run": {
         "serve": ("serve:serve", "Publish agents, over HTTP or over stdio."),
+        "dev": ("dev:dev", "Serve agents over HTTP while they are being written."),
         "agents": ("agents:agents", "Show which agents would be published."),
         "status": ("servers.status_commands:status", "Show how a running bridge is."),
     },
@@ -167,7 +168,8 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """Where each command is, below `gaia_bridge.cli`, and the first sentence of its help, which takes no import."""
 
 _CALLED_ELSEWHERE = {
-    **dict.fromkeys(("dev", "run", "serve-http", "start", "up"), "serve"),
+    **dict.fromkeys(("develop", "reload", "watch"), "dev"),
+    **dict.fromkeys(("run", "serve-http", "start", "up"), "serve"),
     **dict.fromkeys(("add-json", "import", "install"), "add"),
     **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
     **dict.fromkeys(("get", "ls", "servers"), "list"),

@@ -39,7 +39,7 @@ def init(name: str) -> int:
     write_folder(folder, project_files(names))
     _tell(f"wrote {printable(name)}, with the agent {names.published} in {names.module}.py and its test")
     # The folder's name may begin with a hyphen, or hold a space.
-    _tell(f"next: cd -- {shlex.quote(name)} && python -m pytest && gaia-bridge serve {names.module}.py")
+    _tell(f"next: cd -- {shlex.quote(name)} && python -m pytest && gaia-bridge dev {names.module}.py")
     return ExitCode.OK
 
 

@@ -109,7 +109,7 @@ def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        *[(word, "serve") for word in ("run", "start", "dev")],
+        *[(word, "serve") for word in ("run", "start")],
         *[
             ("create", "init"),
             ("install", "add"),

@@ -31,7 +31,7 @@ def test_a_project_is_written_and_its_next_steps_are_told(tmp_path: Path, capsys
     ]
     told = capsys.readouterr()
     assert told.out == ""
-    assert "cd -- 'my weather' && python -m pytest && gaia-bridge serve my_weather_agent.py" in told.err
+    assert "cd -- 'my weather' && python -m pytest && gaia-bridge dev my_weather_agent.py" in told.err
 
 
 def test_a_project_may_lie_in_another_folder(tmp_path: Path) -> None:

@@ -176,3 +176,14 @@ def test_a_server_of_the_project_is_not_started_before_it_was_approved(
     assert "server evil is left out: a file of this project lists it" in (said := capsys.readouterr().err)
     assert "run: gaia-bridge trust evil" in said
     assert not touched.exists()
+
+
+def test_only_named_agents_are_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "gaia-bridge serve --reload FILE" in error_of(capsys, "--reload", code=64)
+    assert main(["dev"]) == 64
+    assert "Missing argument 'FILE...'" in capsys.readouterr().err
+
+
+def test_a_file_with_a_bridge_is_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "made.py").write_text("from gaia_bridge import Bridge\nbridge = Bridge()\n", "utf-8")
+    assert "serve it without reloading" in error_of(capsys, "--reload", "made.py", "--port", "0", code=66)

@@ -1,0 +1,62 @@
+"""`gaia-bridge dev`: agents while they are being written."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from pathlib import Path
+
+import click
+
+from gaia_bridge.cli.collection import imported_for_good
+from gaia_bridge.cli.deadline import Deadline
+from gaia_bridge.cli.options import Port, log_options, set_up_logging
+from gaia_bridge.cli.streams import queue_standard_streams
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
+from gaia_bridge.model import NamingPolicy
+
+__all__ = ["dev"]
+
+_SHORT_LINES = "gaia_bridge.calls.call_log"
+"""Tells of each call what the lines of this command tell, without what was said."""
+
+
+@click.command()
+@click.argument("agents", nargs=-1, required=True, metavar="FILE...")
+@click.option("--port", default=DEFAULT_PORT, show_default=True, type=Port(0), help="0: any free port.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="Publish the servers of this file too.  [default: no servers]"
+)
+@log_options
+@click.pass_context
+def dev(
+    ctx: click.Context, agents: tuple[str, ...], port: int, config: Path | None, log_level: str | None, debug: bool
+) -> int:
+    """Serve agents over HTTP while they are being written.
+
+    FILE is what `serve` takes. What is saved is published at once, clients stay connected, and each call is shown with
+    its arguments and its result. A file that cannot be imported keeps the last good agent.
+    """
+    ctx.call_on_close(queue_standard_streams())
+    set_up_logging(ctx, log_level, debug, default="info")
+    short_lines = logging.getLogger(_SHORT_LINES)
+    ctx.call_on_close(partial(short_lines.setLevel, short_lines.level))
+    short_lines.setLevel(logging.WARNING)
+    with imported_for_good():
+        from gaia_bridge.cli.bridge_runner import ServeOptions, run
+
+    options = ServeOptions(
+        agents=agents,
+        stdio=False,
+        host=DEFAULT_HOST,
+        port=port,
+        auth=False,
+        allow_hosts=(),
+        allow_origins=(),
+        config=config,
+        names=NamingPolicy.DEFAULT,
+        reload=True,
+        shows_calls=True,
+        with_servers=config is not None,
+    )
+    return run(options, ctx.find_object(Deadline))

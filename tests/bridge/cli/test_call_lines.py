@@ -1,0 +1,62 @@
+"""A line for each call, with what was said."""
+
+from __future__ import annotations
+
+import pytest
+
+from gaia_bridge import Bridge, ProtocolError, ToolError, prompt, resource, tool
+from gaia_bridge.cli.call_lines import CallLines
+from gaia_bridge.functions.collection import ModuleFunctions
+from gaia_bridge.testing import connected
+from tests.support.agents import one_tool
+
+pytestmark = pytest.mark.anyio
+
+
+class Shop:
+    @tool
+    def add(self, a: int, text: str = "") -> int:
+        if a < 0:
+            raise ToolError("too few\nof them")
+        return a
+
+    @prompt
+    def greet(self, name: str) -> str:
+        return f"Greet {name}"
+
+    @resource("shop://sign", mime_type="text/plain")
+    def sign(self) -> str:
+        return "open"
+
+
+async def test_what_was_asked_and_answered_is_one_short_line(capsys: pytest.CaptureFixture[str]) -> None:
+    shop = ModuleFunctions(Shop())  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    async with Bridge(shop, middleware=[CallLines()]) as bridge, connected(bridge) as client:
+        await client.call_tool("add", a=1, text="x" * 500 + "\x1b[31m\n")
+        with pytest.raises(ToolError):
+            await client.call_tool("add", a=-1)
+        with pytest.raises(ProtocolError):
+            await client.call_tool("mi\nssing")
+        await client.get_prompt("greet", {"name": "Ada"})
+        await client.read_resource("shop://sign")
+    lines = capsys.readouterr().err.splitlines()
+    asked, failed, missing, greeted, read = (line.partition(" ")[2] for line in lines if " -> " in line)
+    assert asked.startswith('add(a=1, text="xxxx')
+    assert " -> 1  (" in asked
+    assert len(asked) < 200
+    assert "too few" in failed
+    assert "Unknown tool" in missing
+    assert greeted.startswith('prompt greet(name="Ada") -> Greet Ada  (')
+    assert read.startswith("read shop://sign -> open  (")
+    assert all(line.isprintable() for line in (asked, failed, greeted, read, missing))
+
+
+async def test_what_is_no_text_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]
+    agent = one_tool(lambda arguments: {"content": blocks if arguments else []})
+    async with Bridge(agent, middleware=[CallLines()]) as bridge, connected(bridge) as client:
+        await client.call_tool("work", a=[1])
+        await client.call_tool("work")
+    first, second = capsys.readouterr().err.splitlines()
+    assert "work(a=[1]) -> [image]  (" in first
+    assert "work() -> nothing  (" in second
