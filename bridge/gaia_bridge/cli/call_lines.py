@@ -65,7 +65,8 @@ async def _shown(what: str, request: McpRequest, call_next: CallNext) -> JSON:
 def _outcome(result: JSON) -> str:
     if result.get("resultType") == "input_required":
         return click.style("asks the client", fg="yellow")
-    items: list[Any] = next((result[key] for key in ("content", "contents", "messages") if key in result), [])
+    key = next((key for key in ("content", "contents", "messages") if key in result), "content")
+    items: list[Any] = result.get(key, [])
     shown = one_line(" ".join(_item(item) for item in items), _RESULT) or "nothing"
     return click.style(shown, fg="red") if result.get("isError") is True else shown
 
