@@ -67,6 +67,10 @@ _OURS: Final = "GAIA_BRIDGE_"
 _LOOK: Final = 0.02
 """Seconds between two looks whether a process group is empty; the system does not tell."""
 
+_GONE: Final = 5.0
+"""Seconds until a killed process is gone. That takes the system milliseconds, and seconds on a machine that is busy or
+has much memory to clear; the server has no say in it, so that this is no setting."""
+
 _SWEEPS: Final = 3
 """How often descendants that left the group are looked for while some are found: they may be starting others."""
 
@@ -270,7 +274,7 @@ class Child:
                 logger.debug("process group %d is killed", self.pid)
                 self._signal_group(signal.SIGKILL)
             await self._end_strays()
-            if not await self._ends_within(limits.terminate_grace):
+            if not await self._ends_within(_GONE):
                 # It runs as somebody else, or the system does not let go of it. The guardian keeps it in mind.
                 logger.warning("process %d cannot be ended", self.pid)
                 return
@@ -288,7 +292,7 @@ class Child:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_LOOK)
+            self._process.wait(_GONE)
         GUARDIAN.leave(self._identity)
 
     async def _ends_within(self, seconds: float) -> bool:

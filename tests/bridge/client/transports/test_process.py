@@ -199,6 +199,25 @@ async def test_a_loop_that_is_torn_down_takes_its_children_along() -> None:
 
 
 @pytest.mark.requirement("F-030")
+async def test_a_killed_child_is_waited_for_longer_than_its_grace(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A system under load takes its time to clear away what was killed."""
+    cleared = threading.Event()
+    wait = subprocess.Popen[bytes].wait
+
+    def wait_until_cleared(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        assert cleared.wait(PATIENCE)
+        return wait(process, timeout)
+
+    monkeypatch.delattr(os, "pidfd_open")  # so that a thread waits, which can be held
+    monkeypatch.setattr(subprocess.Popen, "wait", wait_until_cleared)
+    async with launched(child("stay()"), stop_grace=0.01, terminate_grace=0.01) as link:
+        asyncio.get_running_loop().call_later(0.3, cleared.set)
+    assert link.child.exit_code is not None
+    assert "cannot be ended" not in caplog.text
+
+
 async def test_a_child_is_ended_although_all_threads_are_taken() -> None:
     free = threading.Event()
 
