@@ -1,4 +1,7 @@
-"""What a bridge says of itself to people and monitors: `/ready`, `/status` and `/tools`."""
+"""What a bridge says of itself to people and monitors: `/health`, `/ready`, `/status` and `/tools`.
+
+`/health` and `/status` also say what clients of GAIA's own MCP bridge look for (`gaia mcp status`, `gaia mcp test`).
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,9 @@ INFO: Final = ServerInfo(
 """Who a bridge is."""
 
 
+_ALIVE: Final[JSON] = {"status": "healthy", "service": INFO.title}
+
+
 class Report:
     """What is published by a bridge, and how it does.
 
@@ -49,6 +55,7 @@ class Report:
         self._models = models
         self._left_out = left_out
         self.routes: Mapping[str, Callable[[], JSON]] = {
+            "/health": self.health,
             "/ready": self.readiness,
             "/status": self.status,
             "/tools": self.tools,
@@ -58,6 +65,15 @@ class Report:
     def _everything(self) -> Catalog:
         return self._endpoints["", ""].dispatcher.catalog
 
+    def health(self) -> JSON:
+        """That the bridge answers, and how much it publishes: counts, which take no time."""
+        sources = self._everything.sources
+        return {
+            **_ALIVE,
+            "agents": sum(source.kind is SourceKind.AGENT for source in sources),
+            "tools": sum(len(source.features.tools) for source in sources),
+        }
+
     def readiness(self) -> JSON:
         """The bridge itself is ready when it answers at all, whatever its servers do."""
         sources = {source.name: source.status.state.value for source in self._everything.sources}
@@ -66,6 +82,7 @@ class Report:
     def status(self) -> JSON:
         """Each source: its state, its path, how much it offers, and what of it is left out."""
         return {
+            **_ALIVE,
             "name": INFO.name,
             "version": INFO.version,
             "leftOut": _as_json(self._left_out()),
@@ -88,6 +105,15 @@ class Report:
                 }
                 for source in self._everything.sources
             ],
+            "agents": {
+                source.name: {"description": source.features.info.description or source.features.info.name}
+                for source in self._everything.sources
+                if source.kind is SourceKind.AGENT
+            },
+            "tools": {
+                tool["name"]: {"description": tool.get("description", "")}
+                for tool in self._everything.definitions("tool", modern=True)
+            },
         }
 
     def _tool_search(self) -> JSON:

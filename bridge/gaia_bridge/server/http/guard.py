@@ -36,15 +36,15 @@ from gaia_bridge.server.http.request_heads import BODY_ARRIVED, SAME_HEAD, WHOLE
 if TYPE_CHECKING:
     from gaia_bridge.server.http.cross_origin import CrossOrigin
 
-__all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "body_for", "error_body", "replaying"]
+__all__ = ["HEALTH_PATH", "REQUEST_ID", "Guard", "bearer_token", "body_for", "error_body", "replaying"]
 
 HEALTH_PATH = "/health"
-"""The only path that `GET` may read without the token: a supervisor has none, and it tells nothing."""
+"""The only path that `GET` may read without the token: a supervisor has none, and is told nothing but that we live."""
 
 INVALID_REQUEST = -32600
 """JSON-RPC 2.0 section 5.1: what was sent is not a valid request."""
 
-EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "X-Request-Id", "X-Session-Id")
+EXPOSED_HEADERS = ("Mcp-Session-Id", "Retry-After", "WWW-Authenticate", "X-Request-Id", "X-Session-Id")
 """Response headers that a script on an allowed page may read."""
 
 WATCHED_HEADERS = frozenset(
@@ -86,6 +86,12 @@ def body_for(
         request_id: The JSON-RPC request, if it is known.
     """
     return refusal_body(status, message) if path.startswith(CHAT_PREFIX) else error_body(message, code, request_id)
+
+
+def bearer_token(authorization: bytes) -> bytes:
+    """The token that an `Authorization` header carries; empty if it carries none."""
+    scheme, _, credential = authorization.partition(b" ")
+    return credential.strip(b" ") if scheme.lower() == b"bearer" else b""
 
 
 class Guard:
@@ -217,10 +223,10 @@ class Guard:
     def _check_token(self, scope: Scope, head: _Head) -> _Refusal | None:
         if self._token is None or (scope["path"] == HEALTH_PATH and scope["method"] == "GET"):
             return None
-        scheme, _, credential = head.values.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() == b"bearer" and hmac.compare_digest(credential.strip(b" "), self._token):
+        credential = bearer_token(head.values.get(b"authorization", b""))
+        if hmac.compare_digest(credential, self._token):
             return None
-        came = "Another token" if scheme.lower() == b"bearer" and credential.strip(b" ") else "No bearer token"
+        came = "Another token" if credential else "No bearer token"
         return _Refusal(
             401,
             f"{came} came; expected exactly one, 'Authorization: Bearer TOKEN' (a token in the URL does not count). "

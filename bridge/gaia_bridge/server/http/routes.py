@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
@@ -12,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from gaia_bridge.contract import JSON
 from gaia_bridge.protocol.json_text import valid_json
-from gaia_bridge.server.http.guard import HEALTH_PATH
+from gaia_bridge.server.http.guard import HEALTH_PATH, bearer_token
 from gaia_bridge.server.http.people import FOR_PEOPLE, is_person
 from gaia_bridge.server.http.token import token_proof
 
@@ -33,8 +34,10 @@ def make_routes(report: Mapping[str, _Report], token: str | None, further: Itera
         further: Routes of other APIs.
     """
     routes: list[BaseRoute] = [Route("/", _tell_people, methods=["GET"])]
-    routes += [Route(path, _reporting(answer), methods=["GET"]) for path, answer in report.items()]
-    routes.append(Route(HEALTH_PATH, _healthy(token), methods=["GET"]))
+    for path, answer in report.items():
+        routes.append(
+            Route(path, _healthy(answer, token) if path == HEALTH_PATH else _reporting(answer), methods=["GET"])
+        )
     return Starlette(routes=[*routes, *further])
 
 
@@ -51,13 +54,21 @@ def _reporting(answer: _Report) -> Callable[[Request], Awaitable[Response]]:
     return report
 
 
-def _healthy(token: str | None) -> Callable[[Request], Awaitable[Response]]:
-    """The health check. Who brings a challenge sees whether we know the token, before it is sent to us."""
+def _healthy(answer: _Report, token: str | None) -> Callable[[Request], Awaitable[Response]]:
+    """The health check. Who brings a challenge sees whether we know the token, before it is sent to us. Who has to
+    bring the token, and does not, is told no more than that we live."""
 
     async def report(request: Request) -> Response:
+        said = answer()
+        if token is None:
+            return JSONResponse(said)
+        if not hmac.compare_digest(
+            bearer_token(request.headers.get("authorization", "").encode("latin-1")), token.encode()
+        ):
+            said = {"status": said["status"]}
         challenge = request.query_params.get("challenge", "")
-        if token is None or not 0 < len(challenge) <= _CHALLENGE:
-            return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "ok", "proof": token_proof(token, challenge, request.headers.get("host", ""))})
+        if 0 < len(challenge) <= _CHALLENGE:
+            said["proof"] = token_proof(token, challenge, request.headers.get("host", ""))
+        return JSONResponse(said)
 
     return report

@@ -21,7 +21,7 @@ from gaia_bridge.protocol.messages import (
     unexpected_batch,
 )
 from gaia_bridge.protocol.parameters import parameter_problem
-from gaia_bridge.protocol.revisions import UNSTATED_REVISION
+from gaia_bridge.protocol.revisions import LATEST_HANDSHAKE, UNSTATED_REVISION
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.connection import NOWHERE, Connection
 from gaia_bridge.server.dispatcher import Answer, Dispatcher
@@ -246,6 +246,8 @@ class HandshakeHttp:
             self._receive(connection, message)
             await exchange.nothing(202)
             return
+        if message.get("method") == "initialize":
+            message = _introduced(message)
         reply = Reply(EventStream(None, self._limits.stream_messages))
         call = Call(connection, NOWHERE, message, exchange.size)
         self._dispatcher.begin(call, partial(reply.take, call))
@@ -267,6 +269,22 @@ _NOT_ACCEPTED: Final = Refusal(
     INVALID_REQUEST, "Not Acceptable: Client must accept both application/json and text/event-stream"
 )
 _NO_EVENTS: Final = Refusal(INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
+
+
+_UNKNOWN_CLIENT: Final[JSON] = {
+    "protocolVersion": LATEST_HANDSHAKE,
+    "capabilities": {},
+    "clientInfo": {"name": "unknown", "version": "unknown"},
+}
+
+
+def _introduced(message: JSON) -> JSON:
+    """A handshake that opens no session, with what its client leaves out: nothing will rest on it, and clients of GAIA's
+    bridge leave out everything."""
+    params: object = message.get("params")
+    if params is None or is_object(params):
+        return {**message, "params": {**_UNKNOWN_CLIENT, **(params or {})}}
+    return message
 
 
 async def _no_events() -> AsyncGenerator[bytes]:

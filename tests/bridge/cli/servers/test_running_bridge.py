@@ -155,9 +155,9 @@ def test_a_bridge_of_servers_alone_with_a_token_tells_its_owner_how_it_is(tmp_pa
         base = "/".join(url.split("/")[:3])
         with urllib.request.urlopen(f"{base}/health?challenge=x") as response:
             authority = base.removeprefix("http://")
-            assert json.load(response) == {"status": "ok", "proof": token_proof(TOKEN, "x", authority)}
+            assert json.load(response) == {"status": "healthy", "proof": token_proof(TOKEN, "x", authority)}
         with urllib.request.urlopen(f"{base}/health?challenge={'x' * 129}") as response:
-            assert json.load(response) == {"status": "ok"}
+            assert json.load(response) == {"status": "healthy"}
         told = json.loads(run("status", "--json", "--url", base).stdout)
         assert [source["name"] for source in told["sources"]] == ["up"]
     assert run("serve", "code", "--no-agents").returncode == 64

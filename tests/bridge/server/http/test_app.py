@@ -101,11 +101,11 @@ def error_code(response: httpx2.Response) -> int:
 
 
 @asynccontextmanager
-async def calling(*agents: RegionAgent) -> AsyncGenerator[Caller]:
+async def calling(*agents: RegionAgent, policy: AccessPolicy | None = None) -> AsyncGenerator[Caller]:
     async with Bridge() as bridge:
         for number, agent in enumerate(agents or (RegionAgent(),)):
             await bridge.add_agent(agent, f"agent-{number}")
-        app = bridge.asgi(AccessPolicy.for_address("127.0.0.1", 8765))
+        app = bridge.asgi(policy or AccessPolicy.for_address("127.0.0.1", 8765))
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=BASE, timeout=10) as client:
             yield Caller(client)
 
@@ -132,12 +132,65 @@ async def test_a_quoted_name_in_a_path_is_the_one_that_is_looked_for(name: str, 
 @pytest.mark.requirement("S1-21")
 async def test_the_plain_routes_tell_what_is_published() -> None:
     async with calling() as caller:
-        assert (await caller.client.get("/health")).json() == {"status": "ok"}
         assert (await caller.client.get("/ready")).json()["sources"] == {"agent-0": "ready"}
         tools = (await caller.client.get("/tools")).json()["tools"]
         assert [tool["name"] for tool in tools] == ["where", "danger"]
         [source] = (await caller.client.get("/status")).json()["sources"]
         assert (source["path"], source["tools"], source["leftOut"]) == ("/agents/agent-0/mcp", 2, [])
+
+
+@pytest.mark.requirement("S1-21")
+async def test_the_health_check_and_the_status_say_what_clients_of_gaias_bridge_look_for() -> None:
+    alive = {"status": "healthy", "service": "GAIA MCP bridge"}
+    async with calling() as caller:
+        assert (await caller.client.get("/health")).json() == {**alive, "agents": 1, "tools": 2}
+        status = (await caller.client.get("/status")).json()
+    assert {key: status[key] for key in alive} == alive
+    assert status["agents"] == {"agent-0": {"description": "GAIA RegionAgent"}}
+    assert status["tools"] == {"where": {"description": ""}, "danger": {"description": "Do something"}}
+
+
+async def test_how_much_is_published_is_told_to_nobody_who_does_not_bring_the_token() -> None:
+    policy = AccessPolicy.for_address("127.0.0.1", 8765, token="secret")
+    async with calling(policy=policy) as caller:
+        for credential, told in (
+            (None, False),
+            ("Bearer other", False),
+            ("Basic secret", False),
+            ("Bearer secret", True),
+        ):
+            headers = {} if credential is None else {"authorization": credential}
+            health = (await caller.client.get("/health", headers=headers)).json()
+            assert (health["status"], "agents" in health, "service" in health) == ("healthy", told, told), credential
+
+
+PLAIN_ROUTES = ("/", "/health", "/ready", "/status", "/tools", "/v1/models", "/v1/chat/completions", "/v1/responses")
+MCP_ROUTES = ("/mcp", "/sse", "/messages/", "/agents/agent-0/mcp", "/agents/agent-0/sse", "/servers/none/mcp")
+
+
+async def test_a_page_that_is_allowed_may_call_every_route_and_no_other_page_may() -> None:
+    page, wanted = (
+        "https://tool.example",
+        "authorization, content-type, mcp-method, mcp-protocol-version, mcp-session-id",
+    )
+    policy = AccessPolicy.for_address("127.0.0.1", 8765, allow_origins=[page], token="secret")
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": wanted}
+    private = {**asked, "access-control-request-private-network": "true"}
+    async with calling(policy=policy) as caller:
+        for path in (*PLAIN_ROUTES, *MCP_ROUTES, "/none"):
+            allowed = await caller.client.options(path, headers={"origin": page, **private})
+            assert allowed.status_code == 200, path
+            assert allowed.headers["access-control-allow-origin"] == page
+            assert allowed.headers["access-control-allow-headers"] == wanted
+            assert allowed.headers["access-control-allow-private-network"] == "true"
+            other = await caller.client.options(path, headers={"origin": "https://evil.example", **private})
+            assert other.status_code == 403, path
+            assert not [name for name in other.headers if name.startswith("access-control-")]
+            answer = await caller.client.get(
+                path, headers={"origin": page}
+            )  # without the token: an answer all the same
+            exposed = answer.headers["access-control-expose-headers"]
+            assert {"Mcp-Session-Id", "WWW-Authenticate", "Retry-After"} <= set(exposed.split(", ")), path
 
 
 @pytest.mark.requirement("S1-21")
@@ -147,6 +200,23 @@ async def test_a_single_call_without_session_or_headers_is_answered_in_json() ->
         response = await caller.client.post("/", content=body, headers={"content-type": "application/json"})
         assert response.headers["content-type"] == "application/json"
         assert response.json()["result"]["structuredContent"] == {"called": "danger"}
+
+
+@pytest.mark.requirement("S1-21")
+@pytest.mark.parametrize(
+    "params", [HELLO, {"protocolVersion": "1.0.0"}, {}, None], ids=["whole", "GAIA's", "empty", "none"]
+)
+async def test_a_single_handshake_is_answered_however_little_it_says(params: JSON | None) -> None:
+    async with calling() as caller:
+        for message in (request("initialize", params), {**request("initialize"), "params": params}):
+            body = json.dumps(message)
+            response = await caller.client.post("/", content=body, headers={"content-type": "application/json"})
+            result = response.json()["result"]
+            assert (response.status_code, "mcp-session-id" in response.headers) == (200, False)
+            assert (result["protocolVersion"], result["serverInfo"]["name"]) == (LEGACY, "GAIA RegionAgent")
+            assert "tools" in result["capabilities"]
+        refused = await caller.client.post("/", json=request("initialize", {"clientInfo": "me"}))
+        assert (refused.status_code, "at /params/clientInfo" in refused.json()["error"]["message"]) == (200, True)
 
 
 @pytest.mark.parametrize("revision", ["1.0.0", "2025-11-25"])
