@@ -17,6 +17,7 @@ from gaia.mcp.client.mcp_tool import MCPTool
 from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.server_config import check_server_config
 from gaia.mcp.client.validation import is_validation_error
+from gaia.mcp.load_summary import load_summary
 from gaia.mcp.registered_tools import RegisteredTools
 from gaia.mcp.republished import Republished
 from gaia.mcp.responses import failure_text, wrapped_failure, wrapped_success
@@ -46,9 +47,9 @@ class MCPClientMixin:
 
     Args:
         *args: For the next base class.
-        auto_load_config: Whether the servers of `~/.gaia/mcp_servers.json` and `./mcp_servers.json` are connected: when
-            the constructors are done, or before, when one of them asks which there are. Initialised more than once, the
-            last word counts.
+        auto_load_config: Whether the servers of `~/.gaia/mcp_servers.json` and of the project's file are connected
+            (`MCPConfig`): when the constructors are done, or before, when one of them asks which there are. Initialised
+            more than once, the last word counts.
         config_file: Use this file only, and connect its servers in any case.
         republish_tools: Whether clients of this agent are offered what its servers offer: their tools under the names
             that they have in its registry, their prompts and resources, with progress, questions and cancellation.
@@ -59,6 +60,8 @@ class MCPClientMixin:
     _mcp_is_being_built: bool = False
     """Whether a constructor of a subclass is still at work: it may yet say that nothing is to be loaded."""
     _mcp_waits_to_load: bool = False
+    _mcp_shown: str = ""
+    """The list of servers that the console was given last."""
 
     def __init__(
         self,
@@ -203,9 +206,9 @@ class MCPClientMixin:
             How many servers are connected, with their tools registered.
         """
         self._mcp_waits_to_load = False
-        for name, entry in self._mcp_manager.config.get_servers().items():
-            if _is_still_missing(entry) and not entry.get("disabled"):
-                self._connect_later(name, entry)
+        for name, server in self._mcp_manager.config.to_start()[0].items():
+            if _is_still_missing(server.entry) and not server.entry.get("disabled"):
+                self._connect_later(name, server.entry)
         self._mcp_manager.load_from_config()
         clients = [
             client for name in self._mcp_manager.list_servers() if (client := self._mcp_manager.get_client(name))
@@ -216,7 +219,19 @@ class MCPClientMixin:
             self._register_client(client)
         if new:
             self._rebuild_prompt()
+        self._print_mcp_load_summary()
         return len(clients)
+
+    def get_mcp_status_report(self) -> list[dict[str, Any]]:
+        """How each server is that was to be connected; see `MCPClientManager.get_status_report`."""
+        return self._mcp_manager.get_status_report()
+
+    def _print_mcp_load_summary(self) -> None:
+        """Hook: show on the agent's console how the servers of the configuration are, if that is news."""
+        summary = load_summary(self._mcp_manager.config, self._mcp_manager.get_status_report())
+        if summary and summary != self._mcp_shown:
+            self._mcp_shown = summary
+            getattr(getattr(self, "console", None), "print_info", logger.info)(summary)
 
     def disconnect_mcp_server(self, name: str) -> None:
         """Disconnect a server, take away its tools, and remove it from the configuration file.

@@ -13,6 +13,7 @@ from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of, is_of_output
 from gaia_bridge.cli.options import is_debug
 from gaia_bridge.cli.streams import queue_stderr
+from gaia_bridge.config.approvals import approvals_needed
 from gaia_bridge.errors import BridgeError
 from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.sanitize.escaping import printable
@@ -31,7 +32,8 @@ def run(args: Sequence[str] | None, prog_name: str, deadline: Deadline | None = 
     """
     put_back = queue_stderr()
     try:
-        code: Any = program.main(args=args, prog_name=prog_name, standalone_mode=False, obj=deadline)
+        with approvals_needed():
+            code: Any = program.main(args=args, prog_name=prog_name, standalone_mode=False, obj=deadline)
     except click.ClickException as error:
         error.show()
         return ExitCode.USAGE

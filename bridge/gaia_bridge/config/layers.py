@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from copy import deepcopy
 from enum import Enum
 from itertools import chain
@@ -25,7 +25,13 @@ from gaia_bridge.config.documents import LEGACY_SERVERS_KEY, SERVERS_KEY, server
 from gaia_bridge.config.entries import parse_entry
 from gaia_bridge.config.file_editor import edit_json
 from gaia_bridge.config.file_reader import JsonFile, read_json, writable_by_others
-from gaia_bridge.config.paths import SERVERS_FILE, default_servers_path, expanded, local_servers_path
+from gaia_bridge.config.paths import (
+    SERVERS_FILE,
+    default_servers_path,
+    expanded,
+    is_current_folder,
+    local_servers_path,
+)
 from gaia_bridge.config.problems import EntryError, kind_of
 from gaia_bridge.config.servers_file import SkippedServer, access_warnings, is_disabled
 from gaia_bridge.config.trust import TrustStore
@@ -43,7 +49,7 @@ class LayerKind(Enum):
     GLOBAL = "global"
     """The user's own: `~/.gaia/mcp_servers.json`."""
     LOCAL = "local"
-    """The project's: `./mcp_servers.json`. Whoever wrote the project wrote it."""
+    """The project's: `./mcp_servers.json`, or the one beside an agent's file. Whoever wrote the project wrote it."""
     EXPLICIT = "explicit"
     """One that the user named."""
 
@@ -148,10 +154,12 @@ class ServersConfig:
         path: One file that stands alone; the global and the local one if not given.
         strict: Whether a file that other users could have written is refused. If not, it is a warning; and so
             it is for the project's file, whose entries need an approval anyway.
+        beside: Folders in which the project's file is looked for, if there is none in the current folder.
     """
 
-    def __init__(self, path: Path | None = None, *, strict: bool = False) -> None:
-        self._places = _stacked() if path is None else (_place(LayerKind.EXPLICIT, lambda: expanded(path), path),)
+    def __init__(self, path: Path | None = None, *, strict: bool = False, beside: Iterable[Path] = ()) -> None:
+        explicit = None if path is None else _place(LayerKind.EXPLICIT, lambda: expanded(path), path)
+        self._places = _stacked(tuple(beside)) if explicit is None else (explicit,)
         self._strict = strict
         self.reload()
 
@@ -182,6 +190,23 @@ class ServersConfig:
     def owner(self, name: str) -> Layer | None:
         """The file whose entry of that name counts; `None` if there is no such entry."""
         return next((layer for layer in reversed(self._layers) if name in layer.entries), None)
+
+    def counting(self, trust: TrustStore | None = None) -> tuple[dict[str, Layer], dict[str, str]]:
+        """Which file's entry of each name counts.
+
+        Args:
+            trust: As for `resolve`.
+
+        Returns:
+            The files by the names of servers; and of the entries that need an approval and have none, the reasons.
+        """
+        found: dict[str, Layer] = {}
+        refused: dict[str, str] = {}
+        for layer in self._layers:
+            held, _ = self._judged(layer, trust) if trust is not None and is_local(layer) else ({}, {})
+            refused |= held
+            found |= dict.fromkeys(layer.entries.keys() - held.keys(), layer)
+        return {name: found[name] for name in self.entries if name in found}, refused
 
     def resolve(
         self,
@@ -347,10 +372,10 @@ class ServersConfig:
         return changed
 
 
-def _stacked() -> tuple[Layer, ...]:
+def _stacked(beside: tuple[Path, ...]) -> tuple[Layer, ...]:
     places = (
         _place(LayerKind.GLOBAL, default_servers_path, Path("~/.gaia", SERVERS_FILE)),
-        _place(LayerKind.LOCAL, local_servers_path, Path(SERVERS_FILE)),
+        _place(LayerKind.LOCAL, lambda: local_servers_path(beside), Path(SERVERS_FILE)),
     )
     if any(place.error for place in places):
         return places
@@ -415,11 +440,18 @@ def _approvals(layer: Layer, trust: TrustStore) -> tuple[dict[str, str], dict[st
             if (approval := trust.approval(layer.path, name, entry)) is not None:
                 approved[name] = approval
             else:
-                hint = f"{_NOT_APPROVED[layer.kind]} {shlex.quote(name)}"
+                hint = f"{_not_approved(layer)} {shlex.quote(name)}"
                 found[name] = hint if is_server_name(name) else SERVER_NAME_RULE
         except ConfigError as error:
             found[name] = f"a file of this project lists it, and whether it was approved cannot be told: {error}"
     return found, approved
+
+
+def _not_approved(layer: Layer) -> str:
+    """Why an entry of that file is not used; the name of the server follows."""
+    reason = _NOT_APPROVED[layer.kind]
+    is_elsewhere = is_local(layer) and not is_current_folder(layer.path.parent)
+    return f"{reason} --config {shlex.quote(str(layer.path))}" if is_elsewhere else reason
 
 
 def _as_json(name: str, entry: Mapping[str, Any]) -> JSON:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ __all__ = [
     "default_trust_path",
     "expanded",
     "home_folder",
+    "is_current_folder",
     "local_servers_path",
 ]
 
@@ -32,6 +34,14 @@ def current_folder() -> Path:
         return Path.cwd()
     except OSError as error:
         raise ConfigError("current folder", f"{error.strerror}", "change to a folder that exists") from None
+
+
+def is_current_folder(folder: Path) -> bool:
+    """Whether relative paths begin there."""
+    try:
+        return os.path.samefile(folder, os.curdir)
+    except OSError:
+        return False
 
 
 def home_folder() -> Path:
@@ -62,13 +72,18 @@ def default_servers_path() -> Path:
     return expanded(Path("~/.gaia", SERVERS_FILE))
 
 
-def local_servers_path() -> Path:
+def local_servers_path(beside: Iterable[Path] = ()) -> Path:
     """Where the servers of a project are listed: `mcp_servers.json` in the current folder.
+
+    Args:
+        beside: Further folders, of which the first counts that has such a file, where the current one has none.
 
     Raises:
         ConfigError: There is no current folder.
     """
-    return current_folder() / SERVERS_FILE
+    here = current_folder() / SERVERS_FILE
+    places = (here, *(folder / SERVERS_FILE for folder in beside))
+    return next((place for place in places if os.path.lexists(place)), here)
 
 
 def default_trust_path() -> Path:

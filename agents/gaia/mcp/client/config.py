@@ -3,37 +3,60 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from gaia_bridge.config import LoadReport, ServersConfig, default_servers_path
+from gaia.mcp.client.config_report import ConfigReport
+from gaia_bridge.config import Layer, ServersConfig, TrustStore, default_servers_path
+from gaia_bridge.config.approvals import approvals_are_needed
+from gaia_bridge.config.layers import is_local
+from gaia_bridge.config.paths import is_current_folder
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.protocol.json_types import is_object
 
-__all__ = ["MCPConfig"]
+__all__ = ["MCPConfig", "ServerToStart"]
 
 logger = logging.getLogger(__name__)
+
+
+class ServerToStart(NamedTuple):
+    """A configured server that counts."""
+
+    entry: Any
+    """As it is written; where its file lies elsewhere than we work, its relative paths begin there."""
+    folder: Path
+    """Where relative paths in `${file:...}` begin."""
+    refusal: Callable[[], str | None]
+    """Says before each start why it must not be started any more, if it must not."""
 
 
 class MCPConfig:
     """The configured servers, read once and written back with every change.
 
     `~/.gaia/mcp_servers.json` and `./mcp_servers.json` are both read; a server of the second replaces one of the same
-    name in the first. Each change goes to the file that has the server; a new one goes to the second file if there is
-    one, else to the first. A file that cannot be read is logged and left as it is.
+    name in the first. Where the current folder has no such file, the second is the one beside the agent's file, or else
+    beside the program that was started. Each change goes to the file that has the server; a new one goes to the second
+    file if there is one, else to the first. A file that cannot be read is logged and left as it is.
 
     Args:
         config_file: Use this file alone. It need not exist; a leading `~` is the home folder.
+        agent: Whose servers these are, if they are an agent's.
 
     Attributes:
         config_file: The file that new servers are written to.
     """
 
-    def __init__(self, config_file: str | Path | None = None) -> None:
+    def __init__(self, config_file: str | Path | None = None, *, agent: object | None = None) -> None:
         if config_file is None:
             _make_home_folder()
-        self._config = ServersConfig(None if config_file is None else Path(config_file))
+            self._config = ServersConfig(beside=_folders_of(agent))
+        else:
+            self._config = ServersConfig(Path(config_file))
         self.config_file: Path = self._config.save_target.path
         for layer in self._config.layers:
             if layer.error is not None:
@@ -42,9 +65,18 @@ class MCPConfig:
                 logger.warning("%s", warning)
 
     @property
-    def load_report(self) -> LoadReport:
-        """What each file contributes, which entries cannot be used and why, references filled in."""
-        return self._config.resolve()
+    def layers(self) -> tuple[Layer, ...]:
+        """The files as they were read, the lowest first."""
+        return self._config.layers
+
+    @property
+    def load_report(self) -> ConfigReport:
+        """What each file contributes, which entries cannot be used and why, references filled in.
+
+        It reads as GAIA's dictionary as well: `load_report["mode"]`.
+        """
+        found = self._config.resolve()
+        return ConfigReport(found.layers, found.secrets, config_file=self.config_file)
 
     @property
     def _servers(self) -> dict[str, dict[str, Any]]:
@@ -103,6 +135,54 @@ class MCPConfig:
         """
         layer = self._config.owner(name)
         return (self.config_file if layer is None else layer.path).parent
+
+    def to_start(self) -> tuple[dict[str, ServerToStart], dict[str, str]]:
+        """What may be started, by name; and of the other entries of a project's file, why they may not.
+
+        All may, but where `gaia-bridge` runs the agent: there, what a project's file lists needs an approval
+        (`gaia-bridge trust`), and until it has one, a global entry of that name counts.
+        """
+        trust = TrustStore() if approvals_are_needed() else None
+        layers, refused = self._config.counting(trust)
+        servers: dict[str, ServerToStart] = {}
+        for name, layer in layers.items():
+            entry = layer.entries[name]
+            asks = trust is not None and is_local(layer) and is_object(entry)
+            refusal = partial(_refusal, layer.path, name, entry) if asks else _nothing
+            servers[name] = ServerToStart(_placed(layer, entry), layer.path.parent, refusal)
+        return servers, refused
+
+
+def _folders_of(agent: object | None) -> tuple[Path, ...]:
+    """Where the file of an agent lies, and that of the program."""
+    names = ("__main__",) if agent is None else (type(agent).__module__, "__main__")
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in names)
+    return tuple(Path(os.path.realpath(file)).parent for file in files if isinstance(file, str))
+
+
+def _placed(layer: Layer, entry: Any) -> Any:
+    """An entry of a project's file that lies elsewhere than we work, started where it lies: what it names relatively is
+    there, and was approved there."""
+    folder = layer.path.parent
+    if not is_local(layer) or not is_object(entry) or entry.get("command") is None or is_current_folder(folder):
+        return entry
+    inner = entry.get("cwd")
+    if inner is None or (isinstance(inner, str) and not inner.startswith(("~", "$"))):
+        return {**entry, "cwd": os.path.join(folder, inner or "")}
+    return entry
+
+
+def _refusal(file: Path, name: str, entry: dict[str, Any]) -> str | None:
+    try:
+        if TrustStore().is_approved(file, name, entry):
+            return None
+    except ConfigError as error:
+        return f"whether it was approved cannot be told: {error}"
+    return "it was changed since it was approved; gaia-bridge trust shows what it is now"
+
+
+def _nothing() -> None:
+    """Nothing speaks against it."""
 
 
 def _make_home_folder() -> None:

@@ -23,6 +23,7 @@ from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.revisions import UNDATED_REVISION, is_dated
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.public_names import source_prefix
 
 __all__ = ["MCPClient", "MCPTool"]
 
@@ -63,6 +64,8 @@ class MCPClient:
         """Why `connect` returned `False`."""
         self.offers: Callable[[str], bool] = lambda tool_name: True
         """Whether a tool is listed; decided by `allowed_tools` and `disabled_tools` of the configuration."""
+        self.refusal: Callable[[], str | None] = lambda: None
+        """Says before each start of the server why it must not be started, if it must not."""
         self._tools: list[MCPTool] | None = None
         self._outputs = OutputSchemas(f"MCP server '{name}'")
         self._lists = 0
@@ -144,6 +147,11 @@ class MCPClient:
             ValueError: The object has not both methods.
         """
         return cls.from_config(name, {"agent": agent}, timeout, debug)
+
+    @property
+    def prefix(self) -> str:
+        """What stands for the server in the names of its tools (`MCPTool.to_gaia_format`)."""
+        return source_prefix(self.name)
 
     def connect(self) -> bool:
         """Connect and greet the server. What goes wrong is logged and kept in `last_error`, and closed again.
@@ -329,6 +337,8 @@ class MCPClient:
     def _connect(self) -> str:
         """Connect; returns what is wrong, or nothing."""
         if not self.transport.is_connected():
+            if (refusal := self.refusal()) is not None:
+                return refusal
             self._handshake = True
             self._forget_tools()  # its process ended; the next one may be of another version
         if not self.transport.connect():

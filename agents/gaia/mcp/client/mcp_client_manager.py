@@ -6,10 +6,11 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from gaia.mcp.client.config import MCPConfig
+from gaia.mcp.client.config import MCPConfig, ServerToStart
 from gaia.mcp.client.mcp_client import MCPClient
 from gaia.mcp.client.parallel import side_by_side
 from gaia.mcp.client.transports.agent import AgentTransport
@@ -22,24 +23,28 @@ __all__ = ["MCPClientManager"]
 
 logger = logging.getLogger(__name__)
 
+_UNKNOWN: Final = "it could not be connected; the log says why"
+_ENDED: Final = "its connection has ended"
+
 
 class MCPClientManager:
     """The connections to several servers. Usable from any thread, and a context manager that disconnects all.
 
     Args:
-        config: Where servers are remembered; `~/.gaia/mcp_servers.json` and `./mcp_servers.json` if not given.
+        config: Where servers are remembered; `~/.gaia/mcp_servers.json` and the project's file if not given.
         debug: Whether what happens is logged at level DEBUG.
         owner: The agent whose connections these are, if they are an agent's.
     """
 
     def __init__(self, config: MCPConfig | None = None, debug: bool = False, owner: object | None = None) -> None:
         self._owner: Callable[[], object | None] = (lambda: None) if owner is None else weakref.ref(owner)
-        self.config = MCPConfig() if config is None else config
+        self.config = MCPConfig(agent=owner) if config is None else config
         self.debug = debug
         self.own_id = ""
         """What requests say they have passed, where they are passed on; see `gaia_bridge.loop_guard.bridge_hops`."""
         self._clients: dict[str, MCPClient] = {}
         self._connecting: set[str] = set()
+        self._failed: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def add_server(self, name: str, config: dict[str, Any]) -> MCPClient:
@@ -80,6 +85,7 @@ class MCPClientManager:
         client = self._take(name)
         if client is not None:
             _disconnect(client)
+        self._failed.pop(name, None)
         if self.config.server_exists(name):
             self.config.remove_server(name)
         elif client is None:
@@ -99,10 +105,21 @@ class MCPClientManager:
         """The names of the servers that are connected right now."""
         return [name for name, client in self._clients.copy().items() if client.is_connected()]
 
+    def get_status_report(self) -> list[dict[str, Any]]:
+        """How each server is that was to be connected: `name`, `connected`, `tool_count`, and `error`, which is `None`
+        or says why it is not connected. Those that are disabled are left out."""
+        clients, failed = self._clients.copy(), self._failed.copy()
+        report = [_status(name, client) for name, client in clients.items()]
+        return report + [
+            {"name": name, "connected": False, "tool_count": 0, "error": error}
+            for name, error in failed.items()
+            if name not in clients
+        ]
+
     def disconnect_all(self) -> None:
         """Disconnect all servers, side by side. What goes wrong with one is logged."""
         with self._lock:
-            clients, self._clients = self._clients, {}
+            clients, self._clients, self._failed = self._clients, {}, {}
         side_by_side(_disconnect, clients.values())
 
     def load_from_config(self) -> None:
@@ -110,7 +127,13 @@ class MCPClientManager:
 
         Those that are connected already, are disabled, or do not say how they are reached are left alone.
         """
-        found = ((name, self._new(name, entry)) for name, entry in self.config.get_servers().items())
+        servers, held_back = self.config.to_start()
+        connected_already = self.list_servers()
+        for name, reason in held_back.items():
+            if name not in connected_already:
+                logger.warning("MCP server '%s' is not started: %s", name, reason)
+                self._failed[name] = reason
+        found = ((name, self._new(name, server)) for name, server in servers.items())
         clients = {name: client for name, client in found if client is not None}
         connected: list[bool] = []
         try:
@@ -118,9 +141,8 @@ class MCPClientManager:
         finally:
             with self._lock:
                 self._connecting.difference_update(clients)
-                self._clients |= {
-                    name: clients[name] for name, succeeded in zip(clients, connected, strict=False) if succeeded
-                }
+                for (name, client), succeeded in zip(clients.items(), connected, strict=False):
+                    self._settle(name, client, succeeded)
 
     def __enter__(self) -> Self:
         return self
@@ -130,22 +152,24 @@ class MCPClientManager:
     ) -> None:
         self.disconnect_all()
 
-    def _new(self, name: str, entry: Any) -> MCPClient | None:
+    def _new(self, name: str, server: ServerToStart) -> MCPClient | None:
         """A client for an entry of the configuration, with its name reserved; `None` if there is nothing to connect."""
-        if is_object(entry) and entry.get("disabled"):
+        if is_object(server.entry) and server.entry.get("disabled"):
             return None
         try:
-            client = self._client(name, entry)
+            client = self._client(name, server.entry, server.folder)
+            client.refusal = server.refusal
         except ValueError as error:
             logger.warning("MCP server '%s' is skipped: %s", name, error)
+            self._failed[name] = str(error)
             return None
         return client if self._reserve(name) else None
 
-    def _client(self, name: str, config: dict[str, Any]) -> MCPClient:
+    def _client(self, name: str, config: dict[str, Any], folder: Path | None = None) -> MCPClient:
         # Only where it matters: what programs put in place of `from_config` takes what AMD's takes.
         beside: dict[str, Any] = {}
         if is_object(config) and referenced_files(config):
-            beside["folder"] = self.config.folder_of(name)
+            beside["folder"] = folder or self.config.folder_of(name)
         client = MCPClient.from_config(name, config, debug=self.debug, **beside)
         owner = self._owner()
         if owner is not None and isinstance(client.transport, AgentTransport):
@@ -176,9 +200,16 @@ class MCPClientManager:
             raise
         with self._lock:
             self._connecting.discard(name)
-            if connected:
-                self._clients[name] = client
+            self._settle(name, client, connected)
         return connected
+
+    def _settle(self, name: str, client: MCPClient, connected: bool) -> None:
+        """Keep a client that is connected, or why it is not."""
+        if connected:
+            self._clients[name] = client
+            self._failed.pop(name, None)
+        else:
+            self._failed[name] = client.last_error or _UNKNOWN
 
     def _take(self, name: str) -> MCPClient | None:
         with self._lock:
@@ -190,6 +221,12 @@ class MCPClientManager:
         except (ConfigError, OSError) as error:
             # The server is connected, which is what counts for an agent whose home folder is read-only.
             logger.warning("MCP server '%s' is connected, but will not be remembered: %s", name, error)
+
+
+def _status(name: str, client: MCPClient) -> dict[str, Any]:
+    if client.is_connected():
+        return {"name": name, "connected": True, "tool_count": len(client.list_tools()), "error": None}
+    return {"name": name, "connected": False, "tool_count": 0, "error": client.last_error or _ENDED}
 
 
 def _connects(client: MCPClient) -> bool:

@@ -66,11 +66,13 @@ class MCPTool:
             raise MCPToolError(f"tool {name!r}: its inputSchema is no JSON Schema: {error}") from None
         return cls(name, description if isinstance(description, str) else "", schema, definition)
 
-    def to_gaia_format(self, server_name: str) -> dict[str, Any]:
+    def to_gaia_format(self, server_name: str, raw_server_name: str | None = None) -> dict[str, Any]:
         """Describe the tool as an entry of a tool registry, without its `function`.
 
         Args:
-            server_name: What the server is called here.
+            server_name: What the server is called here; or `MCPClient.prefix`, as GAIA's newer agents say it, if what
+                it is called comes behind.
+            raw_server_name: What the server is called here, if that is not the first.
 
         Returns:
             `name` (`mcp_<server>_<tool>`, see `registry_name`), `description` with the server in front, `parameters`
@@ -82,7 +84,7 @@ class MCPTool:
             "description": f"[MCP:{server_name}] {self.description}",
             "parameters": _parameters(self.input_schema),
             "atomic": True,
-            "_mcp_server": server_name,
+            "_mcp_server": server_name if raw_server_name is None else raw_server_name,
             "_mcp_tool_name": self.name,
         }
 

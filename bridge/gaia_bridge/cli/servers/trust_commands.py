@@ -45,7 +45,7 @@ def trust(names: tuple[str, ...], yes: bool, only_list: bool, revoke: bool, as_j
     A project's file says what would be started, and a stranger may have written it. Each launch line is shown whole;
     an approval holds for exactly that line and the programs of the project that it runs, and any change of them asks
     again. With --json, nobody is asked. A file that is named with --config needs approvals only for what is changed in
-    it while `serve` runs in its folder.
+    it while `serve` runs in its folder, and for what an agent would load of it that lies beside it.
     """
     from gaia_bridge.config import TrustStore
 

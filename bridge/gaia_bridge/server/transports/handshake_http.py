@@ -279,8 +279,10 @@ _UNKNOWN_CLIENT: Final[JSON] = {
 
 
 def _introduced(message: JSON) -> JSON:
-    """A handshake that opens no session, with what its client leaves out: nothing will rest on it, and clients of GAIA's
-    bridge leave out everything."""
+    """A handshake that opens no session, with what its client leaves out.
+
+    Nothing will rest on it, and clients of GAIA's bridge leave out everything.
+    """
     params: object = message.get("params")
     if params is None or is_object(params):
         return {**message, "params": {**_UNKNOWN_CLIENT, **(params or {})}}

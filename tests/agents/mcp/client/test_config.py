@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,36 @@ def test_the_report_says_what_each_file_contributes(local: Path) -> None:
     ]
     assert report.servers[1] == StdioServerSpec("acer", "dotnet", ("run", "--project", "/path/to/oem"))
     assert report.skipped[0].name == "odd"
+
+
+def test_the_report_reads_as_the_dictionary_of_gaia_too(local: Path, tmp_path: Path) -> None:
+    written(home(), {"mcpServers": {"time": TIME, "acer": TIME}})
+    assert MCPConfig().load_report["local"] == {"path": local, "exists": False, "servers": []}
+    written(local, {"mcpServers": {"acer": ACER, "odd": {}}})
+    report = MCPConfig().load_report
+    assert isinstance(report, Mapping)
+    assert dict(report) == {
+        "mode": "auto",
+        "config_file": local,
+        "global": {"path": home(), "exists": True, "servers": ["time", "acer"]},
+        "local": {"path": local, "exists": True, "servers": ["acer", "odd"]},
+        "overrides": ["acer"],
+    }
+    assert (report.get("none"), "mode" in report, len(report), bool(report)) == (None, True, 5, True)
+    assert [*report] == list(report.keys()) == list(dict(report.items()))
+    assert list(report.values())[0] == "auto"
+    with pytest.raises(KeyError, match="none"):
+        report["none"]
+    named = written(tmp_path / "named.json", {"mcpServers": {"acer": ACER}})
+    explicit = {"mode": "explicit", "config_file": named, "servers": ["acer"]}
+    assert dict(MCPConfig(named).load_report) == explicit
+
+
+def test_a_report_in_the_home_folders_own_place_has_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    written(home(), {"mcpServers": {"time": TIME}})
+    monkeypatch.chdir(home().parent)
+    report = MCPConfig().load_report
+    assert (report["global"]["servers"], report["local"]["servers"], report["local"]["exists"]) == (["time"], [], False)
 
 
 def test_relative_paths_begin_where_the_entry_is(local: Path) -> None:

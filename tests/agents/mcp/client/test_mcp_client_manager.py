@@ -283,6 +283,30 @@ def test_loading_connects_what_it_can_and_says_why_it_cannot(file: Path, caplog:
     assert list(remembered(file)) == ["one", "off", "nothing", "bad", "two"]
 
 
+def test_the_status_of_each_server_that_was_to_be_connected_is_reported(
+    file: Path, transports: dict[str, FakeTransport]
+) -> None:
+    write(file, up={"command": "up"}, off={"command": "off", "disabled": True}, nothing={}, bad={"command": "missing"})
+    manager = MCPClientManager(MCPConfig(str(file)))
+    manager.load_from_config()
+    with pytest.raises(RuntimeError):
+        manager.add_server("worse", {"command": "missing"})
+    up, *failed = manager.get_status_report()
+    assert up == {"name": "up", "connected": True, "tool_count": 1, "error": None}
+    assert [status["name"] for status in failed] == ["nothing", "bad", "worse"]
+    assert {(status["connected"], status["tool_count"]) for status in failed} == {(False, 0)}
+    assert [bool(status["error"]) for status in failed] == [True] * 3
+    manager.remove_server("worse")
+    transports["up"].disconnect()
+    ended, *others = manager.get_status_report()
+    assert ended == {"name": "up", "connected": False, "tool_count": 0, "error": "its connection has ended"}
+    assert [status["name"] for status in others] == ["nothing", "bad"]
+    manager.load_from_config()
+    assert manager.get_status_report() == [up, *others]
+    manager.disconnect_all()
+    assert manager.get_status_report() == []
+
+
 def test_an_entry_that_is_no_entry_is_skipped_as_such(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(file, a=["uvx", "server"])
     manager = MCPClientManager(MCPConfig(file))

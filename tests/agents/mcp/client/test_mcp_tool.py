@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gaia.mcp.client import MCPTool
 from gaia.mcp.client.mcp_tool import MCPToolError, registry_name
+from tests.support.gaia_clients import fake_client
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -42,6 +43,13 @@ def test_the_registry_entry_is_the_specifications_own() -> None:
         "_mcp_server": "filesystem",
         "_mcp_tool_name": "read_file",
     }
+
+
+def test_newer_agents_of_gaia_give_the_prefix_and_the_servers_name() -> None:
+    entry = MCPTool("read_file", "Read", SCHEMA).to_gaia_format("my_files", "my files")
+    assert (entry["name"], entry["description"]) == ("mcp_my_files_read_file", "[MCP:my_files] Read")
+    assert (entry["_mcp_server"], entry["_mcp_tool_name"]) == ("my files", "read_file")
+    assert fake_client(name="my files")[0].prefix == "my_files"
 
 
 @pytest.mark.requirement("S0-58")

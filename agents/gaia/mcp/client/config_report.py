@@ -1,0 +1,80 @@
+"""What a configuration says all in all (`MCPConfig.load_report`); programs may read it as GAIA's dictionary, too."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from pathlib import Path
+from typing import Any
+
+from gaia_bridge.config import Layer, LayerKind, LayerState, LoadReport
+
+__all__ = ["ConfigReport", "gaia_report"]
+
+
+def gaia_report(files: Iterable[Layer], config_file: Path) -> dict[str, Any]:
+    """What was read, as GAIA's own `load_report` says it; see `ConfigReport`.
+
+    Args:
+        files: The files that were read.
+        config_file: The one that new servers are written to.
+    """
+    layers = {layer.kind: layer for layer in files}
+    if (explicit := layers.get(LayerKind.EXPLICIT)) is not None:
+        return {"mode": "explicit", "config_file": config_file, "servers": list(explicit.entries)}
+    mapping: dict[str, Any] = {"mode": "auto", "config_file": config_file}
+    for kind in (LayerKind.GLOBAL, LayerKind.LOCAL):
+        layer = layers.get(kind)  # in the home folder's .gaia, the two are one file
+        mapping[kind.value] = {
+            "path": config_file if layer is None else layer.path,
+            "exists": layer is not None and layer.state is not LayerState.ABSENT,
+            "servers": [] if layer is None else list(layer.entries),
+        }
+    lower = mapping[LayerKind.GLOBAL.value]["servers"]
+    mapping["overrides"] = [name for name in mapping[LayerKind.LOCAL.value]["servers"] if name in lower]
+    return mapping
+
+
+class ConfigReport(LoadReport, frozen=True, kw_only=True):
+    """What each file contributes, and which entries cannot be used and why. Reads as GAIA's mapping as well.
+
+    Its keys are `mode` ("auto" or "explicit") and `config_file`, which new servers are written to; of an explicit file
+    `servers`, the names of its entries; else `global` and `local`, each with `path`, `exists` and `servers`, and
+    `overrides`, the names of local entries that take the place of global ones.
+    """
+
+    config_file: Path
+    """The file that new servers are written to."""
+
+    def __getitem__(self, key: str) -> Any:
+        return self._as_mapping()[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._as_mapping()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._as_mapping())
+
+    def __len__(self) -> int:
+        return len(self._as_mapping())
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As of a mapping."""
+        return self._as_mapping().get(key, default)
+
+    def keys(self) -> KeysView[str]:
+        """As of a mapping."""
+        return self._as_mapping().keys()
+
+    def values(self) -> ValuesView[Any]:
+        """As of a mapping."""
+        return self._as_mapping().values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """As of a mapping."""
+        return self._as_mapping().items()
+
+    def _as_mapping(self) -> dict[str, Any]:
+        return gaia_report((report.layer for report in self.layers), self.config_file)
+
+
+Mapping.register(ConfigReport)
