@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gaia_bridge.config import Layer, LayerKind, LayerState, LoadReport
 
@@ -77,4 +78,4 @@ class ConfigReport(LoadReport, frozen=True, kw_only=True):
         return gaia_report((report.layer for report in self.layers), self.config_file)
 
 
-Mapping.register(ConfigReport)
+cast(ABCMeta, Mapping).register(ConfigReport)
