@@ -112,10 +112,15 @@ class MCPClientMixin:
 
     def _load_what_waits(self) -> None:
         """Connect the servers of the configuration, where `__init__` left that to the end of the constructors."""
-        if self._mcp_waits_to_load:
+        if self._mcp_waits_to_load and self._uses_servers:
             before = set(self._mcp_manager.list_servers())
             self.load_mcp_servers_from_config()
             self._mcp_loaded |= set(self._mcp_manager.list_servers()) - before
+
+    @property
+    def _uses_servers(self) -> bool:
+        """Not if `_mcp_manager` was set to `None`: so agents of GAIA say that they do without servers."""
+        return getattr(self, "_mcp_manager", None) is not None
 
     @cached_property
     def _mcp_manager(self) -> MCPClientManager:
@@ -224,7 +229,7 @@ class MCPClientMixin:
 
     def get_mcp_status_report(self) -> list[dict[str, Any]]:
         """How each server is that was to be connected; see `MCPClientManager.get_status_report`."""
-        return self._mcp_manager.get_status_report()
+        return self._mcp_manager.get_status_report() if self._uses_servers else []
 
     def _print_mcp_load_summary(self) -> None:
         """Hook: show on the agent's console how the servers of the configuration are, if that is news."""

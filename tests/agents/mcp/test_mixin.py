@@ -20,7 +20,7 @@ from gaia.agents.base.tools import (
     matching_tools,
 )
 from gaia.mcp import MCPClient, MCPClientManager, MCPClientMixin
-from gaia.mcp.client import mcp_client
+from gaia.mcp.client import MCPConfig, mcp_client
 from gaia.mcp.client.server_config import ConfiguredServer
 from tests.support.fake_model import FakeModel, calls, say
 from tests.support.gaia_clients import CountingAgent, EchoAgent, FakeTransport, all_tools
@@ -643,6 +643,27 @@ def test_servers_of_the_configuration_are_there_as_soon_as_somebody_asks_and_whe
     seen.clear()
     assert own_tools(Derived(asks=True)) == ["mcp_home_read_file", "mcp_home_write-file"]
     assert (seen, transports["home"].asked("initialize")) == ([False, "home", True], 1)
+
+
+def test_an_agent_of_gaia_brings_its_own_manager_or_says_that_it_has_none(
+    tmp_path: Path, transports: dict[str, FakeTransport]
+) -> None:
+    write_config(Path.home() / ".gaia" / "mcp_servers.json", home="home")
+    named = write_config(tmp_path / "servers.json", named="named")
+
+    class WithItsOwn(Agent, MCPClientMixin):
+        def __init__(self, manager: MCPClientManager | None) -> None:
+            self._mcp_manager: Any = manager
+            super().__init__(silent_mode=True)
+
+        def _register_tools(self) -> None:
+            if self._mcp_manager is not None:
+                self.load_mcp_servers_from_config()
+
+    without = WithItsOwn(None)
+    assert (own_tools(without), without.get_mcp_status_report(), transports) == ([], [], {})
+    assert WithItsOwn(MCPClientManager(config=MCPConfig(named))).list_mcp_servers() == ["named"]
+    assert "home" not in transports
 
 
 @pytest.mark.requirement("S3-15")

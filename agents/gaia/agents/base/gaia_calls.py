@@ -82,7 +82,7 @@ class GaiaCalls:
             verbose: Whether with their descriptions and parameters.
         """
         entries = self.tool_registry.snapshot()
-        self.console.print_info(f"{len(entries)} tools of {type(self).__name__}")
+        self.console.print_info(f"{len(entries)} tool{'' if len(entries) == 1 else 's'} of {type(self).__name__}")
         for name, entry in sorted(entries.items()):
             found = entry.get("parameters")
             parameters: JSON = found if is_object(found) else {}
