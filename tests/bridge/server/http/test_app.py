@@ -17,6 +17,7 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.app import make_app
 from gaia_bridge.server.http.listener import HttpServer, bind
+from gaia_bridge.settings import HttpLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -173,7 +174,8 @@ async def test_a_page_that_is_allowed_may_call_every_route_and_no_other_page_may
         "https://tool.example",
         "authorization, content-type, mcp-method, mcp-protocol-version, mcp-session-id",
     )
-    policy = AccessPolicy.for_address("127.0.0.1", 8765, allow_origins=[page], token="secret")
+    all_told = HttpLimits(refusals=1_000)  # of further ones, a thread would tell later
+    policy = AccessPolicy.for_address("127.0.0.1", 8765, allow_origins=[page], token="secret", limits=all_told)
     asked = {"access-control-request-method": "POST", "access-control-request-headers": wanted}
     private = {**asked, "access-control-request-private-network": "true"}
     async with calling(policy=policy) as caller:
