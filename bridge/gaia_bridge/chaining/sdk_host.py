@@ -1,12 +1,13 @@
-"""Where a server object of the official SDK, or of FastMCP, lives: one event loop and one lifespan, as in its own process.
+"""Where a server object of the SDK, or of FastMCP, lives: one event loop and one lifespan, as in a process of its own.
 
-What such a server opens in its lifespan (a pool of connections, a task that works off a queue) belongs to the event loop
-that opened it. So all connections to the server are served on one loop, whatever their eras.
+What such a server opens in its lifespan (a pool of connections, a task that works off a queue) belongs to the event
+loop that opened it. So all connections to the server are served on one loop, whatever their eras.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import copy_context
@@ -117,8 +118,8 @@ async def _lifespan(server: Any) -> AsyncGenerator[Serve]:
     from mcp.server.lowlevel import Server
     from mcp.server.runner import serve_dual_era_loop
 
-    kind: Any = type(server)
-    if kind.run is not Server.run:
+    own: object = inspect.getattr_static(server, "run")
+    if own is not Server.run:
 
         async def run(reading: Any, writing: Any) -> None:
             await server.run(reading, writing, server.create_initialization_options())

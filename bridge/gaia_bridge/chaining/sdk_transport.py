@@ -1,6 +1,6 @@
 """A server object of the official SDK, or of FastMCP, as a server that is reached without a process and a socket.
 
-It runs on an event loop of its own, in a thread of its own (`sdk_host`): what its author's code blocks is nobody else's.
+It runs on an event loop of its own, in a thread of its own (`sdk_host`): what it blocks is nobody else's loop.
 """
 
 from __future__ import annotations
