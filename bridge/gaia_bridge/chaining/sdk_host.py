@@ -18,7 +18,7 @@ import anyio
 
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
 
-__all__ = ["Serve", "Session", "SdkHost"]
+__all__ = ["SdkHost", "Serve", "Session"]
 
 Serve = Callable[[Any, Any], Awaitable[None]]
 """Serves one connection, over the streams to read from and to write to, until the first of them ends."""
