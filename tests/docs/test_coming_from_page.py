@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.installed_programs import FASTMCP, python_beside, required
+from tests.support.installed_programs import with_fastmcp
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "coming-from.md").read_text("utf-8")
@@ -88,8 +88,7 @@ def outcome(library: str, folder: Path, interpreter: str, variables: dict[str, s
 def environment_of(library: str) -> tuple[str, dict[str, str]]:
     """The interpreter that has a library, and what it needs to know."""
     if library == "FastMCP":
-        with required("FastMCP"):
-            return python_beside(FASTMCP, "fastapi>=0.115", "pytest>=8.4")
+        return with_fastmcp()
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     return sys.executable, {"PATH": path}
 

@@ -24,7 +24,9 @@ from filelock import FileLock
 
 from tests.conformance.runner import CannotRunError, install_packages
 
-__all__ = ["FASTMCP", "MCP1", "MCP2", "node_modules", "python_beside", "python_with", "required", "source_of"]
+__all__ = [
+    "FASTMCP", "MCP1", "MCP2", "node_modules", "python_beside", "python_with", "required", "source_of", "with_fastmcp",
+]  # fmt: skip
 
 ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "gaia-mcp-bridge-tests"
@@ -80,6 +82,12 @@ def python_beside(*requirements: str) -> tuple[str, dict[str, str]]:
     paths = [str(ROOT / folder) for folder in ("bridge", "agents")]
     path = os.pathsep.join((str(Path(interpreter).parent), os.environ.get("PATH", os.defpath)))
     return interpreter, {"PYTHONPATH": os.pathsep.join(paths), "PATH": path}
+
+
+def with_fastmcp() -> tuple[str, dict[str, str]]:
+    """As `python_beside`, with FastMCP and what tests need besides. The test is skipped where that cannot be had."""
+    with required("FastMCP"):
+        return python_beside(FASTMCP, "fastapi>=0.115", "pytest>=8.4")
 
 
 def source_of(requirement: str) -> Path:
