@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from gaia_bridge import Bridge
+from gaia_bridge import Bridge, Client
 from gaia_bridge.chaining.sdk_transport import SdkServerTransport
 from gaia_bridge.model import AgentServerSpec, SourceState
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
@@ -241,3 +241,38 @@ async def test_clients_of_both_eras_share_the_lifespan_of_a_server_object_and_it
                 with anyio.fail_after(PATIENCE):
                     assert text_of(await client.call_tool("database__look_up", {})) == "found"
     assert database.lifespans == ["begun", "ended"]
+
+
+async def test_a_lifespan_that_fails_is_begun_again_with_the_next_connection() -> None:
+    begun: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan(server: Any) -> AsyncGenerator[None]:
+        begun.append("begun")
+        if len(begun) < 3:
+            raise RuntimeError("secret reason")
+        yield
+
+    server = mcp_server.MCPServer("late", lifespan=lifespan)
+    async with Bridge(server, settings=QUICK) as bridge:
+        [source] = bridge.sources
+        await source.learn()
+        await until(lambda: source.status.state is SourceState.READY)
+        assert len(begun) == 3
+        assert "secret" not in str(bridge.status())
+
+
+async def test_who_connects_while_the_loop_is_held_is_served_on_another() -> None:
+    sums = Sums()
+    transport = SdkServerTransport(sums.server, "sums", AgentLimits(farewell=0.05))
+    async with Client(transport) as stays:
+        assert (await stays.call_tool("add", a=1, b=2)).text == "3"
+        async with Client(transport) as leaves, anyio.create_task_group() as tasks:
+            tasks.start_soon(leaves.call_tool, "block")
+            assert await anyio.to_thread.run_sync(sums.begun.wait, PATIENCE)
+            tasks.cancel_scope.cancel()
+        async with Client(transport) as comes:
+            assert (await comes.call_tool("add", a=1, b=2)).text == "3"
+        sums.released.set()
+        assert (await stays.call_tool("add", a=1, b=2)).text == "3"
+    assert sums.lifespans == ["begun", "begun", "ended", "ended"]
