@@ -16,15 +16,14 @@ from typing import Final
 
 from gaia_bridge.protocol.json_types import JSON
 from tests.conformance.runner import HERE, HOST, free_port, running
-from tests.support.installed_programs import MCP1, MCP2, python_with, source_of
+from tests.support.installed_programs import FASTMCP, MCP1, MCP2, python_with, source_of
 from tests.upstreams.servers import EVERYTHING_ON_PIPES, entry_of, everything_of, everything_servers
 
 __all__ = ["NAMES", "ForeignServer", "start_all"]
 
 ROOT: Final = HERE.parent.parent
-FASTMCP: Final = "fastmcp==4.1.2"
 FASTMCP_TASKS: Final = "fastmcp-tasks==4.1.2"
-"""What its fixture imports besides; both of one version."""
+"""What the fixture of FastMCP imports besides; both of one version."""
 NAMES: Final = ("foreign", "mcp1", "mcp2", "fastmcp", "everything")
 """`foreign` is `foreign_fixture.py`."""
 

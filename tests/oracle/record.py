@@ -20,13 +20,13 @@ from gaia_bridge.bridge import Bridge
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.server.http.access_policy import AccessPolicy
 from gaia_bridge.server.http.listener import HttpServer, bind
-from tests.conformance.foreign_servers import FASTMCP, FASTMCP_TASKS
+from tests.conformance.foreign_servers import FASTMCP_TASKS
 from tests.conformance.runner import install_packages, node_binary
 from tests.foreign.smoke_agent import SmokeAgent
 from tests.foreign.test_foreign_clients import inspections
 from tests.foreign.test_frameworks import PACKAGES as SMOLAGENTS
 from tests.oracle.endpoints import ANY_QUESTION, ANY_STATE
-from tests.support.installed_programs import MCP1, MCP2, python_with
+from tests.support.installed_programs import FASTMCP, MCP1, MCP2, python_with
 
 WIRES: Final = Path(__file__).with_name("wires")
 FOREIGN: Final = Path(__file__).resolve().parent.parent / "foreign"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -18,19 +18,32 @@ from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import UpstreamLimits
 from tests.support.waiting import PATIENCE
 
-__all__ = ["Api", "api", "served_app"]
+__all__ = ["Api", "api", "served", "served_app"]
 
 
 @contextmanager
 def served_app(app: Any) -> Generator[str]:
     """The address of an application, which runs until the end of the block."""
+    with served(lambda address: app, lifespan="off", timeout_graceful_shutdown=1) as address:
+        yield address
+
+
+@contextmanager
+def served(make: Callable[[str], Any], **options: Any) -> Generator[str]:
+    """The address of an application, which runs until the end of the block.
+
+    Args:
+        make: Makes it, for that address.
+        options: Of uvicorn.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, lifespan="off")
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        config = uvicorn.Config(make(address), log_level="error", **options)
         program = uvicorn.Server(config)
         thread = threading.Thread(target=program.run, args=([listening],))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            yield address
         finally:
             program.should_exit = True
             thread.join(PATIENCE)

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -23,14 +24,18 @@ from filelock import FileLock
 
 from tests.conformance.runner import CannotRunError, install_packages
 
-__all__ = ["MCP1", "MCP2", "node_modules", "python_with", "required", "source_of"]
+__all__ = [
+    "FASTMCP", "MCP1", "MCP2", "node_modules", "python_beside", "python_with", "required", "source_of", "with_fastmcp",
+]  # fmt: skip
 
+ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "gaia-mcp-bridge-tests"
 """Found out when this module is imported: tests have homes of their own."""
 MCP1: Final = "mcp==1.30.0"
 """The first generation of the Python SDK: its last release."""
 MCP2: Final = "mcp==2.3.0"
 """The second."""
+FASTMCP: Final = "fastmcp==4.1.2"
 INSTALL_SECONDS = 300
 
 
@@ -58,6 +63,31 @@ def python_with(*requirements: str) -> str:
                 raise CannotRunError(f"pip could not install {' '.join(requirements)}:\n{done.stderr}")
             stamp.touch()
     return str(interpreter)
+
+
+def python_beside(*requirements: str) -> tuple[str, dict[str, str]]:
+    """The Python of a virtual environment that has packages, and what this project needs.
+
+    Args:
+        requirements: As for pip.
+
+    Returns:
+        The interpreter, and the variables with which it, and programs that it has installed, find this checkout.
+
+    Raises:
+        CannotRunError: pip could not install them.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    interpreter = python_with(*requirements, *project["dependencies"])
+    paths = [str(ROOT / folder) for folder in ("bridge", "agents")]
+    path = os.pathsep.join((str(Path(interpreter).parent), os.environ.get("PATH", os.defpath)))
+    return interpreter, {"PYTHONPATH": os.pathsep.join(paths), "PATH": path}
+
+
+def with_fastmcp() -> tuple[str, dict[str, str]]:
+    """As `python_beside`, with FastMCP and what tests need besides. The test is skipped where that cannot be had."""
+    with required("FastMCP"):
+        return python_beside(FASTMCP, "fastapi>=0.115", "pytest>=8.4")
 
 
 def source_of(requirement: str) -> Path:

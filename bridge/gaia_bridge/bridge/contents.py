@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
@@ -23,7 +23,7 @@ __all__ = ["SPECS", "Servers", "agent_of", "checked_middleware", "instead_of", "
 SPECS: Final = (StdioServerSpec, HttpServerSpec, AgentServerSpec, OpenApiServerSpec)
 """The kinds of `ServerSpec`, for `isinstance`."""
 
-Servers = Mapping[str, "ServerSpec | Mapping[str, Any] | str | Sequence[str]"] | Iterable[ServerSpec]
+Servers = Mapping[str, "ServerSpec | Mapping[str, Any] | str | Sequence[str]"] | Sequence[ServerSpec]
 """Servers by name: an entry as in `mcp_servers.json`, a URL, a command; or specs, which have their name."""
 
 _SCHEMES: Final = ("http://", "https://")

@@ -1,6 +1,6 @@
 """A server object of the official SDK, or of FastMCP, as a server that is reached without a process and a socket.
 
-It runs on an event loop of its own, in a thread of its own: what its author's code blocks is nobody else's loop.
+It runs on an event loop of its own, in a thread of its own (`sdk_host`): what it blocks is nobody else's loop.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
 
 import anyio
 
+from gaia_bridge.chaining.sdk_host import SdkHost, Serve
 from gaia_bridge.client.transport import ConnectionLostError, Link, Receiver, UpstreamError
 from gaia_bridge.client.transports.json_rpc import cancellation, is_response
 from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.json_types import JSON
-from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
+from gaia_bridge.runtime.agent_runner import LoopHandle, Outcome
 from gaia_bridge.settings import AgentLimits
 
 __all__ = ["SdkServerTransport"]
@@ -49,36 +49,43 @@ class SdkServerTransport:
         self._server: Any = lowlevel
         self._name = name
         self._limits = limits or AgentLimits()
+        self._host: SdkHost | None = None
 
     @asynccontextmanager
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
-        """Run the server, and open a link to it. Each connection is a session of its own."""
-        runner = AgentRunner(self._name, 1, 0)
-        link = _SdkLink(self._server, receiver)
+        """Open a link to the server, which runs as long as there is one. Each connection is a session of its own."""
+        if self._host is None or self._host.is_over:
+            self._host = SdkHost(self._server, self._name)
+            self._host.start()
+        host, link = self._host, _SdkLink(receiver)
+        host.join(link)
         try:
-            runner.start(link.serve, copy_context(), link.over)
             await link.opened(self._limits.definitions_timeout)
             yield link
         finally:
             link.close()
             with anyio.CancelScope(shield=True):
-                with anyio.move_on_after(self._limits.farewell):
+                with anyio.move_on_after(self._limits.farewell) as waiting:
                     await link.ended.wait()
-                runner.close()
-                await runner.wait_closed(self._limits.farewell)
+                stuck = waiting.cancelled_caught
+                if stuck:
+                    link.cancel()
+                if self._host is host and (stuck or not link.began):  # who connects anew is given another
+                    self._host = None
+                await host.leave(link, self._limits.farewell, stuck=stuck)
 
 
 class _SdkLink:
-    """Implements `client.transport.Link`. What is named `serve` and `_pump` runs on the server's loop."""
+    """Implements `client.transport.Link` and `sdk_host.Session`. `serve` and `_pump` run on the server's loop."""
 
     last_words = ""
 
-    def __init__(self, server: Any, receiver: Receiver) -> None:
-        self._server = server
+    def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._pending = SentRequests()
         self._ours = LoopHandle()
         self._theirs: LoopHandle | None = None
+        self._scope = anyio.CancelScope()
         self._put: Callable[[Any], None] | None = None
         self._end: Callable[[], None] = lambda: None
         self._is_open = anyio.Event()
@@ -86,17 +93,28 @@ class _SdkLink:
         self._reason: str | None = None
         self.ended = anyio.Event()
 
-    async def serve(self) -> None:
-        """Run the server until its input is closed."""
+    async def serve(self, serve: Serve) -> None:
+        """Be served until its input is closed."""
         to_server, reading = anyio.create_memory_object_stream[Any](math.inf)
         writing, from_server = anyio.create_memory_object_stream[Any](0)
         self._put, self._end = to_server.send_nowait, to_server.close
         self._theirs = LoopHandle()
         self._ours.call_soon(self._is_open.set)
-        async with to_server, reading, writing, from_server, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._pump, from_server)
-            await self._server.run(reading, writing, self._server.create_initialization_options())
-            tasks.cancel_scope.cancel()
+        if self._is_closed:
+            return
+        error: BaseException | None = None
+        try:
+            with self._scope:
+                async with to_server, reading, writing, from_server, anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._pump, from_server)
+                    await serve(reading, writing)
+                    tasks.cancel_scope.cancel()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as raised:  # noqa: B036 - a SystemExit of its author's code is the end of one session
+            error = raised
+        finally:
+            self.over(Outcome(error=error))
 
     async def _pump(self, from_server: Any) -> None:
         async for item in from_server:
@@ -105,10 +123,15 @@ class _SdkLink:
             self._ours.call_soon(partial(self._take, message, during if type(during) is int else None))
 
     def over(self, outcome: Outcome) -> None:
-        """The server ended; called in its thread."""
+        """The connection ended, or the whole server did; called in any thread."""
         error = outcome.error
         reason = _ENDED if error is None else f"{_ENDED}: {type(error).__name__}"
         self._ours.call_soon(partial(self._finish, reason))
+
+    @property
+    def began(self) -> bool:
+        """Whether the server serves it, or did."""
+        return self._is_open.is_set()
 
     async def opened(self, timeout: float) -> None:  # noqa: ASYNC109 - whose bound it is
         """Wait until it runs.
@@ -145,12 +168,17 @@ class _SdkLink:
         """Nothing to do: the wire is the same in every revision."""
 
     def close(self) -> None:
-        """Close the server's input, which ends it."""
+        """Close the server's input, which ends the session."""
         self._is_closed = True
         if self._theirs is not None:
             self._theirs.call_soon(self._end)
         else:
             self.ended.set()
+
+    def cancel(self) -> None:
+        """Give the session up."""
+        if self._theirs is not None:
+            self._theirs.call_soon(self._scope.cancel)
 
     def _send(self, message: JSON) -> None:
         if self._reason is not None or self._theirs is None or self._put is None:
@@ -166,6 +194,8 @@ class _SdkLink:
             self._receiver.message(message, during)
 
     def _finish(self, reason: str) -> None:
+        if self._reason is not None:
+            return
         self._reason = reason
         self._is_open.set()
         self.ended.set()

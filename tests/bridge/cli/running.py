@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -134,16 +134,25 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str, cwd: Path) -> Generator[Running]:
-    """Run `gaia-bridge` in a folder; it is killed in the end if it still runs."""
+def running(
+    *arguments: str, cwd: Path, interpreter: str = sys.executable, env: Mapping[str, str] | None = None
+) -> Generator[Running]:
+    """Run `gaia-bridge` in a folder; it is killed in the end if it still runs.
+
+    Args:
+        arguments: Of its command line.
+        cwd: The folder.
+        interpreter: The Python that runs it.
+        env: Variables besides those of this process.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "gaia_bridge", *arguments],
+        [interpreter, "-m", "gaia_bridge", *arguments],
         cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "NO_COLOR": "1"},
+        env={**os.environ, "NO_COLOR": "1", **(env or {})},
     )
     try:
         with process:
