@@ -10,6 +10,7 @@ __all__ = [
     "JSON_LOG_FILES",
     "JSON_LOG_QUEUE",
     "KIB",
+    "LENT_LOOP_PATIENCE",
     "LOOP_PATIENCE",
     "LOOP_SILENCE",
     "MAX_HOPS",
@@ -37,6 +38,10 @@ MIB = 1024 * KIB
 BACKGROUND_FAREWELL = 8.0
 """Seconds for what synchronous code left open to close, when the background loop ends: a stubborn child's
 `stop_grace` and `terminate_grace`, and some more."""
+
+LENT_LOOP_PATIENCE = 2.0
+"""Seconds that a bridge's event loop is given to say whether an agent may use one of its servers. One that stands still
+longer may be waiting for that agent."""
 
 MAX_HOPS = 8
 """Bridges that a request may pass, and processes that may start one another: nobody has so many on purpose."""

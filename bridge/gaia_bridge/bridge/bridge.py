@@ -567,6 +567,7 @@ class Bridge:
     async def _drain(self, source: Upstream, scope: anyio.CancelScope) -> None:
         with anyio.move_on_after(self.settings.upstream.drain_timeout):
             await source.wait_drained()
+        await source.lending.wait_returned()  # agents that use it have no other
         scope.cancel()
 
     def _forget(self, name: str, scope: anyio.CancelScope) -> None:

@@ -213,6 +213,16 @@ class Watched:
             finally:
                 self.link = None
 
+    def exchange(self, transport: Transport) -> None:
+        """Have another transport do the work, from the next connection on."""
+        self._transport = transport
+
+    @property
+    def pid(self) -> int | None:
+        """The process at the other end of the link, if it is a child that runs."""
+        link = self.link
+        return link.child.pid if isinstance(link, StdioLink) else None
+
     @property
     def garbage(self) -> tuple[int, list[str]]:
         """How many lines the child wrote that are no messages, and the first of them as they came."""

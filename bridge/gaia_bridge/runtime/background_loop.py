@@ -22,8 +22,9 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 import anyio
 
@@ -31,7 +32,7 @@ from gaia_bridge.constants import BACKGROUND_FAREWELL, SIGNAL_INTERVAL
 from gaia_bridge.runtime.event_loops import mark_thread_as_asyncio, wait_across
 from gaia_bridge.runtime.watchdog import watching
 
-__all__ = ["BACKGROUND", "BackgroundLoop", "Lease"]
+__all__ = ["BACKGROUND", "BackgroundLoop", "Lease", "RunsTasks"]
 
 logger = logging.getLogger(__name__)
 
@@ -88,12 +89,39 @@ class BackgroundLoop:
         self._leases = 0
 
 
-class Lease:
-    """The right to run coroutines on the background loop. Made by `BackgroundLoop.acquire`, used in any thread."""
+class RunsTasks(Protocol):
+    """A thread with an event loop, as others see it."""
 
-    def __init__(self, thread: _LoopThread, release: Callable[[_LoopThread], None]) -> None:
-        self._thread = thread
-        self._give_back: Callable[[_LoopThread], None] | None = release
+    gone: str
+    """What to say once it has ended."""
+
+    def is_alive(self) -> bool:
+        """Whether the loop runs, in this process."""
+        ...
+
+    def is_current(self) -> bool:
+        """Whether the calling thread is the one of the loop."""
+        ...
+
+    def start_task(self, function: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Run a coroutine on the loop; the future is resolved in any case. Raises `RuntimeError` where it has ended."""
+        ...
+
+
+R = TypeVar("R", bound=RunsTasks)
+
+
+class Lease:
+    """The right to run coroutines on an event loop of another thread. Used in any thread.
+
+    Args:
+        thread: The thread with the loop.
+        release: Told when the lease is given back.
+    """
+
+    def __init__(self, thread: R, release: Callable[[R], None]) -> None:
+        self._thread: RunsTasks = thread
+        self._give_back: Callable[[], None] | None = partial(release, thread)
 
     @property
     def is_alive(self) -> bool:
@@ -128,12 +156,12 @@ class Lease:
             RuntimeError: This is the loop's own thread, which would wait for itself; or the loop has ended.
         """
         if self.is_current:
-            raise RuntimeError("this blocks, and was called on the background loop, which it would wait for")
+            raise RuntimeError("this blocks, and was called on the event loop that it would wait for")
         future = self.start(function)
         try:
             return _result(future, timeout, check)
         except CancelledError:
-            raise RuntimeError(_GONE) from None
+            raise RuntimeError(self._thread.gone) from None
         finally:
             future.cancel()  # does nothing to one that is done
 
@@ -154,13 +182,13 @@ class Lease:
         Raises:
             RuntimeError: The loop has ended.
         """
-        return await wait_across(self.start(function), _GONE)
+        return await wait_across(self.start(function), self._thread.gone)
 
     def release(self) -> None:
         """Give the lease back; the last one ends the thread, and returns when it is gone. Twice is harmless."""
         give_back, self._give_back = self._give_back, None
         if give_back is not None:
-            give_back(self._thread)
+            give_back()
 
     def __enter__(self) -> Self:
         return self
@@ -188,7 +216,9 @@ def _result(future: Future[T], timeout: float | None, check: Callable[[], object
 
 
 class _LoopThread:
-    """One life of the thread."""
+    """One life of the thread. Implements `RunsTasks`."""
+
+    gone = _GONE
 
     def __init__(self) -> None:
         self._running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()

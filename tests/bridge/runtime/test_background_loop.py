@@ -208,7 +208,7 @@ def test_waiting_on_the_loops_own_thread_is_an_error_and_no_deadlock() -> None:
         async def wait_for_itself() -> None:
             lease.run(here)
 
-        with pytest.raises(RuntimeError, match="was called on the background loop, which it would wait for"):
+        with pytest.raises(RuntimeError, match="was called on the event loop that it would wait for"):
             lease.run(wait_for_itself, timeout=PATIENCE)
 
 

@@ -176,6 +176,7 @@ class MCPClientManager:
             client.transport.used_by(owner)
         if isinstance(client.transport, ConnectionTransport):
             client.transport.own_id = self.own_id
+            client.transport.shares = owner is not None
         return client
 
     def _reserve(self, name: str) -> bool:

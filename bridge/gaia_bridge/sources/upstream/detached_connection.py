@@ -168,6 +168,27 @@ class DetachedConnection:
         Raises:
             RequestError: There is no result.
         """
+        try:
+            return await self._relayed(method, params, request)
+        except UpstreamError as error:
+            raise ToolError(f"server {self.name!r} {error}") from None
+
+    async def request_for(self, method: str, params: JSON, number: int, request: ClientRequest) -> JSON:
+        """Make a request as `request` does, on behalf of another as `relay` does.
+
+        Args:
+            method: The JSON-RPC method.
+            params: Its parameters.
+            number: The `id` of the response.
+            request: The other request.
+
+        Raises:
+            TimeoutError: It was not answered in time.
+            RuntimeError: The connection is over.
+        """
+        return await self._respond(self._relayed(method, params, request), number)
+
+    async def _relayed(self, method: str, params: JSON, request: ClientRequest) -> JSON:
         outcome: JSON | Exception = {}
         async with anyio.create_task_group() as tasks:
             relay = Relay(method, params, request, tasks, self._limits)
@@ -177,8 +198,6 @@ class DetachedConnection:
                 outcome = error
             finally:
                 relay.end()
-        if isinstance(outcome, UpstreamError):
-            raise ToolError(f"server {self.name!r} {outcome}") from None
         if isinstance(outcome, Exception):
             raise outcome
         return outcome

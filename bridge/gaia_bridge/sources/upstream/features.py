@@ -26,6 +26,7 @@ from gaia_bridge.model import Change, ChangeKind, Notification, ServerFeatures, 
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.meta import forwarded_meta
+from gaia_bridge.protocol.task_ids import TASK_STATUS
 from gaia_bridge.protocol.vocabulary import notification_problem
 from gaia_bridge.sanitize.escaping import printable
 from gaia_bridge.settings import UpstreamLimits
@@ -50,6 +51,9 @@ _ANNOUNCED: Final = {
     "notifications/prompts/list_changed": ChangeKind.PROMPTS,
     "notifications/resources/list_changed": ChangeKind.RESOURCES,
 }
+
+_ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
+"""MCP 2025-11-25: the user has finished with a link. A client ignores it if it does not know the link's id."""
 
 
 class HasLists(Protocol):
@@ -216,9 +220,13 @@ class FeatureTracker:
             with anyio.move_on_after(patience):
                 await caught_up.wait()
 
-    def notified(self, method: str) -> None:
-        """Handle a notification of the server, which may be about its lists."""
-        if (kind := _ANNOUNCED.get(method)) is not None:
+    def notified(self, method: str, params: JSON) -> None:
+        """Handle a notification of the server that belongs to no request; it may be about its lists."""
+        if method in (_ELICITATION_COMPLETE, TASK_STATUS):
+            self.tell_all(method, params)
+        elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
+            self.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
+        elif (kind := _ANNOUNCED.get(method)) is not None:
             self.look_again(kind)
 
     def look_again(self, kind: ChangeKind) -> None:

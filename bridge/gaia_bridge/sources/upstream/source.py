@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -46,7 +45,6 @@ from gaia_bridge.model import (
     StdioServerSpec,
 )
 from gaia_bridge.protocol.json_types import JSON, MAX_NESTING, is_array, is_too_deep
-from gaia_bridge.protocol.task_ids import TASK_STATUS
 from gaia_bridge.protocol.vocabulary import LOG_MESSAGE
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.sanitize.escaping import printable
@@ -61,10 +59,12 @@ from gaia_bridge.sources.upstream.feature_lists import summary
 from gaia_bridge.sources.upstream.features import FeatureTracker
 from gaia_bridge.sources.upstream.first_look import FirstLook
 from gaia_bridge.sources.upstream.isolation import PrivateConnections
+from gaia_bridge.sources.upstream.lending import Lending
 from gaia_bridge.sources.upstream.missing import understood
 from gaia_bridge.sources.upstream.parked_call import ParkedCall
 from gaia_bridge.sources.upstream.relay import Relays
 from gaia_bridge.sources.upstream.relayed_request import Relay, may_be_asked
+from gaia_bridge.sources.upstream.requests import AsksServer
 from gaia_bridge.sources.upstream.resource_subscriptions import ResourceSubscriptions
 from gaia_bridge.sources.upstream.restart_policy import RestartPolicy
 from gaia_bridge.sources.upstream.result_checks import ResultChecker
@@ -74,11 +74,8 @@ __all__ = ["Upstream"]
 
 logger = logging.getLogger(__name__)
 
-_ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
-"""MCP 2025-11-25: the user has finished with a link. A client ignores it if it does not know the link's id."""
 
-
-class Upstream:
+class Upstream(AsksServer):
     """A `Source` whose capabilities come from a server: a child process, over HTTP, or whatever a transport reaches.
 
     Args:
@@ -138,12 +135,15 @@ class Upstream:
         self._interests = ResourceSubscriptions(spec.name, self._supervisor, limits.call_timeout)
         self.refused = False
         """Whether the server said that it does not speak the one era that it is to be spoken to in."""
+        self.lending = Lending(self, self._transport, spec, limits, lends=transport is None and alone is None)
+        """Through which agents of this process use it."""
         shared = replace(spec.options, isolation="shared")
         another = partial(Upstream, limits=limits, transport=transport, launches=launches, refusal=refusal)
         further = partial(another, on_error_line=on_error_line, own=own)
 
         def of_era(era: Era) -> Upstream:
-            return further(replace(spec, options=replace(shared, era=OPTION_OF[era], lazy=True)), alone=era)
+            options = replace(shared, era=OPTION_OF[era], lazy=True)
+            return further(replace(self.lending.spec, options=options), alone=era)
 
         def of_client(request: ClientRequest) -> Upstream:
             private = further(replace(spec, options=shared), alone=era_of(request))
@@ -314,9 +314,10 @@ class Upstream:
             await anyio.sleep_forever()
         if (remembered := await self._tracker.recall()) is not None:
             self._eras.recall(remembered.era, remembered.both)
+        self.lending.anticipate()
         task_status.started()
         try:
-            async with anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as tasks, self.lending.offered():
                 self._tasks = tasks
                 await self._supervisor.run(at_once=remembered is None or not self._spec.options.lazy)
         finally:
@@ -333,7 +334,25 @@ class Upstream:
         """
         try:
             own, arguments = self._tracker.published.call(name, arguments)
-            result = await self._relay("tools/call", {"name": own, "arguments": arguments}, request)
+        except ToolError as error:
+            return error_result(str(error))
+        return await self.call(own, arguments, request, called=name)
+
+    async def call(
+        self, own: str, arguments: JSON, request: ClientRequest, *, called: str | None = None, beside: bool = True
+    ) -> JSON:
+        """Run a tool, whatever the configuration makes of it; see `call_tool`.
+
+        Args:
+            own: The server's own name for it.
+            arguments: What it is given.
+            request: The client's request.
+            called: What the client calls it, if that is another name.
+            beside: Whether a connection of the client's era may be used, if there is one beside the shared connection.
+        """
+        name = own if called is None else called
+        try:
+            result = await self._relay("tools/call", {"name": own, "arguments": arguments}, request, beside=beside)
         except ToolError as error:
             return error_result(str(error))
         except UpstreamError as error:
@@ -345,33 +364,9 @@ class Upstream:
             )
         return result
 
-    async def get_prompt(self, name: str, arguments: dict[str, str], request: ClientRequest) -> JSON:
-        """Fill in a prompt of the server.
-
-        Raises:
-            ProtocolError: The server answered with a JSON-RPC error, or not at all.
-        """
-        return await self._ask("prompts/get", {"name": name, "arguments": arguments}, request)
-
-    async def read_resource(self, uri: str, request: ClientRequest) -> JSON:
-        """Read a resource of the server.
-
-        Raises:
-            ResourceNotFoundError: The server has nothing there.
-            ProtocolError: The server answered with another JSON-RPC error, or not at all.
-        """
-        return await self._ask("resources/read", {"uri": uri}, request)
-
-    async def complete(self, ref: JSON, argument: JSON, context: dict[str, str], request: ClientRequest) -> JSON:
-        """Ask the server for suggestions. Raises as `get_prompt` does."""
-        params: JSON = {"ref": ref, "argument": argument}
-        if context:
-            params["context"] = {"arguments": context}
-        return await self._ask("completion/complete", params, request)
-
     async def forward(self, method: str, params: JSON, request: ClientRequest) -> JSON:
-        """Pass on a request whose method the bridge does not know. Raises as `get_prompt` does."""
-        result = await self._ask(method, params, request)
+        """Pass on a request whose method the bridge does not know. Raises as `ask` does."""
+        result = await self.ask(method, params, request)
         if method == "tools/list" and is_array(tools := result.get("tools")):
             return {**result, "tools": self._tracker.published.listed(tools)}
         return result
@@ -405,13 +400,14 @@ class Upstream:
         note_failure(too_late=error.too_late, unreached=error.unreached)
         return self._redacted.without_known(f"upstream {self.name!r} {error}")
 
-    async def _ask(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+    async def ask(self, method: str, params: JSON, request: ClientRequest, *, beside: bool = True) -> JSON:
+        """Forward a request to the server; see `AsksServer.ask`, and `call` for `beside`."""
         try:
-            return await self._relay(method, params, request)
+            return await self._relay(method, params, request, beside=beside)
         except UpstreamError as error:
             raise ProtocolError(INTERNAL_ERROR, self._described(error)) from None
 
-    async def _relay(self, method: str, params: JSON, request: ClientRequest) -> JSON:
+    async def _relay(self, method: str, params: JSON, request: ClientRequest, *, beside: bool = True) -> JSON:
         """Forward a request. The result may be a question, for a client that cannot be asked in another way."""
         if self._private is not None and self._tasks is not None:
             async with self._private.serving(request, self._tasks) as private:
@@ -424,7 +420,7 @@ class Upstream:
                 raise UpstreamError("is not running")
             ready = self._supervisor.ready
             same_era = ready is not None and ready.handshake.modern is request.modern and not self._others.turning
-            if not same_era:
+            if beside and not same_era:
                 other = await self._others.of(request, self.connected, self._tasks)
                 if other is not None:
                     return await other._relay(method, params, request)
@@ -519,14 +515,14 @@ class Upstream:
 
     @property
     def needed(self) -> bool:
-        """Whether a client is subscribed to a resource."""
-        return len(self._interests) > 0
+        """Whether a client is subscribed to a resource, or an agent of this process connected."""
+        return len(self._interests) > 0 or self.lending.is_used
 
     @property
     def last_words(self) -> str:
         """The last line of its error output, redacted, and a hint if a variable was not passed to it."""
         words = self._connection.last_words if self._connection is not None else ""
-        hint = withheld_hint(self._spec, self._errors.last, os.environ)
+        hint = withheld_hint(self.lending.spec, self._errors.last, os.environ)
         return "; ".join(filter(None, (words or next(reversed(self._errors.last), ""), hint)))
 
     def for_log(self, text: str) -> str:
@@ -558,15 +554,10 @@ class Upstream:
         """Handle a notification of the server."""
         if is_too_deep(params):
             logger.debug("upstream %r: %s is dropped: too deep", self.name, printable(method))
-        elif method == LOG_MESSAGE:
-            if not self._relays.log(params, during):
-                self._tracker.tell_all(method, params)
-        elif method in (_ELICITATION_COMPLETE, TASK_STATUS):
+        elif method != LOG_MESSAGE:
+            self._tracker.notified(method, params)
+        elif not self._relays.log(params, during):
             self._tracker.tell_all(method, params)
-        elif method == "notifications/resources/updated" and isinstance(uri := params.get("uri"), str):
-            self._tracker.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
-        else:
-            self._tracker.notified(method)
 
     def _overheard(self, other: Upstream, change: Change) -> None:
         """React to a change on a connection of the other era: the same may have changed on this one."""
@@ -574,13 +565,24 @@ class Upstream:
         if change.kind.is_list and self._connection is None:
             self._supervisor.retry()
 
-    def _give_way(self) -> bool:
-        """End the connection in favour of one of the other era, if no request used it. Returns whether it ended."""
+    def _give_way(self, reason: str = "is spoken to in the era of its first client") -> bool:
+        """End the connection in favour of another, if no request used it. Returns whether it ended."""
         if self._used or self._supervisor.requests:
             return False
         self._tracker.hurry()
         with self._supervisor.using:  # it is wanted again at once: nothing is held against it
-            self._supervisor.lost("is spoken to in the era of its first client", blameless=True)
+            self._supervisor.lost(reason, blameless=True)
+        return True
+
+    def start_as(self, spec: ServerSpec) -> bool:
+        """Start it in another way from now on, unless it is used already; returns whether it will be.
+
+        Args:
+            spec: Its entry, in which only the variables differ that it inherits.
+        """
+        if self._connection is not None and not self._give_way("is started with the variables that an agent gives it"):
+            return False
+        self._transport.exchange(transport_for(spec, self._limits, self._errors.note))
         return True
 
     def _note_eras(self) -> None:

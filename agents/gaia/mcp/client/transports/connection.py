@@ -6,17 +6,23 @@ import logging
 import threading
 import weakref
 from abc import abstractmethod
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia.mcp.client.transports.base import MCPTransport
+from gaia.mcp.client.transports.open_connection import AskedMeanwhile, OpenConnection
+from gaia_bridge.constants import LENT_LOOP_PATIENCE
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import BridgeError, ToolError
-from gaia_bridge.runtime.background_loop import BACKGROUND, Lease
+from gaia_bridge.loop_guard.bridge_hops import new_id
+from gaia_bridge.model import ServerSpec
+from gaia_bridge.runtime.background_loop import BACKGROUND
 from gaia_bridge.settings import UpstreamLimits
+from gaia_bridge.sources.upstream.shared_servers import SHARED_SERVERS, Lender
 
 if TYPE_CHECKING:
     from gaia_bridge.client import Era
@@ -28,14 +34,23 @@ __all__ = ["ConnectionTransport"]
 logger = logging.getLogger(__name__)
 
 _INITIALIZED = "notifications/initialized"
+_TOOLS_CHANGED = "notifications/tools/list_changed"
 
+_LOOKS: Final = frozenset(
+    (
+        "initialize",
+        "ping",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "server/discover",
+        "tools/list",
+    )
+)
+"""Requests after which a server holds nothing that it did not hold before."""
 
-class _Open(Struct, frozen=True):
-    """What an open connection holds."""
-
-    lease: Lease
-    session: DetachedConnection
-    finalizer: weakref.finalize[[Lease, DetachedConnection], Any]
+_MOVES: Final = 3
+"""How often a connection is tried to be moved that is being greeted meanwhile."""
 
 
 class ConnectionTransport(MCPTransport):
@@ -45,6 +60,10 @@ class ConnectionTransport(MCPTransport):
     first request is decides: when it is another one, all are sent as they are. Once the server was greeted, it is so
     over every later connection, before what else it is asked for: of many threads, only one sees a connection end. The
     first request may then take as long as connecting does, besides its own `timeout`.
+
+    Where `shares` is set, a server that a bridge of this process runs is used instead of a second one like it: at once
+    where it runs already; and when the bridge begins to run it, by a connection over which the server was asked for
+    nothing yet but what it offers. Any other stays as it is, because the server may hold something for it.
 
     Args:
         name: What the server is called in logs and error texts.
@@ -60,10 +79,12 @@ class ConnectionTransport(MCPTransport):
         """Seconds for the connection, where that is another time."""
         self.own_id = ""
         """The id that requests say they have passed; with one, the server may ask, and `relay` works."""
+        self.shares = False
+        """Whether a server that a bridge of this process runs may be used, where it is the same."""
         self._request_id = 0
-        self._numbering = threading.Lock()
+        self._calling = threading.Condition()
         self._lock = threading.Lock()
-        self._open: _Open | None = None
+        self._open: OpenConnection | None = None
         self._era: Era | None = None
         self._introduction: dict[str, Any] | None = None
 
@@ -74,6 +95,10 @@ class ConnectionTransport(MCPTransport):
         Raises:
             BridgeError: What we were given does not say how to reach the server.
         """
+
+    def _server(self) -> ServerSpec | None:
+        """Hook: how the server is started or reached, if several may use it."""
+        return None
 
     def _words_of(self, session: DetachedConnection) -> str:
         """Hook: the last lines that the server wrote to its error output, once the session is over."""
@@ -107,7 +132,7 @@ class ConnectionTransport(MCPTransport):
     def is_connected(self) -> bool:
         """Whether the connection is open: with a child process, whether that is alive."""
         open_ = self._open
-        return open_ is not None and open_.lease.is_alive and open_.session.link is not None
+        return open_ is not None and open_.is_open
 
     def send_request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send a request and wait for its response. A failure of this request alone is an error response.
@@ -123,30 +148,35 @@ class ConnectionTransport(MCPTransport):
             RuntimeError: The connection is not established, or is over.
             TimeoutError: It was not answered within `timeout`.
         """
-        open_ = self._open
-        if open_ is None:
-            raise RuntimeError(f"{self.name} is not connected")
-        with self._numbering:
-            self._request_id += 1
-            number = self._request_id
-        if self.debug:
-            logger.debug("%s: request %d: %s", self.name, number, method)
-        session = open_.session
-        if method != "initialize":
+        if (before := self._open) is not None and before.lender is not None and before.lease.is_current:
+            self._leave(before)
+        with self._using(method) as open_:
+            number = self._request_id = self._request_id + 1
+            if self.debug:
+                logger.debug("%s: request %d: %s", self.name, number, method)
+            if method == "initialize":
+                return self._greeted(open_, params or {})
+            session = open_.session
+            asked = AskedMeanwhile.current() if open_.lender is not None and method not in _LOOKS else None
+            if asked is not None and asked.client_capabilities:
+                return open_.lease.run(partial(session.request_for, method, params or {}, number, asked))
             return open_.lease.run(partial(session.request, method, params, number))
-        response = open_.lease.run(partial(session.initialize, params or {}))
-        handshake = session.handshake
-        self._era = None if handshake is None else handshake.era
+
+    def _greeted(self, open_: OpenConnection, params: dict[str, Any]) -> dict[str, Any]:
+        response = open_.lease.run(partial(open_.session.initialize, params))
+        handshake = open_.session.handshake
+        if open_.lender is None:
+            self._era = None if handshake is None else handshake.era
         if handshake is not None:
-            self._introduction = params or {}
+            self._introduction = params
         return response
 
     async def relay(self, method: str, params: dict[str, Any], request: ClientRequest) -> dict[str, Any]:
         """Make a request on behalf of another; see `MCPTransport.relay`. Cancelling it cancels the server's work."""
-        open_ = self._open
-        if open_ is None:
+        if self._open is None:
             raise ToolError(f"{self.name} is not connected")
-        return await open_.lease.wait(partial(open_.session.relay, method, params, request))
+        with self._using(method) as open_:
+            return await open_.lease.wait(partial(open_.session.relay, method, params, request))
 
     def send_notification(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification; `notifications/initialized` was sent, where it has to be, with `initialize`.
@@ -156,13 +186,97 @@ class ConnectionTransport(MCPTransport):
             params: Its parameters.
         """
         open_ = self._open
-        if open_ is not None and method != _INITIALIZED:
-            open_.lease.run(partial(open_.session.notify, method, params))
+        if open_ is None or method == _INITIALIZED:
+            return
+        notify = partial(open_.session.notify, method, params)
+        if open_.lender is not None and open_.lease.is_current:
+            open_.lease.start(notify)
+        else:
+            open_.lease.run(notify)
 
-    def _opened(self) -> _Open:
+    @contextmanager
+    def _using(self, method: str) -> Generator[OpenConnection]:
+        """The open connection, which stays open until the end of the block, unless somebody disconnects."""
+        with self._calling:
+            open_ = self._open
+            if open_ is None:
+                raise RuntimeError(f"{self.name} is not connected")
+            open_.calls += 1
+            if method not in _LOOKS:
+                open_.mark_used()
+        try:
+            yield open_
+        finally:
+            with self._calling:
+                open_.calls -= 1
+                self._calling.notify_all()
+
+    def _opened(self) -> OpenConnection:
+        server = self._server() if self.shares else None
+        lender = None if server is None else SHARED_SERVERS.find(server)
+        if server is not None and lender is not None and (borrowed := self._borrowed(server, lender)) is not None:
+            return borrowed
+        return self._own(server)
+
+    def _own(self, server: ServerSpec | None = None) -> OpenConnection:
+        """A connection to a server of our own; exchanged when a bridge begins to run that server."""
+        limits = self._limits()
+        transport = self._make_transport(limits)
+        lease = BACKGROUND.acquire()
+        try:
+            session = self._session(transport, limits, self._era, self.own_id)
+            lease.run(session.open)
+        except BaseException:
+            lease.release()
+            raise
+        open_ = OpenConnection(lease, session, session.close)
+        if server is not None:
+            move = _moving(weakref.ref(self))
+            open_.stop_seeking = SHARED_SERVERS.seek(server, move)
+            if SHARED_SERVERS.find(server) is not None:  # it began a moment ago, or does not agree, and says so again
+                move()
+        open_.attach_to(self)
+        return open_
+
+    def _borrowed(self, server: ServerSpec, lender: Lender) -> OpenConnection | None:
+        """A connection to a server that a bridge of this process runs; `None` if that one cannot be used.
+
+        Raises:
+            TimeoutError: It is too slow.
+        """
+        from gaia_bridge.chaining import AgentTransport as InProcess
+
+        limits = self._limits()
+        try:
+            lease = lender.lease()
+            if lease.is_current:  # it would wait for itself
+                return None
+            if not lease.run(partial(lender.agrees, server, self.timeout), LENT_LOOP_PATIENCE):
+                return None
+        except (RuntimeError, TimeoutError) as error:
+            logger.debug("%s: no bridge has it: %s", self.name, error)
+            return None
+        # It speaks the handshake, whatever the server does: the server's questions can come while a call stands.
+        session = self._session(InProcess(lender.source), limits, None, self.own_id or new_id())
+        try:
+            lease.run(partial(lender.open, session, server), limits.connect_timeout)
+        except TimeoutError:
+            raise TimeoutError(f"could not be reached within {limits.connect_timeout:g} s") from None
+        except (BridgeError, RuntimeError) as error:
+            logger.debug("%s: the server of the bridge is not used: it %s", self.name, error)
+            return None
+        open_ = OpenConnection(lease, session, partial(lender.close, session), lender)
+        open_.attach_to(self)
+        return open_
+
+    def _session(self, transport: Transport, limits: UpstreamLimits, era: Era | None, own: str) -> DetachedConnection:
         from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
 
-        limits = replace(
+        notified = _notifying(weakref.ref(self))
+        return DetachedConnection(self.name, transport, limits, notified, era, own, self._introduction)
+
+    def _limits(self) -> UpstreamLimits:
+        return replace(
             UpstreamLimits(),
             connect_timeout=self.startup_timeout or self.timeout,
             list_timeout=self.timeout,
@@ -170,28 +284,61 @@ class ConnectionTransport(MCPTransport):
             call_timeout=self.timeout,
             call_cap=self.timeout,
         )
-        transport = self._make_transport(limits)
-        lease = BACKGROUND.acquire()
-        try:
-            notified = _notifying(weakref.ref(self))
-            session = DetachedConnection(
-                self.name, transport, limits, notified, self._era, self.own_id, self._introduction
-            )
-            lease.run(session.open)
-        except BaseException:
-            lease.release()
-            raise
-        finalizer = weakref.finalize(self, _close_later, lease, session)
-        finalizer.atexit = False  # the background loop closes everything by itself then
-        return _Open(lease, session, finalizer)
+
+    def _move(self) -> None:
+        """Use the server of a bridge from now on instead of our own, of which nothing is lost."""
+        old, server = self._open, self._server()
+        lender = None if server is None else SHARED_SERVERS.find(server)
+        if old is None or old.lender is not None or old.is_used or server is None or lender is None:
+            return
+        new: OpenConnection | None = None
+        has_moved = False
+        with suppress(RuntimeError, TimeoutError):  # then it stays as it is
+            new = self._borrowed(server, lender)
+            has_moved = new is not None and any(self._exchanged(old, new) for _ in range(_MOVES))
+        if new is not None:
+            (old if has_moved else new).close_later()
+        if has_moved:
+            logger.debug("%s: the server of the bridge is used from now on", self.name)
+            if self.on_notification is not None:
+                self.on_notification(_TOOLS_CHANGED, {})
+
+    def _exchanged(self, old: OpenConnection, new: OpenConnection) -> bool:
+        """Put a connection in the place of another, if that is not in use; whether it was done."""
+        introduction = self._introduction
+        if introduction is not None:
+            new.lease.run(partial(new.session.initialize, introduction), self.timeout)
+        with self._lock, self._calling:
+            self._calling.wait_for(lambda: not old.calls, self.timeout)
+            if self._open is not old or old.calls or old.is_used or self._introduction is not introduction:
+                return False
+            self._open = new
+            return True
+
+    def _leave(self, old: OpenConnection) -> None:
+        """Have a server of our own: who calls from the event loop of the bridge cannot wait for what it does."""
+        with self._lock:
+            if self._open is not old:
+                return
+            try:
+                new = self._own()
+                if self._introduction is not None:
+                    new.lease.run(partial(new.session.initialize, self._introduction))
+            except BridgeError as error:
+                raise RuntimeError(f"{self.name} {error}") from None
+            self._open = new
+        old.close_later()
 
     def _close(self) -> None:
         open_, self._open = self._open, None
         if open_ is None:
             return
-        open_.finalizer.detach()
+        if open_.lender is not None or open_.lease.is_current:  # nothing ends that has to be waited for
+            open_.close_later()
+            return
+        open_.detach()
         try:
-            open_.lease.run(open_.session.close)
+            open_.lease.run(open_.close)
             self.last_words = self._words_of(open_.session)
         except RuntimeError as error:
             logger.debug("%s: %s", self.name, error)  # the loop has ended, and everything with it
@@ -210,16 +357,15 @@ def _notifying(transport: weakref.ref[ConnectionTransport]) -> Notified:
     return notified
 
 
-def _close_later(lease: Lease, session: DetachedConnection) -> None:
-    """End the connection of a transport that was forgotten, without waiting for it."""
+def _moving(transport: weakref.ref[ConnectionTransport]) -> Callable[[], None]:
+    """Moves a connection, in a thread of its own: who says that there is a server now does not wait for that."""
 
-    async def close() -> None:
-        try:
-            await session.close()
-        finally:
-            lease.release()
+    def move() -> None:
+        if (target := transport()) is not None:
+            target._move()  # pyright: ignore[reportPrivateUsage]
 
-    try:
-        lease.start(close)
-    except RuntimeError:
-        lease.release()
+    def start() -> None:
+        with suppress(RuntimeError):  # the process is ending
+            threading.Thread(target=move, name="shares a server", daemon=True).start()
+
+    return start

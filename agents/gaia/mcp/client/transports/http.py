@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from gaia.mcp.client.transports.connection import ConnectionTransport
-from gaia_bridge.model import HttpServerSpec, OAuthOptions
+from gaia_bridge.model import HttpServerSpec, OAuthOptions, ServerOptions
 from gaia_bridge.settings import UpstreamLimits
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class HTTPTransport(ConnectionTransport):
         self.sse = sse
         self.oauth: OAuthOptions | None = OAuthOptions()
         """How to log in if the server asks for that; not at all if `None`."""
+        self._options = ServerOptions()
 
     @classmethod
     def from_spec(cls, spec: HttpServerSpec, timeout: float = 30, debug: bool = False) -> Self:
@@ -51,10 +52,13 @@ class HTTPTransport(ConnectionTransport):
             debug: Whether requests are logged at level DEBUG.
         """
         transport = cls(spec.url, timeout, debug, spec.headers, spec.sse)
-        transport.name, transport.oauth = spec.name, spec.oauth
+        transport.name, transport.oauth, transport._options = spec.name, spec.oauth, spec.options
         return transport
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
         from gaia_bridge.client.transport_factory import transport_for
 
-        return transport_for(HttpServerSpec(self.name, self.url, self.headers, self.sse, oauth=self.oauth), limits)
+        return transport_for(self._server(), limits)
+
+    def _server(self) -> HttpServerSpec:
+        return HttpServerSpec(self.name, self.url, self.headers, self.sse, self._options, self.oauth)

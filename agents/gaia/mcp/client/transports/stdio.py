@@ -77,12 +77,18 @@ class StdioTransport(ConnectionTransport):
 
     @property
     def _process(self) -> ChildProcess | None:
-        """The child, while the transport is connected; also after the child ended by itself."""
-        link = self._link()
+        """The child, while the transport is connected; also after the child ended by itself. That of the bridge, if
+        the bridge runs the server for us."""
+        open_, link = self._open, self._link()
+        if open_ is not None and open_.lender is not None:
+            pid = open_.lender.pid
+            return None if pid is None else ChildProcess(pid)
         return None if link is None else ChildProcess(link.child.pid)
 
     def is_connected(self) -> bool:
         """Whether the child is alive. Known at once, also before the connection's own thread has noticed."""
+        if (open_ := self._open) is not None and open_.lender is not None:
+            return super().is_connected()  # the bridge starts it again
         process = self._process
         return super().is_connected() and process is not None and process.poll() is None
 
@@ -117,11 +123,15 @@ class StdioTransport(ConnectionTransport):
 
     def _link(self) -> StdioLink | None:
         open_ = self._open
-        return None if open_ is None else cast("StdioLink | None", open_.session.last_link)
+        is_ours = open_ is not None and open_.lender is None
+        return cast("StdioLink | None", open_.session.last_link) if open_ is not None and is_ours else None
 
     def _words_of(self, session: DetachedConnection) -> str:
         link = cast("StdioLink | None", session.last_link)
         return "" if link is None else "\n".join(link.error_lines[-_LAST_LINES:])
+
+    def _server(self) -> StdioServerSpec:
+        return self._spec
 
     def _make_transport(self, limits: UpstreamLimits) -> Transport:
         from gaia_bridge.client.transports.stdio import StdioTransport as Child
