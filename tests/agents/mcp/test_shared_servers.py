@@ -16,9 +16,11 @@ import pytest
 
 from gaia.agents.base import MCPAgent
 from gaia.mcp import MCPClient, MCPClientMixin
+from gaia.mcp.client import StdioTransport
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.model import ChangeKind
+from gaia_bridge.model import ChangeKind, SourceState
 from gaia_bridge.sources.upstream.source import Upstream
+from tests.servers.http_upstream import served
 from tests.support.bridges import RunningBridge, both_eras, text_of
 from tests.support.bystanders import Holdings
 from tests.support.gaia_clients import TESTS, raw_server
@@ -37,7 +39,7 @@ ONE = {"one": THREE["one"]}
 class Desk(MCPAgent, MCPClientMixin):
     """Uses its servers for whoever calls it."""
 
-    def __init__(self, republish_tools: bool = False, **servers: Any) -> None:
+    def __init__(self, servers: dict[str, Any], *, republish_tools: bool = False) -> None:
         super().__init__(silent_mode=True, auto_load_config=False, republish_tools=republish_tools)
         for name, entry in servers.items():
             assert self.connect_mcp_server(name, entry)
@@ -68,28 +70,38 @@ def processes() -> set[int]:
 
 
 def of_agent(desk: Desk) -> dict[str, int | None]:
-    found = {name: desk.client(name).transport._process for name in desk.list_mcp_servers()}  # type: ignore[attr-defined]  # specified
-    return {name: None if process is None else process.pid for name, process in found.items()}
+    found: dict[str, int | None] = {}
+    for name in desk.list_mcp_servers():
+        transport = desk.client(name).transport
+        assert isinstance(transport, StdioTransport)
+        process = transport._process  # pyright: ignore[reportPrivateUsage]  # specified
+        found[name] = None if process is None else process.pid
+    return found
 
 
 def of_bridge(bridge: Bridge) -> dict[str, int | None]:
     return {server.name: server.lending.pid for server in bridge.sources if isinstance(server, Upstream)}
 
 
+def server_of(bridge: Bridge) -> Upstream:
+    [server] = [source for source in bridge.sources if isinstance(source, Upstream)]
+    return server
+
+
 @asynccontextmanager
 async def shared(
-    desk: Desk | None = None, servers: dict[str, Any] | None = None, **entries: Any
+    there: Desk | None = None, servers: dict[str, Any] | None = None, **entries: Any
 ) -> AsyncGenerator[tuple[Desk, RunningBridge]]:
     """An agent, and a bridge that publishes it and the same servers, once they share them.
 
     Args:
-        desk: The agent, if it was there before the bridge.
+        there: The agent, if it was there before.
         servers: The agent's servers.
         entries: Those of the bridge, if they are others.
     """
     servers = ONE if servers is None else servers
     with anyio.fail_after(PATIENCE * 3):
-        desk = desk or await apart(lambda: Desk(**servers))
+        desk: Desk = there or await apart(lambda: Desk(servers))
         async with Bridge(desk, servers=entries or servers) as bridge:
             try:
                 await until(lambda: None not in of_agent(desk).values() and of_agent(desk) == of_bridge(bridge))
@@ -120,11 +132,11 @@ async def nothing_is_left() -> AsyncGenerator[None]:
 
 @both_eras
 async def test_an_agent_that_was_there_first_and_the_bridge_have_three_processes_for_three_servers(mode: str) -> None:
-    desk = await apart(lambda: Desk(**THREE))
+    desk = await apart(lambda: Desk(THREE))
     before = processes()
     assert len(before) == 3
     async with shared(desk, THREE) as (_, running), running.client(mode) as client:
-        assert not before & processes()
+        assert not before & processes()  # those had been told that nobody can be asked
         for name in NAMES:
             through_agent = await client.call_tool("use", {"server": name, "tool": "pid"})
             assert {await pid(client, f"{name}__pid")} == {int(text_of(through_agent))} < processes()
@@ -134,7 +146,7 @@ async def test_an_agent_that_was_there_first_and_the_bridge_have_three_processes
 async def test_an_agent_that_connects_later_uses_what_the_bridge_runs_already() -> None:
     async with Bridge(servers=ONE) as bridge:
         await until(lambda: None not in of_bridge(bridge).values())
-        desk = await apart(lambda: Desk(**ONE))
+        desk = await apart(lambda: Desk(ONE))
         assert of_agent(desk) == of_bridge(bridge)
         await until(lambda: len(processes()) == 1)
         await apart(desk.close)
@@ -176,7 +188,7 @@ async def test_servers_that_differ_in_anything_but_their_names_have_processes_of
         {**entry, "era": "handshake"},
         {**entry, "inherit_env": True},  # the agent asks for less
     ]
-    desk = await apart(lambda: Desk(one={**entry, "inherit_env": False}))
+    desk = await apart(lambda: Desk({"one": {**entry, "inherit_env": False}}))
     async with Bridge(desk, servers={f"other{number}": other for number, other in enumerate(others)}) as bridge:
         await until(lambda: len(processes()) == 1 + len(others))
         [own] = of_agent(desk).values()
@@ -186,22 +198,55 @@ async def test_servers_that_differ_in_anything_but_their_names_have_processes_of
         await apart(desk.close)
 
 
+async def test_a_server_on_the_network_is_shared_by_those_who_send_the_same_headers() -> None:
+    seen: list[str] = []
+    with served(seen=seen) as url:
+        entry = {"url": f"{url}/mcp/", "headers": {"Authorization": "Bearer one"}}
+        desk = await apart(lambda: Desk({"one": entry}))
+        async with Bridge(desk, servers={"other": {**entry, "headers": {"Authorization": "Bearer two"}}}) as bridge:
+            await until(lambda: server_of(bridge).status.state is SourceState.READY)
+            assert not server_of(bridge).lending.is_used
+        async with Bridge(desk, servers={"one": entry}) as bridge:
+            await until(lambda: server_of(bridge).lending.is_used)
+            answer = await apart(lambda: desk.client("one").call_tool("add", {"a": 1, "b": 2}))
+            assert answer["structuredContent"] == {"sum": 3}
+            await apart(desk.close)
+            await until(lambda: not server_of(bridge).lending.is_used)
+    assert set(seen) == {"Bearer one", "Bearer two"}
+
+
+async def test_a_server_that_clients_use_already_is_not_started_again_with_other_variables() -> None:
+    async with Bridge(servers=ONE) as bridge, RunningBridge(bridge).client() as client:
+        its = await pid(client)
+        desk = await apart(lambda: Desk(ONE))
+        assert its == await pid(client)
+        assert its not in of_agent(desk).values()
+        alike = await apart(lambda: Desk({"one": {**ONE["one"], "inherit_env": False}}))
+        assert of_agent(alike) == {"one": its}
+        assert len(processes()) == 2
+        await apart(desk.close)
+        await apart(alike.close)
+
+
 async def test_two_agents_share_with_the_bridge_whatever_they_call_the_server() -> None:
     async with shared() as (first, running):
-        second = await apart(lambda: Desk(other=ONE["one"]))
+        second = await apart(lambda: Desk({"other": ONE["one"]}))
         assert of_agent(second) == {"other": of_agent(first)["one"]}
         await running.bridge.add_agent(second, "second")
         assert len(processes()) == 1
         await apart(second.close)
 
 
-async def test_a_connection_that_was_used_keeps_its_process() -> None:
-    desk = await apart(lambda: Desk(**ONE))
+async def test_a_connection_that_was_used_keeps_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_USER", "seen")
+    desk = await apart(lambda: Desk(ONE))
     answer = await apart(lambda: desk.client("one").call_tool("pid", {}))
     async with Bridge(desk, servers=ONE) as bridge:
         await until(lambda: None not in of_bridge(bridge).values())
         assert of_agent(desk) == {"one": int(answer["content"][0]["text"])}
         assert len(processes()) == 2
+        async with RunningBridge(bridge).client() as client:
+            assert "OF_THE_USER" not in text_of(await client.call_tool("one__env", {}))
         await apart(desk.close)
 
 
@@ -234,6 +279,31 @@ async def test_questions_reach_the_client_whose_call_they_belong_to(mode: str) -
 
 
 @both_eras
+async def test_clients_do_not_take_turns_with_calls_of_the_agent_that_nobody_is_behind(mode: str) -> None:
+    question: dict[str, Any] = {"message": "Really?", "requestedSchema": {"type": "object", "properties": {}}}
+
+    async def answer(_: Any, params: mcp_types.ElicitRequestParams) -> mcp_types.ElicitResult:
+        return mcp_types.ElicitResult(action="decline")
+
+    def hang() -> None:
+        with pytest.raises(RuntimeError):
+            desk.client("one").call_tool("hang", {})
+
+    async with (
+        shared() as (desk, running),
+        running.client(mode, "servers/one", elicitation_callback=answer) as client,
+        anyio.create_task_group() as tasks,
+    ):
+        asked = await client.call_tool("ask", {"method": "elicitation/create", "params": question})
+        assert "decline" in text_of(asked)
+        news = Heard(server_of(running.bridge))
+        tasks.start_soon(apart, hang)
+        await news.until(ChangeKind.RESOURCE_UPDATED, "hanging://")
+        assert await pid(client, "pid") == of_bridge(running.bridge)["one"]
+        await apart(desk.close)  # which ends the call
+
+
+@both_eras
 async def test_changes_of_lists_reach_both(mode: str) -> None:
     async with shared() as (desk, running), running.client(mode) as client:
         await client.call_tool("one__grow", {})
@@ -248,13 +318,12 @@ async def test_progress_and_cancellation_are_those_of_each_call(mode: str) -> No
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         reported.append(progress)
 
-    desk = await apart(lambda: Desk(republish_tools=True, **ONE))
+    desk = await apart(lambda: Desk(ONE, republish_tools=True))
     async with shared(desk) as (_, running), running.client(mode) as client:
         await client.list_tools()
         await client.call_tool("mcp_one_progress", {}, progress_callback=on_progress)
         assert reported == [1, 2, 3]
-        [server] = [source for source in running.bridge.sources if isinstance(source, Upstream)]
-        news = Heard(server)
+        news = Heard(server_of(running.bridge))
         async with anyio.create_task_group() as tasks:
             for name in ("mcp_one_hang", "one__hang"):
                 tasks.start_soon(client.call_tool, name, {"name": name})
@@ -282,7 +351,7 @@ async def test_who_disconnects_leaves_the_server_to_the_other() -> None:
 
 
 async def test_an_agent_that_outlives_the_bridge_starts_a_server_of_its_own() -> None:
-    desk = await apart(lambda: Desk(**ONE))
+    desk = await apart(lambda: Desk(ONE))
     async with Bridge(desk, servers=ONE) as bridge:
         await until(lambda: len(processes()) == 1 and of_agent(desk) == of_bridge(bridge))
     assert desk.list_mcp_servers() == []
@@ -321,6 +390,6 @@ async def test_who_calls_from_the_event_loop_of_the_bridge_has_a_process_of_its_
     async with shared() as (desk, running):
         answer = desk.client("one").call_tool("pid", {})
         assert int(answer["content"][0]["text"]) not in of_bridge(running.bridge).values()
-        there = Desk(two=ONE["one"])
+        there = Desk({"two": ONE["one"]})
         assert there.client("two").call_tool("pid", {})["content"]
         there.close()

@@ -66,6 +66,7 @@ class DetachedConnection:
         own: The id that requests say they have passed. With one, `relay` can be used.
         introduction: The parameters of `initialize` on the connection before this one. If there was one, its users may
             not know that it is over: the handshake comes before what they ask for.
+        asks: Whether the server may ask whoever is behind the requests that are relayed.
     """
 
     def __init__(
@@ -77,11 +78,14 @@ class DetachedConnection:
         era: Era | None = None,
         own: str = "",
         introduction: JSON | None = None,
+        *,
+        asks: bool = True,
     ) -> None:
         self.name = name
         self.handshake: ServerHandshake | None = None
         """What the server said about itself, once it has."""
         self._id = own
+        self._asks = asks
         self._relays = Relays(name, limits.call_timeout)
         self._transport = transport
         self._limits = limits
@@ -267,7 +271,9 @@ class DetachedConnection:
             raise ConnectionLostError(_CLOSED)
         delegate = _Delegate(self.name, params, self._notified)
         if self._id:
-            delegate.id, delegate.capabilities, delegate.relays = self._id, dict(ASKABLE), self._relays
+            delegate.id = self._id
+            if self._asks:
+                delegate.capabilities, delegate.relays = dict(ASKABLE), self._relays
         loop = asyncio.get_running_loop()
         agreed: asyncio.Future[ServerHandshake] = loop.create_future()
         owner = self._owner = asyncio.create_task(self._own(delegate, agreed), name=f"connection to {self.name}")

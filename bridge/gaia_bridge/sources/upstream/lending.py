@@ -1,7 +1,7 @@
-"""A server of the bridge, lent to others of this process: agents that would otherwise start the same one for themselves.
+"""A server of the bridge, lent to agents of this process, which would otherwise start the same one for themselves.
 
-To the server they are one more client, as those of the bridge are: their calls, questions and progress find their way as
-theirs do. What is configured for the bridge (which tools, under which names) concerns the bridge alone.
+To the server they are one more client, as those of the bridge are: calls, questions and progress find their way as for
+all clients. What is configured for the bridge (which tools, under which names) concerns the bridge alone.
 """
 
 from __future__ import annotations

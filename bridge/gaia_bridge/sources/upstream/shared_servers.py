@@ -1,7 +1,7 @@
 """The servers that bridges of this process run, and who of the same process would use them: one process for both.
 
-What is running where is a fact of the process and not of a bridge, because an agent does not know which bridge publishes
-it, and often connects before there is one.
+What runs where is a fact of the process and not of a bridge, because an agent does not know which bridge publishes it,
+and often connects before there is one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,11 @@ class SharedServers:
         self._seekers: dict[object, tuple[ServerSpec, Callable[[], None]]] = {}
 
     def add(self, lender: Lender) -> Callable[[], None]:
-        """A bridge runs a server; tells those who would use it, and returns an idempotent function that takes it back."""
+        """A bridge runs a server, which those are told who would use it.
+
+        Returns:
+            An idempotent function that says that it does no longer.
+        """
         key = _key(lender.spec)
         with self._lock:
             self._lenders.setdefault(key, []).append(lender)

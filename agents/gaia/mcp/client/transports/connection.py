@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from gaia.mcp.client.transports.base import MCPTransport
-from gaia.mcp.client.transports.open_connection import AskedMeanwhile, OpenConnection
+from gaia.mcp.client.transports.open_connection import AskedMeanwhile, BorrowedServer, OpenConnection
 from gaia_bridge.constants import LENT_LOOP_PATIENCE
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.errors import BridgeError, ToolError
@@ -156,11 +156,10 @@ class ConnectionTransport(MCPTransport):
                 logger.debug("%s: request %d: %s", self.name, number, method)
             if method == "initialize":
                 return self._greeted(open_, params or {})
-            session = open_.session
-            asked = AskedMeanwhile.current() if open_.lender is not None and method not in _LOOKS else None
-            if asked is not None and asked.client_capabilities:
-                return open_.lease.run(partial(session.request_for, method, params or {}, number, asked))
-            return open_.lease.run(partial(session.request, method, params, number))
+            asked = None if open_.relaying is None or method in _LOOKS else AskedMeanwhile.current()
+            if open_.relaying is not None and asked is not None and asked.client_capabilities:
+                return open_.lease.run(partial(open_.relaying.request_for, method, params or {}, number, asked))
+            return open_.lease.run(partial(open_.session.request, method, params, number))
 
     def _greeted(self, open_: OpenConnection, params: dict[str, Any]) -> dict[str, Any]:
         response = open_.lease.run(partial(open_.session.initialize, params))
@@ -176,7 +175,8 @@ class ConnectionTransport(MCPTransport):
         if self._open is None:
             raise ToolError(f"{self.name} is not connected")
         with self._using(method) as open_:
-            return await open_.lease.wait(partial(open_.session.relay, method, params, request))
+            session = open_.relaying or open_.session
+            return await open_.lease.wait(partial(session.relay, method, params, request))
 
     def send_notification(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification; `notifications/initialized` was sent, where it has to be, with `initialize`.
@@ -213,18 +213,23 @@ class ConnectionTransport(MCPTransport):
 
     def _opened(self) -> OpenConnection:
         server = self._server() if self.shares else None
-        lender = None if server is None else SHARED_SERVERS.find(server)
+        lender = None if server is None else _lender_of(server)
         if server is not None and lender is not None and (borrowed := self._borrowed(server, lender)) is not None:
             return borrowed
-        return self._own(server)
+        return self._own(server, lender)
 
-    def _own(self, server: ServerSpec | None = None) -> OpenConnection:
-        """A connection to a server of our own; exchanged when a bridge begins to run that server."""
+    def _own(self, server: ServerSpec | None = None, tried: Lender | None = None) -> OpenConnection:
+        """A connection to a server of our own.
+
+        Args:
+            server: The server; with it, the connection is exchanged when a bridge begins to run that server.
+            tried: Who runs it already, and did not serve.
+        """
         limits = self._limits()
         transport = self._make_transport(limits)
         lease = BACKGROUND.acquire()
         try:
-            session = self._session(transport, limits, self._era, self.own_id)
+            session = self._session(transport, limits, self._era, self.own_id, asks=True)
             lease.run(session.open)
         except BaseException:
             lease.release()
@@ -233,8 +238,8 @@ class ConnectionTransport(MCPTransport):
         if server is not None:
             move = _moving(weakref.ref(self))
             open_.stop_seeking = SHARED_SERVERS.seek(server, move)
-            if SHARED_SERVERS.find(server) is not None:  # it began a moment ago, or does not agree, and says so again
-                move()
+            if (lender := SHARED_SERVERS.find(server)) is not None and lender is not tried:
+                move()  # it began a moment ago, or cannot be waited for in this thread
         open_.attach_to(self)
         return open_
 
@@ -247,33 +252,36 @@ class ConnectionTransport(MCPTransport):
         from gaia_bridge.chaining import AgentTransport as InProcess
 
         limits = self._limits()
+        # Both speak the handshake, whatever the server does: its questions can come while a call stands.
+        making = partial(self._session, InProcess(lender.source), limits, None, self.own_id or new_id())
+        both = BorrowedServer(making(asks=False), making(asks=True, hears=False))
         try:
             lease = lender.lease()
-            if lease.is_current:  # it would wait for itself
-                return None
             if not lease.run(partial(lender.agrees, server, self.timeout), LENT_LOOP_PATIENCE):
                 return None
         except (RuntimeError, TimeoutError) as error:
             logger.debug("%s: no bridge has it: %s", self.name, error)
             return None
-        # It speaks the handshake, whatever the server does: the server's questions can come while a call stands.
-        session = self._session(InProcess(lender.source), limits, None, self.own_id or new_id())
         try:
-            lease.run(partial(lender.open, session, server), limits.connect_timeout)
+            lease.run(partial(lender.open, both, server), limits.connect_timeout)
         except TimeoutError:
             raise TimeoutError(f"could not be reached within {limits.connect_timeout:g} s") from None
         except (BridgeError, RuntimeError) as error:
             logger.debug("%s: the server of the bridge is not used: it %s", self.name, error)
             return None
-        open_ = OpenConnection(lease, session, partial(lender.close, session), lender)
+        open_ = OpenConnection(lease, both.session, partial(lender.close, both), lender, both.relaying)
         open_.attach_to(self)
         return open_
 
-    def _session(self, transport: Transport, limits: UpstreamLimits, era: Era | None, own: str) -> DetachedConnection:
+    def _session(
+        self, transport: Transport, limits: UpstreamLimits, era: Era | None, own: str, *, asks: bool, hears: bool = True
+    ) -> DetachedConnection:
+        """A connection that is not open yet: may the server ask through it, and does it hear the server's news?"""
         from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
 
-        notified = _notifying(weakref.ref(self))
-        return DetachedConnection(self.name, transport, limits, notified, era, own, self._introduction)
+        notified = _notifying(weakref.ref(self)) if hears else _unheard
+        introduction = self._introduction if hears else self._introduction or {}
+        return DetachedConnection(self.name, transport, limits, notified, era, own, introduction, asks=asks)
 
     def _limits(self) -> UpstreamLimits:
         return replace(
@@ -308,8 +316,9 @@ class ConnectionTransport(MCPTransport):
         introduction = self._introduction
         if introduction is not None:
             new.lease.run(partial(new.session.initialize, introduction), self.timeout)
-        with self._lock, self._calling:
+        with self._calling:
             self._calling.wait_for(lambda: not old.calls, self.timeout)
+        with self._lock, self._calling:
             if self._open is not old or old.calls or old.is_used or self._introduction is not introduction:
                 return False
             self._open = new
@@ -355,6 +364,19 @@ def _notifying(transport: weakref.ref[ConnectionTransport]) -> Notified:
             target.on_notification(method, params)
 
     return notified
+
+
+def _unheard(method: str, params: dict[str, Any]) -> None:
+    """Another connection hears it as well."""
+
+
+def _lender_of(server: ServerSpec) -> Lender | None:
+    """Who runs a server, unless that is this very thread: what waits for it there would wait for itself."""
+    lender = SHARED_SERVERS.find(server)
+    if lender is not None:
+        with suppress(RuntimeError):  # it ends
+            return None if lender.lease().is_current else lender
+    return None
 
 
 def _moving(transport: weakref.ref[ConnectionTransport]) -> Callable[[], None]:

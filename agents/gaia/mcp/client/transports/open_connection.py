@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gaia_bridge.sources.upstream.detached_connection import DetachedConnection
     from gaia_bridge.sources.upstream.shared_servers import Lender
 
-__all__ = ["AskedMeanwhile", "Close", "OpenConnection"]
+__all__ = ["AskedMeanwhile", "BorrowedServer", "Close", "OpenConnection"]
 
 Close = Callable[[], Coroutine[Any, Any, None]]
 """Closes a connection, on its event loop."""
@@ -32,13 +32,15 @@ class OpenConnection(Struct, eq=False, weakref=True):
         session: The connection.
         close: Closes it.
         lender: The server of a bridge of this process that it leads to, if it does.
-        stop_seeking: Ends the search for such a one.
+        relaying: The connection for requests whose clients can be asked, where that is another.
+        stop_seeking: Ends the search for a server of a bridge.
     """
 
     lease: Lease
     session: DetachedConnection
     close: Close
     lender: Lender | None = None
+    relaying: DetachedConnection | None = None
     stop_seeking: Callable[[], None] | None = None
     finalizer: weakref.finalize[Any, Any] | None = None
     calls: int = 0
@@ -75,6 +77,32 @@ class OpenConnection(Struct, eq=False, weakref=True):
         """Close it without waiting for that."""
         self.detach()
         _end(self.lease, self.close, None)
+
+
+class BorrowedServer(Struct, eq=False):
+    """The two connections to a server of a bridge. Implements `shared_servers.Borrows`.
+
+    Only one of them says that somebody can be asked: clients of the bridge need not take turns with calls that nobody
+    is behind.
+
+    Args:
+        session: For requests that nobody is behind.
+        relaying: For requests whose clients can be asked. It opens when it is used.
+    """
+
+    session: DetachedConnection
+    relaying: DetachedConnection
+
+    async def open(self) -> None:
+        """Open the first."""
+        await self.session.open()
+
+    async def close(self) -> None:
+        """Close both."""
+        try:
+            await self.relaying.close()
+        finally:
+            await self.session.close()
 
 
 class AskedMeanwhile(OwnRequest):
