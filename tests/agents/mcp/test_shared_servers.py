@@ -342,10 +342,10 @@ async def test_who_disconnects_leaves_the_server_to_the_other() -> None:
         assert await pid(client) == its
 
     async with shared() as (desk, running):
-        its = of_bridge(running.bridge)["one"]
+        shares = of_bridge(running.bridge)["one"]
         await running.bridge.remove("one")
         answer = await apart(lambda: desk.client("one").call_tool("pid", {}))
-        assert answer["content"][0]["text"] == str(its)
+        assert answer["content"][0]["text"] == str(shares)
         await apart(lambda: desk.disconnect_mcp_server("one"))
         await until(lambda: not processes())
 

@@ -341,14 +341,9 @@ class Upstream(AsksServer):
     async def call(
         self, own: str, arguments: JSON, request: ClientRequest, *, called: str | None = None, beside: bool = True
     ) -> JSON:
-        """Run a tool, whatever the configuration makes of it; see `call_tool`.
+        """Run a tool by the server's own name for it, whatever the configuration makes of it; see `call_tool`.
 
-        Args:
-            own: The server's own name for it.
-            arguments: What it is given.
-            request: The client's request.
-            called: What the client calls it, if that is another name.
-            beside: Whether a connection of the client's era may be used, if there is one beside the shared connection.
+        It may be `called` otherwise by the client; `beside` the shared connection, one of the client's era may be used.
         """
         name = own if called is None else called
         try:
