@@ -159,6 +159,8 @@ class MCPClientManager:
         try:
             client = self._client(name, server.entry, server.folder)
             client.refusal = server.refusal
+            if isinstance(client.transport, ConnectionTransport):
+                client.transport.refusal = server.refusal
         except ValueError as error:
             logger.warning("MCP server '%s' is skipped: %s", name, error)
             self._failed[name] = str(error)

@@ -81,6 +81,8 @@ class ConnectionTransport(MCPTransport):
         """The id that requests say they have passed; with one, the server may ask, and `relay` works."""
         self.shares = False
         """Whether a server that a bridge of this process runs may be used, where it is the same."""
+        self.refusal: Callable[[], str | None] = lambda: None
+        """Why no server of our own must be started instead of that one, if so."""
         self._request_id = 0
         self._calling = threading.Condition()
         self._lock = threading.Lock()
@@ -329,6 +331,8 @@ class ConnectionTransport(MCPTransport):
         with self._lock:
             if self._open is not old:
                 return
+            if (reason := self.refusal()) is not None:
+                raise RuntimeError(f"{self.name} cannot be used on the event loop of the bridge: {reason}")
             try:
                 new = self._own()
                 if self._introduction is not None:
