@@ -27,7 +27,7 @@ from tests.support.gaia_clients import TESTS, raw_server
 from tests.support.on_demand import mcp, mcp_types
 from tests.support.processes import command_of
 from tests.support.upstreams import Heard
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import PATIENCE, after_collection, until
 
 pytestmark = pytest.mark.anyio
 
@@ -39,8 +39,8 @@ ONE = {"one": THREE["one"]}
 class Desk(MCPAgent, MCPClientMixin):
     """Uses its servers for whoever calls it."""
 
-    def __init__(self, servers: dict[str, Any], *, republish_tools: bool = False) -> None:
-        super().__init__(silent_mode=True, auto_load_config=False, republish_tools=republish_tools)
+    def __init__(self, servers: dict[str, Any], **options: Any) -> None:
+        super().__init__(silent_mode=True, auto_load_config=False, **options)
         for name, entry in servers.items():
             assert self.connect_mcp_server(name, entry)
 
@@ -348,6 +348,30 @@ async def test_who_disconnects_leaves_the_server_to_the_other() -> None:
         assert answer["content"][0]["text"] == str(shares)
         await apart(lambda: desk.disconnect_mcp_server("one"))
         await until(lambda: not processes())
+
+
+async def test_a_connection_that_is_forgotten_gives_the_server_back() -> None:
+    async with Bridge(servers=ONE) as bridge:
+        await until(lambda: None not in of_bridge(bridge).values())
+        client = MCPClient.from_config("one", ONE["one"])
+        assert isinstance(client.transport, StdioTransport)
+        client.transport.shares = True
+        assert await apart(client.connect)
+        assert server_of(bridge).lending.is_used
+        del client
+        await until(after_collection(lambda: not server_of(bridge).lending.is_used))
+        assert len(processes()) == 1
+
+
+async def test_a_server_that_the_configuration_brings_later_is_shared_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "servers.json"
+    file.write_text('{"mcpServers": {}}', "utf-8")
+    async with Bridge(config=file) as bridge:
+        desk = await apart(lambda: Desk({}, config_file=str(file)))
+        assert await apart(lambda: desk.connect_mcp_server("one", ONE["one"]))
+        await until(lambda: None not in of_bridge(bridge).values() and of_bridge(bridge) == of_agent(desk))
+        await until(lambda: len(processes()) == 1)
+        await apart(desk.close)
 
 
 async def test_an_agent_that_outlives_the_bridge_starts_a_server_of_its_own() -> None:
