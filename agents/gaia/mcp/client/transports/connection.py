@@ -153,7 +153,8 @@ class ConnectionTransport(MCPTransport):
         if (before := self._open) is not None and before.lender is not None and before.lease.is_current:
             self._leave(before)
         with self._using(method) as open_:
-            number = self._request_id = self._request_id + 1
+            with self._calling:
+                number = self._request_id = self._request_id + 1
             if self.debug:
                 logger.debug("%s: request %d: %s", self.name, number, method)
             if method == "initialize":
