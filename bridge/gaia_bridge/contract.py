@@ -173,6 +173,11 @@ class ClientRequest(Protocol):
         ...
 
     @property
+    def session_key(self) -> str | None:
+        """A secret that the requests of one session of a client share; `None` where each stands alone."""
+        ...
+
+    @property
     def params(self) -> Mapping[str, Any]:
         """All parameters of the request, as they came, with names and URIs as clients know them."""
         ...

@@ -133,17 +133,6 @@ async def test_it_is_asked_with_progress_and_tells_its_usage(era: str) -> None:
     assert told[-1][0] == len("Seven fifty.")
 
 
-async def test_a_session_goes_on_and_without_one_nothing_is_kept() -> None:
-    model = FakeModel(say("one"), say("two"), say("three"))
-    async with connected("modern", ShopAgent(silent_mode=True, model=model)) as client:
-        for prompt, session in (("a", {"session": "s"}), ("b", {"session": "s"}), ("c", {})):
-            answer = await client.call_tool("ask", {"prompt": prompt, **session})
-            assert answer.structured_content is not None
-            assert answer.structured_content.get("session") == session.get("session")
-    said = [[item["content"] for item in asked.messages if item["role"] != "system"] for asked in model.asked]
-    assert said == [["a"], ["a", "one", "b"], ["c"]]
-
-
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("with_tools", [True, False])
 async def test_without_a_model_server_the_clients_model_thinks(
