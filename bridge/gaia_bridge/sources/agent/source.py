@@ -52,6 +52,7 @@ from gaia_bridge.results.conversion import (
     tool_result,
 )
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle
+from gaia_bridge.runtime.own_loop import own_loop_of
 from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.ask_tool import AskTool
@@ -98,7 +99,7 @@ class AgentSource:
         self.kind = SourceKind.AGENT
         self._limits = limits
         self._own_files = own_files
-        self._runner, self._reader, self._chats = self._runners()
+        self._runner, self._reader, self._chats = self._runners(agent)
         self._definitions = Definitions(ServerFeatures(ServerInfo(name, "")))
         self._read_at = 0.0
         self._reading = anyio.Lock()
@@ -180,7 +181,7 @@ class AgentSource:
         retiring = self._retiring
         if retiring is None:
             raise PublishError(self.name, "it is not published, so that nothing can take its place")
-        parts, choice, runners = parts_of(agent, self._offer), ToolChoice(agent, self._offer), self._runners()
+        parts, choice, runners = parts_of(agent, self._offer), ToolChoice(agent, self._offer), self._runners(agent)
         try:
             async with self._reading:
                 definitions = await read_definitions(agent, runners[1], self._limits, None, parts, choice.has)
@@ -364,10 +365,10 @@ class AgentSource:
     def _lists(self, uri: str) -> bool:
         return any(item["uri"] == uri for item in self.features.resources)
 
-    def _runners(self) -> _Runners:
+    def _runners(self, agent: object) -> _Runners:
         """Threads and a loop for one agent: for its calls, for reading it, for its chats."""
-        limits = self._limits
-        runner = AgentRunner(self.name, limits.threads, limits.queue)
+        limits, own = self._limits, own_loop_of(agent)
+        runner = AgentRunner(self.name, limits.threads, limits.queue, None if own is None else own.lease())
         return runner, runner.beside(threads=2, queue=0), runner.beside(limits.threads, limits.queue)
 
     def _new_publisher(self) -> _Publisher:
