@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import httpx2
 import pytest
 
 from gaia.agents.base import Agent
@@ -121,6 +123,11 @@ async def test_a_name_is_good_for_as_long_as_the_connection_and_where_there_is_n
             texts, session = await asked(client, "one", "main")
             assert texts == ["a", f"(The session of this conversation is {session}, for the next question in it.)"]
             assert (await asked(client, "two", session))[0] == ["b"]
+        model.answers = [say("a")]
+        call = {"name": "ask", "arguments": {"prompt": "one", "session": "main"}}
+        async with httpx2.AsyncClient() as http:
+            response = await http.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+        assert [block["text"][:12] for block in response.json()["result"]["content"]] == ["a", "(The session"]
 
 
 @in_each_era
@@ -140,6 +147,17 @@ async def test_clients_of_a_bridge_that_share_its_connection_do_not_share_names(
             assert first.structured_content is not None
             await one.call_tool("inner__ask", {"prompt": "again", "session": first.structured_content["session"]})
             assert heard(model) == ["my secret", "answer 0", "again"]
+
+
+async def test_a_conversation_that_is_kept_in_a_file_goes_on_with_another_process(tmp_path: Path) -> None:
+    sessions: list[str | None] = [None]
+    for prompt in ("one", "two"):  # each time as a client over stdio comes back, which has a process of its own
+        model = FakeModel(say(f"about {prompt}"))
+        with Agent(silent_mode=True, model=model, session_file=tmp_path / "sessions.db") as agent:
+            async with Bridge(agent) as bridge, RunningBridge(bridge).client() as client:
+                sessions.append((await asked(client, prompt, sessions[-1] or "main"))[1])
+    assert sessions[1] == sessions[2]
+    assert heard(model) == ["one", "about one", "two"]
 
 
 async def test_conversations_that_clients_began_give_way_where_there_is_room_for_no_more() -> None:

@@ -68,6 +68,7 @@ def offer_options(command: F) -> F:
     tools = click.option(
         "--agent-tools",
         type=AgentTools(),
+        metavar=AgentTools.name,
         help="Which tools of the agents are published.  [default: what their classes say]",
     )
     ask = click.option(
