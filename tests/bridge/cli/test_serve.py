@@ -20,10 +20,13 @@ from tests.bridge.cli.running import write_agent
 
 @pytest.fixture(autouse=True)
 def fresh_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test starts in an empty folder and leaves no path behind."""
+    """Each test starts in an empty folder and leaves no path behind, and no module of that folder."""
     monkeypatch.chdir(tmp_path)
-    path = list(sys.path)
+    modules, path = set(sys.modules), list(sys.path)
     yield
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
     sys.path[:] = path
 
 
