@@ -105,6 +105,8 @@ class _SdkLink:
         self._theirs = LoopHandle()
         self._ours.call_soon(self._is_open.set)
         if self._is_closed:
+            for stream in (to_server, reading, writing, from_server):
+                stream.close()
             return
         error: BaseException | None = None
         try:
