@@ -7,13 +7,17 @@ Tools that the bridge lends have the shape of MCP.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from gaia_bridge.protocol.json_types import JSON
 
-__all__ = ["AnswersChats", "ChatRequest", "LentTool", "OfferedAsModel", "Reply", "ToolCall", "Usage"]
+__all__ = ["ASK_SESSION", "AnswersChats", "ChatRequest", "LentTool", "OfferedAsModel", "Reply", "ToolCall", "Usage"]
+
+
+ASK_SESSION: Final = "ask_"
+"""What the ids of conversations begin with that the tool `ask` begins for MCP clients."""
 
 
 class ToolCall(Struct, frozen=True):
@@ -72,6 +76,8 @@ class ChatRequest(Struct, frozen=True):
     """Tools that the client runs itself, in OpenAI's shape: a call of one ends the turn, with `tool_calls`."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """For the model, in OpenAI's words: `temperature`, `max_tokens`, `tool_choice`, ..."""
+    must_exist: bool = False
+    """Whether its session has to be there already; else it may begin with this turn."""
 
 
 @runtime_checkable

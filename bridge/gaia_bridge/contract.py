@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from gaia_bridge.model import Change, LogMessage, Progress, ServerFeatures, SourceKind, SourceStatus
+from gaia_bridge.model import AgentOffer, Change, LogMessage, Progress, ServerFeatures, SourceKind, SourceStatus
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = [
@@ -173,6 +173,11 @@ class ClientRequest(Protocol):
         ...
 
     @property
+    def session_key(self) -> str | None:
+        """A secret that the requests of one session of a client share; `None` where each stands alone."""
+        ...
+
+    @property
     def params(self) -> Mapping[str, Any]:
         """All parameters of the request, as they came, with names and URIs as clients know them."""
         ...
@@ -242,8 +247,12 @@ class Republishes(Protocol):
 class HasParts(Protocol):
     """Optional: an agent that is published as several objects, such as one that also converses."""
 
-    def get_mcp_parts(self) -> Iterable[AgentLike]:
-        """More objects with the methods of an agent, published under the same name. Called once."""
+    def get_mcp_parts(self, offer: AgentOffer = ...) -> Iterable[AgentLike]:
+        """More objects with the methods of an agent, published under the same name. Called once.
+
+        Args:
+            offer: What whoever publishes the agent wants of it; passed only if that is something else than usual.
+        """
         ...
 
 

@@ -16,6 +16,7 @@
         │   ├── ModelUnreachableError   ModelNotFoundError   ModelCredentialsError
         │   └── ModelBusyError   ContextOverflowError
         ├── SessionLimitError    the limit of chat sessions is reached: end some
+        ├── UnknownSessionError  there is no such chat session: begin one
         ├── AnswerError          the client's user declined or cancelled, or the client failed to answer
         └── RequestCancelledError   the client, a deadline or a shutdown ended the request
 
@@ -53,6 +54,7 @@ __all__ = [
     "ServerUnavailableError",
     "SessionLimitError",
     "ToolError",
+    "UnknownSessionError",
 ]
 
 INTERNAL_ERROR = -32603
@@ -299,3 +301,15 @@ class SessionLimitError(RequestError):
             "Destroy those that are done with, or build the agent with a larger max_sessions."
         )
         self.limit = limit
+
+
+class UnknownSessionError(RequestError, ValueError):
+    """There is no such chat session.
+
+    Args:
+        session_id: Its name.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"Session {session_id} does not exist; create_session() makes it")
+        self.session_id = session_id

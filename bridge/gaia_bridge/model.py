@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 __all__ = [
+    "AS_AGENTS_SAY",
     "LOG_LEVELS",
+    "AgentOffer",
     "AgentServerSpec",
     "ArgumentTransform",
     "Change",
@@ -188,6 +190,30 @@ class ServerInfo(Struct, frozen=True):
     instructions: str | None = None
     website_url: str | None = None
     icons: tuple[Mapping[str, Any], ...] = ()
+
+
+class AgentOffer(Struct, frozen=True):
+    """What is published of agents, where that is not left to them."""
+
+    tools: bool | frozenset[str] | None = None
+    """All of their tools, none, or those of these names; `None`: what each agent says."""
+    ask: bool | None = None
+    """Whether those that converse have a tool that asks them; `None`: what each agent says."""
+
+    def over(self, other: AgentOffer) -> AgentOffer:
+        """What this says, and where it says nothing what the other does."""
+        return AgentOffer(
+            other.tools if self.tools is None else self.tools, other.ask if self.ask is None else self.ask
+        )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The tools that are named."""
+        return frozenset[str]() if self.tools is None or isinstance(self.tools, bool) else self.tools
+
+
+AS_AGENTS_SAY: Final = AgentOffer()
+"""What each agent says."""
 
 
 class ListPage(Struct, frozen=True):

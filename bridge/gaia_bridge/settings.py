@@ -65,6 +65,8 @@ class AgentLimits(Limits, frozen=True):
     """Calls that may wait for a thread; one more is answered "busy", because a silent queue looks like a hang."""
     call_timeout: float = 600.0
     """Seconds for one tool call. Long enough for a build or a model; finite, so that nothing waits for ever."""
+    factory_timeout: float = 30.0
+    """Seconds for an `async` factory to make an agent: it may connect to something, and nobody is served meanwhile."""
     definitions_timeout: float = 10.0
     """Seconds for an agent to list its tools, prompts or resources: a list is data, not work."""
     definitions: int = 10_000

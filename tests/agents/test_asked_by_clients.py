@@ -89,7 +89,8 @@ async def test_a_client_that_cancels_ends_the_turn_and_the_next_question_is_answ
             assert told.texts == ["about one"]
             model.may_go_on.set()
             answer = await client.call_tool("ask", {"prompt": "two", "session": "s"})
-            assert text_of(answer) == "about two: done"
+            assert answer.structured_content is not None
+            assert answer.structured_content["answer"] == "about two: done"
 
 
 @in_each_era
@@ -135,7 +136,10 @@ async def test_a_model_that_fails_is_an_error_of_that_call_and_not_of_the_sessio
     async with Bridge() as bridge:
         await bridge.add_agent(Agent(silent_mode=True, model=model), "helper")
         async with client_of(bridge.sdk_server(), era) as client:
-            said = [await client.call_tool("ask", {"prompt": it, "session": "s"}) for it in "abc"]
+            said = [await client.call_tool("ask", {"prompt": "a", "session": "s"})]
+            assert said[0].structured_content is not None
+            session = said[0].structured_content["session"]
+            said += [await client.call_tool("ask", {"prompt": it, "session": session}) for it in "bc"]
     assert [answer.is_error for answer in said] == [False, True, False]
     assert shown in text_of(said[1])
     assert "secret" not in text_of(said[1])
@@ -189,7 +193,7 @@ async def test_a_clients_model_that_fails_is_an_error_in_words(monkeypatch: pyte
         async with client_of(bridge.sdk_server(), "legacy", sampling_callback=sample) as client:
             answer = await client.call_tool("ask", {"prompt": "a"})
     assert answer.is_error
-    assert "the user said no" in text_of(answer)
+    assert "gave no answer: the client refused sampling/createMessage: the user said no. Try again" in text_of(answer)
 
 
 @in_each_era

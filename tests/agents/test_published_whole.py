@@ -10,6 +10,7 @@ import pytest
 
 from gaia.agents.base import Agent, ApiAgent, MCPAgent, tool
 from gaia_bridge import Bridge
+from gaia_bridge.errors import AgentLoadError, ConfigError
 from tests.interaction.connecting import ERAS, client_of
 from tests.support.agents import one_tool
 from tests.support.bridges import text_of
@@ -58,7 +59,7 @@ class ShopAgent(ApiAgent, Agent):
 
 
 @asynccontextmanager
-async def connected(era: str, agent: Any, **options: Any) -> AsyncGenerator[mcp.Client]:
+async def connected(era: str, agent: Any, bridge: Bridge | None = None, **options: Any) -> AsyncGenerator[mcp.Client]:
     """A client of a bridge that publishes the agent, another one, and a server of the SDK."""
     server = mcp_server.MCPServer("sums")
 
@@ -66,7 +67,7 @@ async def connected(era: str, agent: Any, **options: Any) -> AsyncGenerator[mcp.
     def add_up(a: int, b: int) -> int:  # pyright: ignore[reportUnusedFunction]
         return a + b
 
-    async with Bridge() as bridge:
+    async with bridge or Bridge() as bridge:
         for source in (agent, one_tool(lambda arguments: arguments, "echo"), server):
             await bridge.add_agent(source)
         for source in bridge.sources:
@@ -131,17 +132,6 @@ async def test_it_is_asked_with_progress_and_tells_its_usage(era: str) -> None:
     assert answer.structured_content["usage"].keys() == {"promptTokens", "completionTokens"}
     assert "".join(message or "" for _, message in told) == "Seven fifty."
     assert told[-1][0] == len("Seven fifty.")
-
-
-async def test_a_session_goes_on_and_without_one_nothing_is_kept() -> None:
-    model = FakeModel(say("one"), say("two"), say("three"))
-    async with connected("modern", ShopAgent(silent_mode=True, model=model)) as client:
-        for prompt, session in (("a", {"session": "s"}), ("b", {"session": "s"}), ("c", {})):
-            answer = await client.call_tool("ask", {"prompt": prompt, **session})
-            assert answer.structured_content is not None
-            assert answer.structured_content.get("session") == session.get("session")
-    said = [[item["content"] for item in asked.messages if item["role"] != "system"] for asked in model.asked]
-    assert said == [["a"], ["a", "one", "b"], ["c"]]
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -232,6 +222,96 @@ def test_which_tools_are_published_is_for_the_class_to_say() -> None:
     assert published(NoneAgent()) == ["ask"]
     [part] = NoneAgent().get_mcp_parts()
     assert part.get_mcp_tool_definitions()[0]["description"] == "Ask a florist."
+
+
+class WhollyDecorated(Agent):
+    """Has tools that are decorated methods."""
+
+    mcp_tools = ("one",)
+
+    @tool
+    def one(self) -> str:
+        """Say one."""
+        return "one"
+
+    @tool
+    def two(self) -> str:
+        """Say two."""
+        return "two"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_a_class_does_not_choose_is_not_published_where_it_is_decorated_either(era: str) -> None:
+    async with connected(era, WhollyDecorated(silent_mode=True)) as client:
+        listed = [tool.name for tool in (await client.list_tools()).tools]
+        assert listed == ["one", "ask", "echo", "sums__add_up"]
+        with pytest.raises(Exception, match="Unknown tool"):
+            await client.call_tool("two", {})
+
+
+SOME = frozenset({"price_of", "burn", "add", "by-hand", "echo"})
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize(
+    ("offer", "shop", "by_hand", "amd"),
+    [
+        ({}, ["burn", "price_of", "throw_away", "ask"], ["by-hand"], ["add", "ask"]),
+        ({"agent_tools": True}, ["burn", "price_of", "throw_away", "ask"], ["by-hand", "internal"], ["add", "ask"]),
+        ({"agent_tools": False}, ["ask"], [], ["ask"]),
+        ({"agent_tools": SOME}, ["burn", "price_of", "ask"], ["by-hand"], ["add", "ask"]),
+        ({"ask": False}, ["burn", "price_of", "throw_away"], ["by-hand"], ["add"]),
+        ({"ask": True, "agent_tools": []}, ["ask"], ["ask"], ["ask"]),
+    ],
+    ids=["nothing", "all", "none", "some", "no ask", "ask alone"],
+)
+async def test_what_is_published_of_agents_is_for_the_bridge_to_say(
+    era: str, offer: dict[str, Any], shop: list[str], by_hand: list[str], amd: list[str]
+) -> None:
+    agents = [(ShopAgent(silent_mode=True), shop), (PlainMCPAgent(silent_mode=True), by_hand), (AmdAgent(), amd)]
+    for agent, expected in agents:
+        async with connected(era, agent, Bridge(**offer)) as client:
+            listed = [tool.name for tool in (await client.list_tools()).tools]
+        others = 1 if offer.get("agent_tools") in (False, []) else 2  # the other agent's tools are chosen as well
+        assert listed[:-others] == expected
+        assert listed[-1] == "sums__add_up"
+
+
+async def test_one_agent_is_published_otherwise_than_the_others() -> None:
+    async with Bridge(agent_tools=False, ask=True) as bridge:
+        await bridge.add_agent(ShopAgent(silent_mode=True), "one", tools=["price_of"])
+        await bridge.add_agent(ShopAgent(silent_mode=True), "two", ask=False)
+        await bridge.add_agent(AmdAgent(), "three")
+        names = [[item["name"] for item in source.features.tools] for source in bridge.sources]
+        assert names == [["price_of", "ask"], [], ["ask"]]
+        with pytest.raises(AgentLoadError) as refused:
+            await bridge.add_agent(ShopAgent(silent_mode=True), "four", tools=["price_off"])
+        assert "no agent has a tool 'price_off'; the tools that there are: ask, burn, price_of" in str(refused.value)
+        with pytest.raises(AgentLoadError, match="no agent can be asked"):
+            await bridge.add_agent(one_tool(lambda arguments: arguments), "five", ask=True)
+        assert [source.name for source in bridge.sources] == ["one", "two", "three"]
+        await bridge.replace_agent("one", AmdAgent())
+        assert [item["name"] for item in bridge.sources[0].features.tools] == ["ask"]
+
+
+async def test_a_bridge_says_which_tools_there_are_if_one_is_named_that_is_not() -> None:
+    bridge = Bridge(ShopAgent(silent_mode=True), AmdAgent(), agent_tools=["add", "price", "burn"])
+    with pytest.raises(
+        ConfigError, match="no agent has a tool 'price'; the tools that there are: add, ask, burn, price_"
+    ):
+        await bridge.__aenter__()
+
+
+async def test_names_that_are_none_are_refused_at_once() -> None:
+    with pytest.raises(TypeError, match=r"got 'add'; write \['add'\]"):
+        Bridge(agent_tools="add")
+
+    class Odd(ShopAgent):
+        mcp_tools = "add"
+
+    with pytest.raises(AgentLoadError, match=r"mcp_tools of Odd is 'add'; expected True, False, or names: \('add',\)"):
+        async with Bridge() as bridge:
+            await bridge.add_agent(Odd(silent_mode=True))
 
 
 class AmdAgent:

@@ -414,13 +414,13 @@ def test_something_that_is_no_agent_names_the_methods_it_lacks(folder: Path) -> 
         class Half:
             def execute_mcp_tool(self, tool_name, arguments): ...
         number = 3
-        async def later(): ...
+        async def later(): return 3
         """,
     )
     assert "class Half is not an agent: it has no get_mcp_tool_definitions" in problem_of("wrong:Half")
     assert "int object is not an agent" in problem_of("wrong:number")
     assert "module json is not an agent" in problem_of("wrong:json")
-    assert "coroutine object is not an agent" in problem_of("wrong:later")
+    assert "int object is not an agent" in problem_of("wrong:later")
     assert "wrong.py defines no agent class" in problem_of("wrong.py")
 
 

@@ -151,6 +151,7 @@ class FakeRequest:
         self.log_level: str | None = None
         self.input_responses: Mapping[str, JSON] = {}
         self.request_state: str | None = None
+        self.session_key: str | None = None
         self.progress: list[tuple[float, float | None, str | None]] = []
         self.logs: list[tuple[str, Any, str | None]] = []
 

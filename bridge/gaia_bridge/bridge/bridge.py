@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -14,8 +13,9 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
+from gaia_bridge.bridge.adding import added_in_order
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
-from gaia_bridge.bridge.contents import Servers, checked_middleware, server_specs
+from gaia_bridge.bridge.contents import Servers, agent_offer, checked_middleware, server_specs
 from gaia_bridge.bridge.making import SourceMaker
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.client.transport import Transport
@@ -24,7 +24,7 @@ from gaia_bridge.composition.description import Composition
 from gaia_bridge.config_reloader import Reloader
 from gaia_bridge.constants import DEFAULT_PORT
 from gaia_bridge.contract import JSON, Publishable, Source
-from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
+from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
 from gaia_bridge.loop_guard.bridge_hops import new_id
 from gaia_bridge.model import (
     LeftOut,
@@ -42,6 +42,7 @@ from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.endpoint import Endpoint
 from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
 from gaia_bridge.settings import Settings
+from gaia_bridge.sources.agent.parts import unmet
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.upstream.feature_cache import FeatureCache
@@ -79,6 +80,8 @@ class Bridge:
         names: How tools are named on the endpoint that publishes everything.
         cache: Remembers what servers offer, from one run to the next; a file in the user's folder if `None`.
         middleware: What is done around requests, the outermost first; see `gaia_bridge.middleware`.
+        agent_tools: Which tools of agents are published: all, none, or those of these names; as agents say if `None`.
+        ask: Whether agents that converse have a tool that asks them; as they say if `None`.
         on_error_line: Told every line that a child writes to its error output, redacted: the server's name, the line.
 
     Attributes:
@@ -88,7 +91,7 @@ class Bridge:
             one and the two above are set by the reader of a configuration.
 
     Raises:
-        ConfigError: An entry of `servers` cannot be used.
+        ConfigError: An entry of `servers` cannot be used; on entering, if `agent_tools` or `ask` want too much.
         TypeError: Something is given that is no agent and no server.
     """
 
@@ -101,6 +104,8 @@ class Bridge:
         names: NamingPolicy = NamingPolicy.DEFAULT,
         cache: FeatureCache | None = None,
         middleware: Sequence[Middleware] = (),
+        agent_tools: bool | Collection[str] | None = None,
+        ask: bool | None = None,
         on_error_line: Callable[[str, str], None] | None = None,
     ) -> None:
         if misplaced := next((agent for agent in targets if isinstance(agent, (Settings, NamingPolicy))), None):
@@ -115,6 +120,7 @@ class Bridge:
         self._config = None if config is None else Path(config)
         self._id = new_id()
         self._middleware = checked_middleware(middleware)
+        self.agent_offer = agent_offer(agent_tools, ask)
         self.names = names
         self.on_error_line = on_error_line
         self._maker = SourceMaker(self, self._id, cache)
@@ -198,11 +204,16 @@ class Bridge:
             AgentLoadError: The object lacks the methods of an agent.
             PublishError: The name is not allowed, or taken.
         """
-        source = self._maker.source(target, name)
-        await self._add(source)
-        return source.name
+        return await self._add(self._maker.source(target, name))
 
-    async def add_agent(self, agent: Publishable, name: str | None = None) -> str:
+    async def add_agent(
+        self,
+        agent: Publishable,
+        name: str | None = None,
+        *,
+        tools: bool | Collection[str] | None = None,
+        ask: bool | None = None,
+    ) -> str:
         """Publish an agent: read its definitions, and notify connected clients.
 
         Args:
@@ -210,15 +221,17 @@ class Bridge:
                 functions, a server object of an MCP library (`FastMCP`, `MCPServer`), which runs on an event loop of
                 its own, or another `Bridge`.
             name: The path segment and qualifier; derived from the class name if not given.
+            tools: As `agent_tools` of the bridge, for this agent.
+            ask: As for the bridge, for this agent.
 
         Returns:
             The name it is published under.
 
         Raises:
-            AgentLoadError: The object lacks the methods of an agent.
+            AgentLoadError: The object lacks the methods of an agent, or a tool that is named.
             PublishError: The name is not allowed, or taken.
         """
-        return await self.add(agent, name)
+        return await self._add(self._maker.source(agent, name, agent_offer(tools, ask)))
 
     async def add_agents(self, agents: Mapping[str, Publishable]) -> dict[str, BridgeError]:
         """Publish several agents in the given order. Their definitions are read at the same time.
@@ -229,22 +242,11 @@ class Bridge:
         Returns:
             For each agent that could not be published, the error that `add_agent` would have raised.
         """
-        refused: dict[str, BridgeError] = {}
 
-        async def add(name: str, agent: Publishable, turn: anyio.Event, next_turn: anyio.Event) -> None:
-            try:
-                await self._add(self._maker.source(agent, name), turn)
-            except BridgeError as error:
-                refused[name] = error
-            await turn.wait()  # also where it was refused before its turn
-            next_turn.set()
+        async def add(name: str, turn: anyio.Event) -> None:
+            await self._add(self._maker.source(agents[name], name), turn)
 
-        turns = [anyio.Event() for _ in range(len(agents) + 1)]
-        turns[0].set()
-        async with anyio.create_task_group() as tasks:
-            for (name, agent), (turn, next_turn) in zip(agents.items(), pairwise(turns), strict=True):
-                tasks.start_soon(add, name, agent, turn, next_turn)
-        return {name: refused[name] for name in agents if name in refused}
+        return await added_in_order(list(agents), add)
 
     async def add_upstream(self, spec: ServerSpec, transport: Transport | None = None) -> str:
         """Publish an upstream server. Returns at once; its tools appear when the server has listed them.
@@ -256,8 +258,7 @@ class Bridge:
         Raises:
             PublishError: The name is not allowed, or taken.
         """
-        await self._add(self._maker.upstream(spec, transport))
-        return spec.name
+        return await self._add(self._maker.upstream(spec, transport))
 
     async def add_openapi(
         self,
@@ -332,10 +333,7 @@ class Bridge:
             AgentLoadError: It is no agent, or its definitions cannot be read. The old one stays published.
             PublishError: No agent is published under that name.
         """
-        found = (
-            own for source in self.sources if source.name == name and isinstance(own := innermost(source), AgentSource)
-        )
-        if (old := next(found, None)) is None:
+        if (old := next((agent for agent in self._agents if agent.name == name), None)) is None:
             raise PublishError(name, "no agent is published under that name")
         new = self._maker.source(agent, name)
         if not isinstance(new, AgentSource):
@@ -485,10 +483,20 @@ class Bridge:
         for endpoint in self._endpoints.values():
             endpoint.dispatcher.close_streams()
 
+    def unmet_offer(self) -> str:
+        """What is published of agents otherwise than `agent_tools` and `ask` want it; empty if nothing is."""
+        return unmet(self.agent_offer, self._agents)
+
+    @property
+    def _agents(self) -> list[AgentSource]:
+        return [own for source in self.sources if isinstance(own := innermost(source), AgentSource)]
+
     async def _fill(self) -> None:
         """Publish what the bridge was made with."""
         for target in self._targets:
             await self.add(target)
+        if self._targets and (problem := self.unmet_offer()):
+            raise ConfigError("Bridge", problem)
         for spec in self._servers:
             if not spec.options.disabled:
                 await self.add_upstream(spec)
@@ -511,8 +519,8 @@ class Bridge:
                 return server
         raise PublishError(name, "no server is published under that name")
 
-    async def _add(self, source: RunningSource, turn: anyio.Event | None = None) -> None:
-        """Start a source, and publish it after those that were added before it."""
+    async def _add(self, source: RunningSource, turn: anyio.Event | None = None) -> str:
+        """Start a source, and publish it after those that were added before it. Returns its name."""
         if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
         alone = Catalog(INFO, NamingPolicy.BARE, merges=False)
@@ -527,6 +535,7 @@ class Bridge:
         except BaseExceptionGroup as group:
             error = only_error_in(group)
             raise error if isinstance(error, AgentLoadError) else group from None
+        return source.name
 
     async def _own(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
@@ -15,10 +15,17 @@ from gaia_bridge.errors import ConfigError
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.functions.marks import is_marked
 from gaia_bridge.middleware.base import Middleware
-from gaia_bridge.model import AgentServerSpec, HttpServerSpec, OpenApiServerSpec, ServerSpec, StdioServerSpec
+from gaia_bridge.model import (
+    AgentOffer,
+    AgentServerSpec,
+    HttpServerSpec,
+    OpenApiServerSpec,
+    ServerSpec,
+    StdioServerSpec,
+)
 from gaia_bridge.protocol.json_types import JSON, is_object
 
-__all__ = ["SPECS", "Servers", "agent_of", "checked_middleware", "instead_of", "server_specs", "spec_of"]
+__all__ = ["SPECS", "Servers", "agent_of", "agent_offer", "checked_middleware", "instead_of", "server_specs", "spec_of"]
 
 SPECS: Final = (StdioServerSpec, HttpServerSpec, AgentServerSpec, OpenApiServerSpec)
 """The kinds of `ServerSpec`, for `isinstance`."""
@@ -109,6 +116,23 @@ def checked_middleware(given: Sequence[object]) -> tuple[Middleware, ...]:
             )
         checked.append(item)
     return tuple(checked)
+
+
+def agent_offer(tools: bool | Collection[str] | None, ask: bool | None) -> AgentOffer:
+    """What is published of agents, as programs say it.
+
+    Args:
+        tools: All of their tools, none, or those of these names; `None`: what each agent says.
+        ask: Whether those that converse have a tool that asks them; `None`: what each agent says.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if tools is None or isinstance(tools, bool):
+        return AgentOffer(tools, ask)
+    if isinstance(tools, str):
+        raise TypeError(f"agent tools: expected True, False or names, got {tools!r}; write [{tools!r}]")
+    return AgentOffer(frozenset(tools) or False, ask)
 
 
 def _named(name: str, value: Any) -> ServerSpec:

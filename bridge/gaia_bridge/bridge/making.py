@@ -18,7 +18,7 @@ from gaia_bridge.composition.composed import RunningSource, composed
 from gaia_bridge.composition.description import Composition
 from gaia_bridge.discovery.classes import is_bridge, is_mcp_server, missing_methods, name_of
 from gaia_bridge.errors import AgentLoadError
-from gaia_bridge.model import AgentServerSpec, OpenApiServerSpec, ServerSpec
+from gaia_bridge.model import AS_AGENTS_SAY, AgentOffer, AgentServerSpec, OpenApiServerSpec, ServerSpec
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.agent.source import AgentSource
 from gaia_bridge.sources.upstream.feature_cache import FeatureCache, default_cache_folder
@@ -34,6 +34,7 @@ class _Owner(Protocol):
     on_error_line: Callable[[str, str], None] | None
     own_files: Callable[[], Iterable[Path]]
     refusal: Callable[[ServerSpec], str | None]
+    agent_offer: AgentOffer
 
 
 class SourceMaker:
@@ -51,17 +52,22 @@ class SourceMaker:
         self._cache = cache or FeatureCache(default_cache_folder(), owner.settings.upstream)
         self._launches = Pace(owner.settings.upstream.launch_interval)
 
-    def source(self, target: object, name: str | None) -> RunningSource:
+    def source(self, target: object, name: str | None, offer: AgentOffer = AS_AGENTS_SAY) -> RunningSource:
         """The source that a target of `Bridge.add` stands for.
+
+        Args:
+            target: The target.
+            name: What it is called.
+            offer: What is published of this agent alone.
 
         Raises:
             AgentLoadError: The object lacks the methods of an agent.
         """
         if isinstance(target, Composition):
-            return composed(self.source(target.target, name or target.name), target.steps)
+            return composed(self.source(target.target, name or target.name, offer), target.steps)
         if isinstance(target, SPECS):
             return self.upstream(target if name is None else replace(target, name=name))
-        return self._agent(target, name)
+        return self._agent(target, name, offer)
 
     def upstream(self, spec: ServerSpec, transport: Transport | None = None) -> Upstream:
         """A server.
@@ -85,7 +91,7 @@ class SourceMaker:
             refusal=partial(owner.refusal, spec) if spec.options.approval else None,
         )
 
-    def _agent(self, target: object, name: str | None) -> AgentSource | Upstream:
+    def _agent(self, target: object, name: str | None, offer: AgentOffer) -> AgentSource | Upstream:
         try:
             candidate: Any = agent_of(target)
         except TypeError as error:  # what is decorated in it
@@ -99,7 +105,8 @@ class SourceMaker:
                 spec = AgentServerSpec(name, name, alike=False)
                 return self.upstream(spec, SdkServerTransport(candidate, name, limits))
             try:
-                return AgentSource(candidate, name, limits, lambda: self._owner.own_files())
+                wanted, is_own = offer.over(self._owner.agent_offer), bool(offer.names or offer.ask)
+                return AgentSource(candidate, name, limits, lambda: self._owner.own_files(), wanted, checks=is_own)
             except TypeError as error:  # what is decorated in it
                 raise AgentLoadError(name, str(error)) from error
         raise AgentLoadError(

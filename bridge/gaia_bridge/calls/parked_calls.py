@@ -11,7 +11,7 @@ import concurrent.futures
 import itertools
 import secrets
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -132,6 +132,8 @@ class ParkedCalls(Generic[W]):
         self._numbers = itertools.count()
         self._running: set[W] = set()
         self._parked: dict[str, tuple[W, Callable[[], None]]] = {}
+        self._of_client: dict[Hashable, set[str]] = {}
+        """The handles of parked work of each client that has a session: it ends with that."""
         self._gone: deque[tuple[str, str]] = deque(maxlen=_REMEMBERED)
         """Handles of parked work that was ended, each with the reason, for clients that come back later."""
 
@@ -202,7 +204,7 @@ class ParkedCalls(Generic[W]):
         while not await work.advance(request):
             _refuse_undeclared(work.questions, request.client_capabilities)
             if request.modern and work.questions:
-                return self._park(work)
+                return self._park(work, request)
             for question in work.questions:
                 await self._push(question, work, request)
         return None
@@ -225,18 +227,34 @@ class ParkedCalls(Generic[W]):
         if patience.cancelled_caught:
             question.fail(AnswerError(f"the client did not answer {question.method} within {self._patience:g} s"))
 
-    def _park(self, work: W) -> JSON:
+    def _park(self, work: W, request: ClientRequest) -> JSON:
         questions = {item.key: {"method": item.method, "params": item.params} for item in work.questions}
         handle = secrets.token_urlsafe(16)
         self._waiting.add(handle, partial(self._cancel, handle))
-        self._parked[handle] = (work, self._loop.call_later(self._patience, partial(self._expire, handle)))
+        stop_timer = self._loop.call_later(self._patience, partial(self._expire, handle))
+        self._parked[handle] = work, partial(self._unparked, handle, request.client, stop_timer)
+        if (handles := self._of_client.get(request.client)) is not None:
+            handles.add(handle)
+        else:
+            self._of_client[request.client] = {handle}
+            if not request.when_client_leaves(partial(self._left, request.client)):
+                del self._of_client[request.client]
         return {"resultType": "input_required", "inputRequests": questions, "requestState": _PARKED + handle}
+
+    def _left(self, client: Hashable) -> None:
+        """A client can come back no more."""
+        for handle in self._of_client.pop(client, ()):
+            self._cancel(handle, "the client has left")
+
+    def _unparked(self, handle: str, client: Hashable, stop_timer: Callable[[], None]) -> None:
+        stop_timer()
+        self._of_client.get(client, set[str]()).discard(handle)
 
     def _take(self, handle: str) -> W | None:
         self._waiting.discard(handle)
-        work, stop_timer = self._parked.pop(handle, (None, None))
-        if stop_timer is not None:
-            stop_timer()
+        work, unparked = self._parked.pop(handle, (None, None))
+        if unparked is not None:
+            unparked()
         return work
 
     def _expire(self, handle: str) -> None:

@@ -40,6 +40,11 @@ class CallChannel(Protocol):
         """Whether the request was cancelled."""
         ...
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question to the client is not answered yet."""
+        ...
+
     def wait_cancelled(self, timeout: float) -> bool:
         """Block up to `timeout` seconds; whether the request was cancelled."""
         ...
@@ -116,6 +121,20 @@ class RequestContext:
     def input_responses(self) -> Mapping[str, JSON]:
         """Answers to an earlier `input_required` result of this request, by its keys; empty on the first round."""
         return self._request.input_responses
+
+    @property
+    def session_key(self) -> str | None:
+        """A secret that the requests of one session of one client share, for what it calls by names of its own.
+
+        `None` where a request stands alone (2026-07-28 over HTTP), or comes through a bridge, whose clients share its
+        session.
+        """
+        return None if self.hops else self._request.session_key
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the work waits for the client to come back with an answer, which it may never do (2026-07-28)."""
+        return self._request.modern and self._channel.is_asking
 
     @property
     def cancelled(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import anyio
 
-from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
+from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome, RunsCoroutines
 
 __all__ = ["SdkHost", "Serve", "Session"]
 
@@ -42,11 +42,12 @@ class SdkHost:
     Args:
         server: The low-level server.
         name: What it is called, for threads.
+        loop: The event loop that it was made on, where that is kept.
     """
 
-    def __init__(self, server: Any, name: str) -> None:
+    def __init__(self, server: Any, name: str, loop: RunsCoroutines | None = None) -> None:
         self._server = server
-        self._runner = AgentRunner(name, 1, 0)
+        self._runner = AgentRunner(name, 1, 0, loop)
         self._users: list[Session] = []
         self._sessions: asyncio.Queue[Session | None] = asyncio.Queue()
         self._early: list[Session | None] = []

@@ -20,6 +20,7 @@ from gaia_bridge.client.transports.json_rpc import cancellation, is_response
 from gaia_bridge.peer.sent import SentRequests
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.agent_runner import LoopHandle, Outcome
+from gaia_bridge.runtime.own_loop import own_loop_of
 from gaia_bridge.settings import AgentLimits
 
 __all__ = ["SdkServerTransport"]
@@ -47,6 +48,7 @@ class SdkServerTransport:
         if lowlevel is None:
             raise TypeError(f"{server!r} is no MCP server; expected a FastMCP, an MCPServer, or a Server of the SDK")
         self._server: Any = lowlevel
+        self._own_loop = own_loop_of(server)
         self._name = name
         self._limits = limits or AgentLimits()
         self._host: SdkHost | None = None
@@ -55,7 +57,9 @@ class SdkServerTransport:
     async def connect(self, receiver: Receiver) -> AsyncGenerator[Link]:
         """Open a link to the server, which runs as long as there is one. Each connection is a session of its own."""
         if self._host is None or self._host.is_over:
-            self._host = SdkHost(self._server, self._name)
+            self._host = SdkHost(
+                self._server, self._name, None if self._own_loop is None else self._own_loop.borrowed()
+            )
             self._host.start()
         host, link = self._host, _SdkLink(receiver)
         host.join(link)
@@ -101,6 +105,8 @@ class _SdkLink:
         self._theirs = LoopHandle()
         self._ours.call_soon(self._is_open.set)
         if self._is_closed:
+            for stream in (to_server, reading, writing, from_server):
+                stream.close()
             return
         error: BaseException | None = None
         try:

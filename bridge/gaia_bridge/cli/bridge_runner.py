@@ -52,7 +52,7 @@ __all__ = ["ServeOptions", "run"]
 
 logger = logging.getLogger(__name__)
 
-_CONFIG: Final = "leave it out, or write Bridge(config=...)"
+_WRITTEN: Final = {"--config": "config=...", "--agent-tools": "agent_tools=...", "--ask": "ask=..."}
 _ALONE: Final = "give both contents to one Bridge(...), or serve file.py:NAME"
 
 
@@ -76,6 +76,10 @@ class ServeOptions(Struct, frozen=True):
     """Whether each call is written to standard error, with what was said."""
     with_servers: bool = True
     """Whether the servers of the configuration are published, too."""
+    agent_tools: bool | tuple[str, ...] | None = None
+    """Which tools of agents are published; `None`: what they say."""
+    ask: bool | None = None
+    """Whether agents have a tool that asks them; `None`: what they say."""
     bridge: Bridge | None = None
     """What is served instead of agents and a configuration: it says itself what it publishes."""
 
@@ -196,7 +200,11 @@ def _run(
     use_uvloop = importlib.util.find_spec("uvloop") is not None
     with closing(_server_logs()) as logs:
         bridge = content.bridge or Bridge(
-            settings=options.settings, names=options.names, middleware=_shown_calls() if options.shows_calls else ()
+            settings=options.settings,
+            names=options.names,
+            middleware=_shown_calls() if options.shows_calls else (),
+            agent_tools=options.agent_tools,
+            ask=options.ask,
         )
         bridge.on_error_line = bridge.on_error_line or logs.write
         anyio.run(main, backend_options={"use_uvloop": use_uvloop})
@@ -212,6 +220,7 @@ async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
         if content.reloader is None:
             raise error
         content.reloader.left_out(name, error)
+    _check_offer(bridge, is_final=content.reloader is None)
     if content.reloader is not None:
         await tasks.start(content.reloader.watch, bridge)
     if configured is None:
@@ -221,6 +230,22 @@ async def _publish(bridge: Bridge, content: _Content, tasks: TaskGroup) -> None:
     await reloader.apply(content.servers)
     await tasks.start(reloader.watch)
     await tasks.start(_reload_when_asked, reloader)
+
+
+def _check_offer(bridge: Bridge, *, is_final: bool) -> None:
+    """Say what is published of agents otherwise than the command line wants it.
+
+    Args:
+        bridge: With its agents.
+        is_final: Whether nothing will be there that is not there now.
+
+    Raises:
+        ConfigError: Something is wanted that no agent has.
+    """
+    if problem := bridge.unmet_offer():
+        if is_final:
+            raise ConfigError("--agent-tools, --ask", problem)
+        logger.warning("--agent-tools, --ask: %s", problem)
 
 
 async def _reload_when_asked(reloader: Reloader, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -284,8 +309,10 @@ def _load(options: ServeOptions, token: str | None = None) -> _Content:
     if len(made) > 1:
         problem = f"one process serves one Bridge, and {made[0].reference} is one"
         raise AgentLoadError(made[1].reference, problem, _ALONE)
-    if options.config is not None:
-        raise ConfigError("--config", f"{made[0].reference} is a Bridge, which says itself what it publishes", _CONFIG)
+    given = {"--config": options.config, "--agent-tools": options.agent_tools, "--ask": options.ask}
+    if option := next((name for name, value in given.items() if value is not None), None):
+        problem = f"{made[0].reference} is a Bridge, which says itself what it publishes"
+        raise ConfigError(option, problem, f"leave it out, or write Bridge({_WRITTEN[option]})")
     return _Content([agent for agent in agents if agent is not made[0]], (), None, token, bridge)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.options import Port, log_options, set_up_logging
+from gaia_bridge.cli.options import Port, log_options, offer_options, set_up_logging
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.model import NamingPolicy
@@ -27,10 +28,18 @@ _SHORT_LINES = "gaia_bridge.calls.call_log"
 @click.option(
     "--config", type=click.Path(path_type=Path), help="Publish the servers of this file too.  [default: no servers]"
 )
+@offer_options
 @log_options
 @click.pass_context
 def dev(
-    ctx: click.Context, agents: tuple[str, ...], port: int, config: Path | None, log_level: str | None, debug: bool
+    ctx: click.Context,
+    /,
+    agents: tuple[str, ...],
+    port: int,
+    config: Path | None,
+    log_level: str | None,
+    debug: bool,
+    **offer: Any,
 ) -> int:
     """Serve agents over HTTP while they are being written.
 
@@ -58,5 +67,6 @@ def dev(
         reload=True,
         shows_calls=True,
         with_servers=config is not None,
+        **offer,
     )
     return run(options, ctx.find_object(Deadline))

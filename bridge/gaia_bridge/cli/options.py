@@ -11,7 +11,17 @@ import click
 from gaia_bridge.cli.logs import log_to_stderr
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 
-__all__ = ["Port", "agents_argument", "bridge_options", "bridge_url", "is_debug", "log_options", "set_up_logging"]
+__all__ = [
+    "AgentTools",
+    "Port",
+    "agents_argument",
+    "bridge_options",
+    "bridge_url",
+    "is_debug",
+    "log_options",
+    "offer_options",
+    "set_up_logging",
+]
 
 _DEBUG = "gaia_bridge.debug"
 _LEVELS = ("debug", "info", "warning", "error")
@@ -31,6 +41,42 @@ class Port(click.IntRange):
 
     def __init__(self, least: int = 1) -> None:
         super().__init__(least, 65_535)
+
+
+class AgentTools(click.ParamType[Any]):
+    """Which tools of agents are published."""
+
+    name = "all|none|NAME,NAME..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> bool | tuple[str, ...] | None:
+        """`True` for all, `False` for none, or names."""
+        if not isinstance(value, str):
+            converted: bool | tuple[str, ...] | None = value
+            return converted
+        if value in ("all", "none"):
+            return value == "all"
+        names = tuple(name.strip() for name in value.split(","))
+        if not all(names) or {"all", "none"} & set(names):
+            self.fail(f"{value!r}: expected all, none, or the names of tools with commas in between", param, ctx)
+        return names
+
+
+def offer_options(command: F) -> F:
+    """`--agent-tools` and `--ask`: what of agents is published."""
+    tools = click.option(
+        "--agent-tools",
+        type=AgentTools(),
+        metavar=AgentTools.name,
+        help="Which tools of the agents are published.  [default: what their classes say]",
+    )
+    ask = click.option(
+        "--ask/--no-ask",
+        default=None,
+        help="Whether agents have a tool that asks them.  [default: what their classes say]",
+    )
+    return tools(ask(command))
 
 
 def bridge_options(command: F) -> F:

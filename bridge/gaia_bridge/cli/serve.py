@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from gaia_bridge.cli.collection import collect_in_larger_pieces, imported_for_good
 from gaia_bridge.cli.deadline import Deadline
-from gaia_bridge.cli.options import Port, agents_argument, log_options, set_up_logging
+from gaia_bridge.cli.options import Port, agents_argument, log_options, offer_options, set_up_logging
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.model import NamingPolicy, ToolSearchPolicy
@@ -74,6 +74,7 @@ _HTTP_ONLY = {
     help="Also speak drafts of the next MCP revision, with clients and servers, if there is one.",
 )
 @click.option("--reload", is_flag=True, help="Follow the files of the agents: what is saved is published at once.")
+@offer_options
 @click.option("--no-agents", is_flag=True, help="Publish the servers of the configuration alone.")
 @click.option(
     "--log-json", type=click.Path(path_type=Path, dir_okay=False), help="Log to this file too, as JSON lines, rotated."
@@ -99,6 +100,10 @@ def serve(
     """
     if no_agents and options["agents"]:
         raise click.UsageError("--no-agents publishes no agents: leave it out, or the agents", ctx)
+    if no_agents and (options["agent_tools"] is not None or options["ask"] is not None):
+        raise click.UsageError(
+            "--no-agents publishes no agents: leave it out, or --agent-tools, --ask and --no-ask", ctx
+        )
     if options["reload"] and not options["agents"]:
         raise click.UsageError("--reload follows the agents that are named: gaia-bridge serve --reload FILE", ctx)
     if options["stdio"]:

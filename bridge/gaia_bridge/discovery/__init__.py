@@ -4,7 +4,7 @@ A reference is read in this order, and the first that fits decides:
 
     path/to/file.py[:Class]   one agent of that file, or every agent class that the file defines
     path/to/folder  .  ~/x    every `*.py` directly in that folder that does not start with `_`, sorted
-    module:Class              also `module:instance` and `module:function`; dots reach into classes
+    module:Class              also `module:instance` and `module:function`, async or not; dots reach into classes
     code                      an installed agent: an entry point of the group `gaia.agents`
     folder                    a folder of the current folder
     module                    every agent class that the module, or package, defines itself

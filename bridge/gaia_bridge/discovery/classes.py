@@ -28,6 +28,7 @@ __all__ = [
     "missing_methods",
     "name_of",
     "name_of_class",
+    "no_agent_made",
     "own_classes",
     "required_arguments",
 ]
@@ -147,6 +148,18 @@ def construct(cls: type) -> object:
         with suppress(TypeError):  # a base class may not take what its subclass passes on
             return cls(silent_mode=True)
     return cls()
+
+
+def no_agent_made(made: object) -> tuple[str, str] | None:
+    """What a factory has returned instead of an agent, and what to write; `None` if it may be one."""
+    if made is None:
+        return "None", "end it with `return`, and the agent that it makes"
+    if inspect.isclass(made):
+        return f"the class {made.__qualname__}", f"return {made.__qualname__}()"
+    yields = inspect.isgenerator(made) or inspect.isasyncgen(made) or hasattr(type(made), "__aenter__")
+    if yields and missing_methods(made):
+        return kind_of(made), "return the agent instead of yielding it"
+    return None
 
 
 def name_of_class(cls: type) -> str:

@@ -7,7 +7,7 @@ import inspect
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,10 +27,12 @@ from gaia_bridge.discovery.classes import (
     bridges,
     clean_name,
     construct,
+    is_bridge,
     kind_of,
     mcp_servers,
     missing_methods,
     name_of,
+    no_agent_made,
     own_classes,
     required_arguments,
 )
@@ -39,7 +41,9 @@ from gaia_bridge.discovery.imports import import_single_file, is_about, put_firs
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.functions.marks import is_marked
+from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop
 from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.public_names import MAX_NAME
 
 if TYPE_CHECKING:
@@ -53,6 +57,7 @@ ENTRY_POINT_GROUP = "gaia.agents"
 _DISTRIBUTION = "gaia-mcp-bridge"
 _FILE_REFERENCE = re.compile(r"(?P<path>.+\.py)(?::(?P<attribute>.*))?", re.DOTALL)
 _MISSING = object()
+_LIMITS = AgentLimits()
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -80,12 +85,15 @@ class Found(Struct, frozen=True):
     failures: tuple[AgentLoadError, ...] = ()
 
 
-def find_agents(references: Iterable[str] = (), *, root: Path | None = None) -> list[Found]:
+def find_agents(
+    references: Iterable[str] = (), *, root: Path | None = None, limits: AgentLimits = _LIMITS
+) -> list[Found]:
     """Load every agent that the references lead to. One that fails does not keep the others from loading.
 
     Args:
         references: See the package's description. None at all means the agents that ship with the bridge.
         root: What relative references are relative to; the current folder if not given.
+        limits: How long an `async` factory may take.
 
     Returns:
         One entry for each reference, in order. No two agents in it have the same name.
@@ -94,19 +102,20 @@ def find_agents(references: Iterable[str] = (), *, root: Path | None = None) -> 
         ConfigError: The current folder is gone.
     """
     folder = root.absolute() if root else current_folder()
-    searches = [_Search(reference, folder) for reference in references] or [
+    searches = [_Search(reference, folder, limits) for reference in references] or [
         _Shipped(name, folder) for name in SHIPPED_AGENTS
     ]
     taken: set[str] = set()
     return [_with_unique_names(search.find(), taken) for search in searches]
 
 
-def load_agent(reference: str, *, root: Path | None = None) -> list[LoadedAgent]:
+def load_agent(reference: str, *, root: Path | None = None, limits: AgentLimits = _LIMITS) -> list[LoadedAgent]:
     """Load the agents that one reference leads to.
 
     Args:
         reference: See the package's description.
         root: What a relative reference is relative to; the current folder if not given.
+        limits: How long an `async` factory may take.
 
     Returns:
         At least one agent. Where others beside it could not be loaded, the log says so.
@@ -114,7 +123,7 @@ def load_agent(reference: str, *, root: Path | None = None) -> list[LoadedAgent]
     Raises:
         AgentLoadError: It leads to no agent at all. Its cause is what the agent's own code raised.
     """
-    return _agents(find_agents([reference], root=root))
+    return _agents(find_agents([reference], root=root, limits=limits))
 
 
 def place_of(reference: str, *, root: Path | None = None) -> Path | None:
@@ -168,9 +177,10 @@ class _Search:
     takes_instances = True
     """Whether agents that a module has built already are meant, where it defines no class of its own."""
 
-    def __init__(self, reference: str, root: Path) -> None:
+    def __init__(self, reference: str, root: Path, limits: AgentLimits = _LIMITS) -> None:
         self.reference = reference
         self.root = root
+        self.limits = limits
         self.agents: list[LoadedAgent] = []
         self.failures: list[AgentLoadError] = []
 
@@ -275,11 +285,37 @@ class _Search:
         elif is_marked(target):
             agent = self.contain("reading it", lambda: ModuleFunctions(target))
         elif callable(target) and self.missing(target):
-            agent = self.contain("calling it", target)
+            agent = self.made_by(target)
         else:
             agent = target
         self.check_methods(agent)
         return agent
+
+    def made_by(self, factory: Callable[[], Any]) -> Any:
+        """What a factory makes; what it makes by a coroutine is made on the event loop that the agent will run on."""
+        made = self.contain("calling it", factory)
+        name = getattr(factory, "__qualname__", type(factory).__qualname__)
+        if inspect.isawaitable(made) and self.missing(made):
+            made = self.awaited(made, name)
+        if problem := no_agent_made(made):
+            raise self.error(f"{name}() returned {problem[0]}", problem[1])
+        return made
+
+    def awaited(self, coming: Awaitable[Any], name: str) -> Any:
+        loop, seconds = OwnLoop(name), self.limits.factory_timeout
+        try:
+            made = loop.run(coming, seconds, self.limits.farewell)
+        except FactoryTimeout:
+            problem = f"{name}() has not returned within {seconds:g} s"
+            raise self.error(problem, "it may connect to something later, when a tool first needs it") from None
+        except BaseException as error:  # noqa: B036 - the boundary: see the package's description
+            raise self.failure("awaiting it", error) from error
+        if is_marked(function := made):
+            made = self.contain("reading it", lambda: ModuleFunctions(function))
+        if not no_agent_made(made) and not self.missing(made) and not is_bridge(made) and not loop.keep_with(made):
+            problem = f"{kind_of(made)} takes no attributes, so that it cannot be known which event loop it was made on"
+            raise self.error(problem, "make it in a function that is not async, or give its class no __slots__")
+        return made
 
     def build_class(self, cls: type) -> object:
         self.check_methods(cls)
@@ -380,7 +416,7 @@ class _FileInFolder(_Search):
     takes_instances = False
 
     def __init__(self, reference: str, root: Path, file: Path) -> None:
-        super().__init__(reference, root)
+        super().__init__(reference, root)  # which calls no factory
         self.file = file
 
     def follow(self) -> None:

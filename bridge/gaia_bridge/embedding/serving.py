@@ -6,10 +6,10 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.bridge.contents import Servers
@@ -42,6 +42,10 @@ class Serving(TypedDict, total=False):
     """Whether clients need the token that is kept in `~/.gaia/bridge-token`."""
     hosts: Iterable[str]
     """Further names that clients use for us, as `host` or `host:port`."""
+    agent_tools: bool | Collection[str] | None
+    """As `Bridge` takes it."""
+    ask: bool | None
+    """As `Bridge` takes it."""
     origins: Iterable[str]
     """Pages of other servers that may call us, in full."""
 
@@ -68,16 +72,15 @@ def serve(*agents: Publishable, **options: Unpack[Serving]) -> None:
 def _serve(
     agents: tuple[Publishable, ...],
     *,
-    servers: Servers = (),
-    config: Path | str | None = None,
     stdio: bool | None = None,
     host: str = DEFAULT_HOST,
     port: int | None = None,
     auth: bool = False,
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
+    **contents: Any,
 ) -> None:
-    bridge = _bridge_of(agents, servers, config)
+    bridge = _bridge_of(agents, contents)
     stdio = (port is None and _is_started_by_a_client()) if stdio is None else stdio
     command_line = ServeOptions(
         agents=(),
@@ -108,11 +111,13 @@ def _serve(
             raise SystemExit(exit_code_of(cause)) from None
 
 
-def _bridge_of(agents: tuple[Publishable, ...], servers: Servers, config: Path | str | None) -> Bridge:
+def _bridge_of(agents: tuple[Publishable, ...], contents: Mapping[str, Any]) -> Bridge:
+    """The bridge that is given, or one that is made of agents and of what `Bridge` takes beside."""
     if not any(isinstance(agent, Bridge) for agent in agents):
-        return Bridge(*agents, servers=servers, config=config)
+        return Bridge(*agents, **contents)
     [first, *others] = agents
-    if others or servers or config is not None or not isinstance(first, Bridge):
+    is_more = any(value is not None and value != () for value in contents.values())
+    if others or is_more or not isinstance(first, Bridge):
         raise TypeError(
             "a Bridge says itself what it publishes; expected nothing beside it: give the rest to Bridge(...)"
         )

@@ -44,6 +44,8 @@ class _Publishes(Protocol):
 
     async def remove(self, name: str) -> None: ...
 
+    def unmet_offer(self) -> str: ...
+
 
 class AgentReloader:
     """Loads agents, now and whenever one of their files changes. To be made before any agent is imported.
@@ -132,6 +134,8 @@ class AgentReloader:
         self._broken = bool(failures)
         self._watch.follow()
         self._tell(failures, "what is published stays")
+        if problem := bridge.unmet_offer():
+            logger.warning("--agent-tools, --ask: %s", problem)
         if loaded:
             names, took = ", ".join(sorted(self._running)), 1000 * (time.perf_counter() - began)
             logger.info("reloaded in %.0f ms: %s", took, names)

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -28,7 +28,7 @@ from gaia_bridge.errors import BusyError
 from gaia_bridge.runtime.event_loops import wait_across
 from gaia_bridge.runtime.watchdog import watching
 
-__all__ = ["AgentRunner", "Job", "LoopHandle", "Outcome", "resting"]
+__all__ = ["AgentLoop", "AgentRunner", "Job", "LoopHandle", "Outcome", "RunsCoroutines", "resting"]
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +79,28 @@ class LoopHandle:
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Callable[[], None]:
         """Run `callback` in `seconds`; returns a function that calls it off. Only on the loop's own thread."""
         return self._loop.call_later(seconds, callback).cancel
+
+
+class RunsCoroutines(Protocol):
+    """An event loop of an agent, as a runner uses it."""
+
+    def submit(
+        self,
+        awaitable: Awaitable[Any],
+        convert: Callable[[Any], Any],
+        context: Context,
+        on_done: Callable[[Outcome], None],
+    ) -> Callable[[], object]:
+        """Run `awaitable` as a task of the loop; returns a thread-safe function that cancels it."""
+        ...
+
+    def close(self) -> None:
+        """Cancel all tasks and end, once what the loop is doing right now returns to it."""
+        ...
+
+    async def join(self, seconds: float) -> None:
+        """Wait for the end after `close`, at most so long."""
+        ...
 
 
 class _Place:
@@ -158,7 +180,7 @@ class Job:
         if (cancel_task := self._cancel_task) is not None:
             cancel_task()
 
-    def run(self, loop: _AgentLoop) -> None:
+    def run(self, loop: RunsCoroutines) -> None:
         """Run on the calling worker thread; hand an awaitable result on to the agent's loop."""
         if self._cancelled:
             self._on_done(Outcome(error=asyncio.CancelledError()))
@@ -195,7 +217,7 @@ class AgentRunner:
         loop: The agent's event loop, where it has one already.
     """
 
-    def __init__(self, name: str, threads: int, queue: int, loop: _AgentLoop | None = None) -> None:
+    def __init__(self, name: str, threads: int, queue: int, loop: RunsCoroutines | None = None) -> None:
         self.name = name
         self._max_threads = threads
         self._max_pending = threads + queue
@@ -207,7 +229,7 @@ class AgentRunner:
         self._unfinished = 0  # with those that rest
         self._when_idle: Callable[[], object] | None = None
         self._closed = False
-        self._loop = loop or _AgentLoop(name)
+        self._loop: RunsCoroutines = loop or AgentLoop(name)
 
     def beside(self, threads: int, queue: int) -> AgentRunner:
         """A runner for the same agent that works on while this one is busy: threads of its own, the same loop."""
@@ -355,8 +377,8 @@ class AgentRunner:
             return surplus
 
 
-class _AgentLoop:
-    """An event loop in a thread of its own, started with the first coroutine."""
+class AgentLoop:
+    """An event loop in a thread of its own, started with the first coroutine. Implements `RunsCoroutines`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -390,6 +412,11 @@ class _AgentLoop:
             awaitable.close()
         on_done(Outcome(error=asyncio.CancelledError()))
         return lambda: None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
 
     def close(self) -> None:
         """Cancel all tasks and end, once what the loop is doing right now returns to it."""

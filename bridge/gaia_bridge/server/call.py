@@ -181,6 +181,11 @@ class Call:
         return True
 
     @property
+    def session_key(self) -> str | None:
+        """A secret of the connection that the request came on, if it outlives the request."""
+        return self.connection.key if self.client is self.connection else None
+
+    @property
     def client_info(self) -> Mapping[str, Any]:
         """How the client introduces itself."""
         if not self.modern:

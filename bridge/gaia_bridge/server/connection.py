@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property, partial
 from typing import Any, Final, Protocol
@@ -93,6 +94,12 @@ class Connection:
         self._when_closed: list[Callable[[], None]] = []
         self._aside: set[asyncio.Task[None]] = set()
         self._closed = False
+
+    @property
+    def key(self) -> str:
+        """A secret of this connection; made up when it is first asked for, in any thread."""
+        made: str = self.__dict__.setdefault("_key", secrets.token_hex(16))
+        return made
 
     @property
     def client_info(self) -> JSON:

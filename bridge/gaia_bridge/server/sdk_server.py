@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 _INITIALIZED: Final = "notifications/initialized"
 _ROOTS_CHANGED: Final = "notifications/roots/list_changed"
+_IN_PROCESS: Final = "in process"
 
 
 def sdk_server(dispatcher: Dispatcher) -> Server[Any]:
@@ -117,7 +118,8 @@ class _Handlers:
         channel = _Channel(context.session, context.request_id, can_ask=not modern)
         connection = Connection(channel, context.protocol_version) if modern else self._connection(context.session)
         channel.connection = connection
-        call = Call(connection, channel, _message(context))
+        # A connection that ends with its request is no session of the client.
+        call = Call(connection, channel, _message(context), host=_IN_PROCESS if modern else None)
         answered = Answer(b"")
 
         async def take(answer: Answer) -> None:

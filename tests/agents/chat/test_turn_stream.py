@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import subprocess
 import sys
@@ -144,6 +145,52 @@ async def test_a_client_whose_task_is_cancelled_ends_the_turn() -> None:
             await begun.wait()
         tasks.cancel_scope.cancel()
     await wait_in_thread(model.stopped.wait)
+
+
+class SlowToStop(FakeModel):
+    """Takes as long to stop as it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopping, self.may_stop, self.stopped = threading.Event(), threading.Event(), threading.Event()
+
+    async def stream(
+        self, messages: Sequence[JSON], tools: Sequence[JSON] = (), options: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[str | Reply]:
+        """Say a word."""
+        try:
+            yield "word"
+            await anyio.sleep_forever()
+        finally:
+            self.stopping.set()
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self.may_stop.wait, PATIENCE)
+            self.stopped.set()
+
+
+@pytest.mark.anyio
+async def test_a_client_whose_task_is_cancelled_while_the_turn_ends_leaves_nothing_open() -> None:
+    """As when a bridge closes: the call is cancelled, and then the loop that it runs on."""
+    model = SlowToStop()
+    agent = Agent(silent_mode=True, model=model)
+
+    async def read() -> None:
+        async for _ in agent.answer_chat(ChatRequest([{"role": "user", "content": "go"}])):
+            begun.set()
+
+    begun = asyncio.Event()
+    reading = asyncio.create_task(read())
+    with anyio.fail_after(PATIENCE):
+        await begun.wait()
+    reading.cancel()
+    await wait_in_thread(model.stopping.wait)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    model.may_stop.set()
+    await wait_in_thread(model.stopped.wait)
+    agent.close()
+    gc.collect()  # what is not closed warns
 
 
 LEFT_OPEN = """

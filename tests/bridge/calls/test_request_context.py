@@ -19,6 +19,8 @@ from tests.support.upstreams import FakeRequest
 class Channel:
     """Remembers what was said, and answers every question with the same."""
 
+    is_asking = False
+
     def __init__(self, answer: JSON | None = None) -> None:
         self.answer = answer or {}
         self.said: list[Any] = []

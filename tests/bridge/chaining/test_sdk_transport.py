@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import anyio
 import pytest
 
 from gaia_bridge import Bridge, Client
-from gaia_bridge.chaining.sdk_transport import SdkServerTransport
+from gaia_bridge.chaining.sdk_transport import SdkServerTransport, _SdkLink  # pyright: ignore[reportPrivateUsage]
 from gaia_bridge.model import AgentServerSpec, SourceState
 from gaia_bridge.settings import AgentLimits, Settings, UpstreamLimits
 from tests.interaction.connecting import ERAS, client_of
@@ -276,3 +277,22 @@ async def test_who_connects_while_the_loop_is_held_is_served_on_another() -> Non
         sums.released.set()
         assert (await stays.call_tool("add", a=1, b=2)).text == "3"
     assert sums.lifespans == ["begun", "begun", "ended", "ended"]
+
+
+async def test_a_connection_that_was_given_up_before_it_was_served_leaves_no_stream_open() -> None:
+    async def serve(reading: Any, writing: Any) -> None:
+        raise AssertionError("it was served")
+
+    link = _SdkLink(Silent())
+    link.close()
+    await link.serve(serve)
+    del link
+    gc.collect()  # what is not closed warns
+
+
+class Silent:
+    """Implements `client.transport.Receiver`."""
+
+    def message(self, message: Any, during: Any = None) -> None: ...
+
+    def ended(self, reason: str) -> None: ...

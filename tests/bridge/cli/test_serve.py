@@ -20,10 +20,13 @@ from tests.bridge.cli.running import write_agent
 
 @pytest.fixture(autouse=True)
 def fresh_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test starts in an empty folder and leaves no path behind."""
+    """Each test starts in an empty folder and leaves no path behind, and no module of that folder."""
     monkeypatch.chdir(tmp_path)
-    path = list(sys.path)
+    modules, path = set(sys.modules), list(sys.path)
     yield
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
     sys.path[:] = path
 
 
@@ -58,6 +61,61 @@ def test_who_is_shown_a_search_is_said_on_the_command_line(
     monkeypatch.setattr(bridge_runner, "run", run)
     assert main(["serve", *options]) == 0
     assert [options.settings.tool_search for options in given] == [policy]
+
+
+@pytest.mark.parametrize("command", ["serve", "dev"])
+@pytest.mark.parametrize(
+    ("options", "tools", "ask"),
+    [
+        ([], None, None),
+        (["--agent-tools", "all", "--no-ask"], True, False),
+        (["--agent-tools=none", "--ask"], False, True),
+        (["--agent-tools", "hello, hang"], ("hello", "hang"), None),
+    ],
+)
+def test_what_is_published_of_agents_is_said_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    options: list[str],
+    tools: bool | tuple[str, ...] | None,
+    ask: bool | None,
+) -> None:
+    given: list[ServeOptions] = []
+
+    def run(options: ServeOptions, deadline: object) -> int:
+        given.append(options)
+        return 0
+
+    monkeypatch.setattr(bridge_runner, "run", run)
+    assert main([command, "agent.py", *options]) == 0
+    assert [(options.agent_tools, options.ask) for options in given] == [(tools, ask)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["--agent-tools", "a,,b"], 64, "'a,,b': expected all, none, or the names of tools with commas in between"),
+        (["--agent-tools", "all,a"], 64, "expected all, none, or the names of tools"),
+        (["--agent-tools", "helo"], 78, "no agent has a tool 'helo'; the tools that there are: hang, hello"),
+        (["--ask"], 78, "no agent can be asked"),
+    ],
+)
+def test_what_no_agent_has_is_refused_with_what_there_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, problem: str
+) -> None:
+    write_agent(tmp_path)
+    (tmp_path / "none.json").write_text("{}", encoding="utf-8")
+    assert problem in error_of(capsys, "demo.py", "--port", "0", "--config", "none.json", *arguments, code=code)
+
+
+def test_what_is_published_of_agents_is_for_those_that_there_are_and_for_no_bridge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--no-agents publishes no agents" in error_of(capsys, "--no-agents", "--no-ask", code=64)
+    (tmp_path / "made.py").write_text("from gaia_bridge import Bridge\n\nbridge = Bridge()\n", encoding="utf-8")
+    refusal = error_of(capsys, "made.py", "--agent-tools", "none", "--port", "0", code=78)
+    assert "made.py:bridge is a Bridge, which says itself what it publishes" in refusal
+    assert "leave it out, or write Bridge(agent_tools=...)" in refusal
 
 
 def test_drafts_are_spoken_on_demand_and_it_is_said_if_there_are_none(

@@ -9,6 +9,7 @@ import sysconfig
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -87,10 +88,10 @@ class Reloading:
 
 
 @asynccontextmanager
-async def reloading(*references: str) -> AsyncGenerator[Reloading]:
+async def reloading(*references: str, **options: Any) -> AsyncGenerator[Reloading]:
     reloader = AgentReloader(references)
     loaded = reloader.first()
-    async with Bridge() as bridge:
+    async with Bridge(**options) as bridge:
         for name, error in (await bridge.add_agents({found.name: found.agent for found in loaded})).items():
             reloader.left_out(name, error)
         async with connected(bridge) as client:
@@ -195,6 +196,39 @@ async def test_files_of_a_folder_come_and_go_and_one_that_is_broken_keeps_its_ow
         write("all/rice.py", AGENT.format(name="Rice", tool="rice", said="new"))
         assert await running.reload()
         assert sorted(await running.tools()) == ["rice", "tea"]
+
+
+WHOLE = """
+from gaia.agents.base import Agent, tool
+
+class ShopAgent(Agent):
+    mcp_ask = True
+
+    def _register_tools(self):
+        @tool
+        def {name}() -> str:
+            return "x"
+
+        @tool
+        def internal() -> str:
+            return "for the model"
+"""
+
+
+async def test_what_is_wanted_of_agents_stays_wanted_and_what_is_not_there_any_more_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write("shop.py", WHOLE.format(name="buy"))
+    write("more.py", FUNCTION.format(name="count", said="x"))
+    async with reloading("shop.py", "more.py", agent_tools=["buy", "count"], ask=False) as running:
+        assert await running.tools() == ["buy", "count"]
+        write("more.py", FUNCTION.format(name="weigh", said="x"))
+        await running.reload()
+        assert await running.tools() == ["buy"]
+        assert "no agent has a tool 'count'; the tools that there are: buy, internal, weigh" in caplog.text
+        write("more.py", FUNCTION.format(name="count", said="y"))
+        await running.reload()
+        assert await running.tools() == ["buy", "count"]
 
 
 async def test_clients_are_told_once_of_what_differs_and_of_nothing_else() -> None:

@@ -19,7 +19,7 @@ import anyio.to_thread
 import pytest
 
 from gaia_bridge.errors import BusyError
-from gaia_bridge.runtime.agent_runner import AgentRunner, Job, LoopHandle, Outcome, _AgentLoop, resting  # pyright: ignore[reportPrivateUsage]
+from gaia_bridge.runtime.agent_runner import AgentLoop, AgentRunner, Job, LoopHandle, Outcome, resting
 from tests.support.processes import threads_named
 from tests.support.waiting import PATIENCE, comes_true, wait_in_thread
 
@@ -454,7 +454,7 @@ async def test_a_loop_that_ends_before_it_began_ends_in_good_order(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The thread of a loop may get its first turn when everybody else is gone."""
-    loop, go, ended = _AgentLoop("late"), threading.Event(), threading.Event()
+    loop, go, ended = AgentLoop("late"), threading.Event(), threading.Event()
     begin = loop._watched  # pyright: ignore[reportPrivateUsage]
 
     def late(inner: asyncio.AbstractEventLoop) -> None:
@@ -612,7 +612,9 @@ def test_a_runner_can_be_closed_by_garbage_collection_in_the_middle_of_its_own_w
     runner = AgentRunner("forgotten", 1, 1)
 
     def work() -> None:
-        with runner._lock, runner._loop._lock:  # pyright: ignore[reportPrivateUsage]  # where collection may happen
+        loop = runner._loop  # pyright: ignore[reportPrivateUsage]
+        assert isinstance(loop, AgentLoop)
+        with runner._lock, loop._lock:  # pyright: ignore[reportPrivateUsage]  # where collection may happen
             runner.close()
 
     thread = threading.Thread(target=work, daemon=True)

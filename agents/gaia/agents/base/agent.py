@@ -20,6 +20,7 @@ from gaia.agents.chat.limits import DEFAULT_SESSION, ChatLimits
 from gaia.agents.chat.options import ChatOptions
 from gaia.agents.chat.prompts import compose, is_deferred
 from gaia.agents.chat.requests import AgentHooks, TurnRequest
+from gaia_bridge.model import AS_AGENTS_SAY, AgentOffer
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.protocol.mcp_apps import is_model_visible
 
@@ -253,10 +254,11 @@ class Agent(GaiaCalls):
 
     # Publication
 
-    def get_mcp_parts(self) -> list[AgentLike]:
+    def get_mcp_parts(self, offer: AgentOffer = AS_AGENTS_SAY) -> list[AgentLike]:
         """What MCP clients can use of this agent beside its own methods: its tools, and a tool that asks it.
 
-        See `mcp_tools` and `mcp_ask`.
+        Args:
+            offer: What counts more than `mcp_tools` and `mcp_ask`.
         """
         from gaia_bridge.sources.agent.ask_tool import AskTool
         from gaia_bridge.sources.agent.registry_tools import RegistryTools
@@ -264,11 +266,12 @@ class Agent(GaiaCalls):
         parts: list[AgentLike] = []
         lists = getattr(type(self), "get_mcp_tool_definitions", None)
         by_hand = lists is not None and (lists.__module__ or "").rpartition(".")[0] != __package__  # else it is ours
-        chosen = not by_hand if self.mcp_tools is None else self.mcp_tools
+        chosen = self.mcp_tools if offer.tools is None else offer.tools
+        chosen = not by_hand if chosen is None else chosen
         if chosen is not False:
             decorated = frozenset(entry["name"] for entry in method_entries(self))
             parts.append(RegistryTools(lambda: self._published_tools(decorated), chosen, self.confirm_mcp_tool))
-        asked = self.mcp_ask
+        asked = self.mcp_ask if offer.ask is None else offer.ask and (self.mcp_ask or True)
         if asked is None:
             asked = lists is None or (not by_hand and self._says_who_it_is())
         if asked is not False:

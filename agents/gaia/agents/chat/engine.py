@@ -123,6 +123,7 @@ class ChatEngine:
             TurnRequest(
                 request.messages,
                 None if request.session_id is None else f"{CLIENT_SESSION}{request.session_id}",
+                not request.must_exist,
                 lent=lent_entries(request.lent_tools, LoopHandle()),
                 client_tools=request.client_tools,
                 options=request.options,

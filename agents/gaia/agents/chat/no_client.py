@@ -33,6 +33,7 @@ class _NoChannel:
     """Implements `CallChannel`."""
 
     cancelled = False
+    is_asking = False
 
     def wait_cancelled(self, timeout: float) -> bool:
         return threading.Event().wait(timeout)

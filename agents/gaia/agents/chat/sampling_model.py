@@ -79,7 +79,8 @@ class SamplingModel:
         try:
             result = await self._request.asample(self._messages(said), int(max_tokens), **params)
         except RequestError as error:
-            raise ModelError(f"The client's model gave no answer: {error}", _NO_ANSWER) from error
+            problem = str(error).rstrip(".")
+            raise ModelError(f"The client's model gave no answer: {problem}.", _NO_ANSWER) from error
         reply = self._reply(result, bool(functions))
         if reply.text:
             yield reply.text

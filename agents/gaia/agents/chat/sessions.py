@@ -15,7 +15,8 @@ from msgspec import Struct, field
 
 from gaia.agents.chat.limits import CLIENT_SESSION, ChatLimits
 from gaia.agents.chat.store import SessionStore, SessionSummary, StoredSession
-from gaia_bridge.errors import ContextOverflowError, SessionLimitError
+from gaia_bridge.chat_types import ASK_SESSION
+from gaia_bridge.errors import ContextOverflowError, SessionLimitError, UnknownSessionError
 from gaia_bridge.model import repr_without
 from gaia_bridge.protocol.json_types import JSON
 
@@ -69,6 +70,7 @@ class Sessions:
 
     With a file, the history of every session is kept there. Sessions that nobody uses leave the memory, not the file:
     only `clean_up` and `destroy` end them, and stale ones of clients, who choose names as they like, end by themselves.
+    Without a file, where there is room for no more, the one gives way that an MCP client began and used longest ago.
 
     Args:
         limits: How much a session may hold; how often stale ones are looked for.
@@ -133,7 +135,8 @@ class Sessions:
             create: Whether it is made if it is not there.
 
         Raises:
-            ValueError: It is not there, and shall not be made; or that is no name.
+            UnknownSessionError: It is not there, and shall not be made.
+            ValueError: That is no name.
             SessionLimitError: As for `create`.
         """
         self._check_name(session_id)
@@ -146,7 +149,7 @@ class Sessions:
         with self._changing:
             session = self._find(session_id)
             if session is None:
-                raise ValueError(f"Session {session_id} does not exist; create_session() makes it")
+                raise UnknownSessionError(session_id)
             gone = [] if self._present(session_id) else self._make_room()
             self._admit(session)
         self._tell(self._destroyed, gone)
@@ -352,6 +355,8 @@ class Sessions:
             self._swept = _now()
             if self._file is None:
                 gone = self._end_stale()
+                if len(self) >= self._maximum:
+                    gone += self._end_idlest(f"{CLIENT_SESSION}{ASK_SESSION}")
             else:
                 self._forget_idle()
                 gone = self._end_stale_in_file(CLIENT_SESSION) if is_due else []
@@ -371,6 +376,13 @@ class Sessions:
         with self._memory:
             names = [name for name, session in self._sessions.items() if self._is_stale(session)]
         return [name for name in names if self._end(name, if_stale=True)]
+
+    def _end_idlest(self, prefix: str) -> list[str]:
+        """End the one that was not used for longest, of those whose names begin so."""
+        with self._memory:
+            idle = [it for it in self._sessions.values() if it.session_id.startswith(prefix) and not it.busy]
+            oldest = min(idle, key=lambda it: it.last_activity, default=None)
+        return [oldest.session_id] if oldest is not None and self._end(oldest.session_id) else []
 
     def _end_stale_in_file(self, prefix: str = "") -> list[str]:
         """End those that are not in memory, and whose names begin so."""

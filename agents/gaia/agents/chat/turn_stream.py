@@ -89,11 +89,11 @@ class TurnStream:
         await self._cancel()
         if self._running is not None:
             await self._running.over.wait()
-            self._running.receive.close()
 
     async def _cancel(self) -> None:
         if self._running is not None:
             self._running.scope.cancel()
+            self._running.receive.close()  # here: whoever waits for the end may be cancelled once more
 
     async def _run(self) -> None:
         running = self._running

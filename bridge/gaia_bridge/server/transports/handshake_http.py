@@ -249,7 +249,7 @@ class HandshakeHttp:
         if message.get("method") == "initialize":
             message = _introduced(message)
         reply = Reply(EventStream(None, self._limits.stream_messages))
-        call = Call(connection, NOWHERE, message, exchange.size)
+        call = Call(connection, NOWHERE, message, exchange.size, exchange.host)  # whose session is none
         self._dispatcher.begin(call, partial(reply.take, call))
         remove = exchange.when_gone(reply.wake)
         try:

@@ -7,15 +7,25 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
-from gaia_bridge.calls.request_context import get_request_context
+from gaia_bridge.calls.request_context import RequestContext, get_request_context
 from gaia_bridge.chat_types import AnswersChats, ChatRequest, Reply
-from gaia_bridge.errors import ToolError
+from gaia_bridge.errors import ToolError, UnknownSessionError
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.sources.agent.conversations import Conversation, Conversations, conversation_of
 
 __all__ = ["AskTool"]
 
 _REPORT_INTERVAL: Final = 0.2
 """Seconds between two pieces of an answer that is told as it comes: a person reads no faster."""
+
+_SESSION: Final = (
+    "A name of your choice begins a conversation. The result says its id in `session`, which continues it; on one "
+    "connection, so does the name. Without any, nothing is kept."
+)
+_CONTINUED_BY: Final = "(The session of this conversation is {}, for the next question in it.)"
+_UNKNOWN: Final = (
+    "There is no conversation {0}: it has ended, or never was. Begin one by a name of your own, or ask without."
+)
 
 _USAGE: Final[JSON] = {
     "type": "object",
@@ -39,6 +49,7 @@ class AskTool:
         self._agent = agent
         self._name = name
         self._description = description
+        self._conversations = Conversations()
         self.timeouts: Mapping[str, float] = {} if timeout is None else {name: timeout}
 
     def get_mcp_tool_definitions(self) -> list[JSON]:
@@ -49,12 +60,12 @@ class AskTool:
         if converses:
             properties["session"] = {
                 "type": "string",
-                "description": "Continues the conversation of this name, or begins it; without one, nothing is kept.",
+                "description": _SESSION,
                 "minLength": 1,
                 "maxLength": 128,
             }
             answer |= {
-                "session": {"type": "string"},
+                "session": {"type": "string", "description": "The id of the conversation, which continues it."},
                 "tools": {"type": "array", "items": {"type": "string"}, "description": "The tools that it has used."},
                 "usage": _USAGE,
             }
@@ -78,33 +89,31 @@ class AskTool:
         if tool_name != self._name:
             raise ValueError(f"Unknown tool: {tool_name}")
         if isinstance(self._agent, AnswersChats):
-            return self._converse(self._agent, str(arguments["prompt"]), arguments.get("session"))
+            said, request = arguments.get("session"), get_request_context()
+            conversation = None if said is None else conversation_of(str(said), request.session_key)
+            return self._converse(self._agent, str(arguments["prompt"]), conversation, request)
         return _answer(self._agent.process_query(str(arguments["prompt"])))
 
-    async def _converse(self, agent: AnswersChats, prompt: str, session: str | None) -> JSON:
+    async def _converse(
+        self, agent: AnswersChats, prompt: str, conversation: Conversation | None, request: RequestContext
+    ) -> JSON:
         message = {"role": "user", "content": prompt}
-        report, reply = _Reporter(), None
-        async with aclosing(agent.answer_chat(ChatRequest([message], session))) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Reply):
-                    reply = piece
-                else:
-                    report(piece)
-        report.rest()
-        if reply is None:
-            raise ToolError("the agent gave no answer")
-        usage = {"promptTokens": reply.usage.prompt_tokens, "completionTokens": reply.usage.completion_tokens}
-        said: JSON = {"answer": reply.text, "tools": list(reply.tools_run), "usage": usage}
-        if session is not None:
-            said["session"] = session
-        return {"content": [{"type": "text", "text": reply.text}], "structuredContent": said}
+        if conversation is None:
+            return _said(await _reply(agent, ChatRequest([message]), request))
+        chat = ChatRequest([message], conversation.id, must_exist=conversation.is_known)
+        with self._conversations.turn(conversation, request):
+            try:
+                reply = await _reply(agent, chat, request)
+            except UnknownSessionError:
+                raise ToolError(_UNKNOWN.format(conversation.id)) from None
+        return _said(reply, conversation)
 
 
 class _Reporter:
     """Tells the client of an answer as it comes, as messages of progress; the number is that of characters."""
 
-    def __init__(self) -> None:
-        self._request = get_request_context()
+    def __init__(self, request: RequestContext) -> None:
+        self._request = request
         self._untold: list[str] = []
         self._told = 0
         self._next = 0.0
@@ -123,6 +132,33 @@ class _Reporter:
         if text:
             self._told += len(text)
             self._request.report_progress(self._told, None, text)
+
+
+async def _reply(agent: AnswersChats, chat: ChatRequest, request: RequestContext) -> Reply:
+    """Have the agent answer, and tell the client meanwhile."""
+    report, reply = _Reporter(request), None
+    async with aclosing(agent.answer_chat(chat)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Reply):
+                reply = piece
+            else:
+                report(piece)
+    report.rest()
+    if reply is None:
+        raise ToolError("the agent gave no answer")
+    return reply
+
+
+def _said(reply: Reply, conversation: Conversation | None = None) -> JSON:
+    """The answer as a result."""
+    usage = {"promptTokens": reply.usage.prompt_tokens, "completionTokens": reply.usage.completion_tokens}
+    structured: JSON = {"answer": reply.text, "tools": list(reply.tools_run), "usage": usage}
+    content = [{"type": "text", "text": reply.text}]
+    if conversation is not None:
+        structured["session"] = conversation.id
+        if not conversation.is_named:  # and many clients show their model no structured content
+            content.append({"type": "text", "text": _CONTINUED_BY.format(conversation.id)})
+    return {"content": content, "structuredContent": structured}
 
 
 def _answer(value: Any) -> Any:

@@ -63,6 +63,8 @@ class Definitions(Struct, frozen=True):
     tools: Mapping[str, CompiledTool] = field(default_factory=dict[str, CompiledTool])
     owners: Mapping[tuple[str, str], Any] = field(default_factory=dict[tuple[str, str], Any])
     """By kind and key, the parts of the agent that definitions belong to which are not its own."""
+    tool_names: tuple[str, ...] = ()
+    """Of all tools that there are to choose from, published or not."""
 
 
 async def read_definitions(
@@ -71,6 +73,7 @@ async def read_definitions(
     limits: AgentLimits,
     known: ServerFeatures | None = None,
     parts: Sequence[Any] = (),
+    is_chosen: Callable[[str, Any], bool] = lambda name, owner: True,
 ) -> Definitions:
     """Read all definitions of an agent. Bounded; invalid ones are left out, with a reason.
 
@@ -80,6 +83,7 @@ async def read_definitions(
         limits: Deadlines and bounds.
         known: Its earlier definitions, kept where the agent fails or does not answer in time.
         parts: More objects whose definitions are published with its own; of equal names, the first wins.
+        is_chosen: Whether a tool is published, given its name and the object that it belongs to.
 
     Raises:
         AgentLoadError: A decorated function has the name of something else, and nothing is known yet.
@@ -88,7 +92,7 @@ async def read_definitions(
     agents = (agent, *parts)
     info = await reader.info(known.info if known else None)
     known = known or ServerFeatures(info)
-    tools = await reader.compiled_tools(known.tools)
+    tools = await reader.compiled_tools(known.tools, is_chosen)
     prompts = await reader.definitions("prompt", known.prompts)
     resources = await reader.definitions("resource", known.resources)
     templates = await reader.definitions("resource template", known.templates)
@@ -108,7 +112,7 @@ async def read_definitions(
         capabilities=frozenset(capabilities),
         left_out=tuple(reader.left_out),
     )
-    return Definitions(features, tools, reader.owners)
+    return Definitions(features, tools, reader.owners, tuple(reader.tool_names))
 
 
 async def ask_agent(agent: Any, runner: AgentRunner, limits: AgentLimits, method: str) -> Any:
@@ -154,8 +158,11 @@ class _Reader:
         self._runner = runner
         self._limits = limits
         self.left_out: list[LeftOut] = []
+        self.tool_names: list[str] = []
 
-    async def compiled_tools(self, known: Iterable[Mapping[str, Any]]) -> dict[str, CompiledTool]:
+    async def compiled_tools(
+        self, known: Iterable[Mapping[str, Any]], is_chosen: Callable[[str, Any], bool]
+    ) -> dict[str, CompiledTool]:
         """The tools that can be published, by name, in the agent's order."""
         compiled: dict[str, CompiledTool] = {}
         definitions = await self.definitions("tool", known)
@@ -163,7 +170,11 @@ class _Reader:
         for definition in definitions:
             try:
                 name = definition["name"]
-                timeouts = said[id(self.owners.get(("tool", name), self._agent))]
+                owner = self.owners.get(("tool", name), self._agent)
+                self.tool_names.append(name)
+                if not is_chosen(name, owner):
+                    continue
+                timeouts = said[id(owner)]
                 timeout = timeouts.get(name) if is_object(timeouts) else None
                 compiled[name] = _compile(definition, self._limits.schema_bytes, timeout)
             except SchemaError as error:

@@ -66,6 +66,11 @@ class Invocation:
         """Whether the call was cancelled."""
         return self._cancelled
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question to the client is not answered yet."""
+        return bool(self.questions)
+
     def wait_cancelled(self, timeout: float) -> bool:
         """Block up to `timeout` seconds; whether the call was cancelled."""
         told = threading.Event()  # few calls wait like this, and an event for each call costs more than the rest of it

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
-from typing import Any, Final, cast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
+
+from msgspec.structs import replace
 
 from gaia_bridge.contract import AgentLike, HasParts, Republishes
 from gaia_bridge.functions.collection import decorated_functions
+from gaia_bridge.model import AS_AGENTS_SAY, AgentOffer
 from gaia_bridge.sources.agent.ask_tool import AskTool
-from gaia_bridge.sources.agent.registry_tools import RegistryTools
+from gaia_bridge.sources.agent.registry_tools import Chosen, RegistryTools
 
-__all__ = ["GAIA_METHODS", "is_of_gaia", "parts_of"]
+__all__ = ["GAIA_METHODS", "ToolChoice", "is_of_gaia", "parts_of", "unmet"]
 
 GAIA_METHODS: Final = ("process_query", "_register_tools")
 """What agents of amd-gaia have that are neither MCP servers nor chat models."""
@@ -20,20 +23,105 @@ GAIA_METHODS: Final = ("process_query", "_register_tools")
 _GAIA_TOOLS: Final = "gaia.agents.base.tools"
 
 
-def parts_of(agent: Any) -> tuple[Any, ...]:
+class ToolChoice:
+    """Which tools of an agent are published.
+
+    Args:
+        agent: The agent.
+        offer: What whoever publishes it wants of it.
+    """
+
+    def __init__(self, agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> None:
+        self._wanted = offer.tools
+        self._said = _of_class(agent, "mcp_tools")
+        decorated = None if self._said is None else decorated_functions(agent)
+        self._decorated = frozenset(name for kind, name in (decorated.places if decorated else ()) if kind == "tool")
+
+    def has(self, name: str, owner: object) -> bool:
+        """Whether a tool is published.
+
+        Args:
+            name: Its name.
+            owner: The agent or the part that it belongs to.
+        """
+        if isinstance(owner, AskTool):
+            return True
+        if self._wanted is not None:
+            return _is_in(self._wanted, name)
+        return name not in self._decorated or self._said is None or _is_in(self._said, name)
+
+
+def parts_of(agent: Any, offer: AgentOffer = AS_AGENTS_SAY) -> tuple[Any, ...]:
     """The objects that are published beside an agent, under its name; each has the methods of an agent.
+
+    Args:
+        agent: The agent.
+        offer: What whoever publishes it wants of it. Of tools that are named, all are there to choose from.
 
     Raises:
         TypeError: Two of its decorated functions have one name, or one cannot be published.
     """
     decorated = decorated_functions(agent)
     parts: list[Any] = [] if decorated is None else [decorated]
+    if offer.names:
+        offer = replace(offer, tools=True)
     if isinstance(agent, HasParts):
-        parts += agent.get_mcp_parts()
-    elif is_of_gaia(agent) and not isinstance(agent, AgentLike):
-        parts += [RegistryTools(lambda: _gaia_tools(agent)), AskTool(agent, description=_documentation(agent))]
+        parts += agent.get_mcp_parts() if offer == AS_AGENTS_SAY else agent.get_mcp_parts(offer)
+    elif is_of_gaia(agent):
+        parts += _parts_of_gaia(agent, offer)
     republished = agent.get_mcp_republished() if isinstance(agent, Republishes) else None
     return (*parts, republished) if republished is not None else tuple(parts)
+
+
+def _parts_of_gaia(agent: Any, offer: AgentOffer) -> Iterator[AgentLike]:
+    """Those of an agent of amd-gaia. Its class may say what is published as classes of our own agents do."""
+    by_hand = isinstance(agent, AgentLike)
+    tools = _of_class(agent, "mcp_tools") if offer.tools is None else offer.tools
+    tools = not by_hand if tools is None else tools
+    if tools is not False:
+        yield RegistryTools(lambda: _gaia_tools(agent), tools)
+    said = getattr(agent, "mcp_ask", None)
+    ask = said if offer.ask is None else offer.ask and (said or True)
+    if ask is True or isinstance(ask, str) or (ask is None and not by_hand):
+        description = getattr(agent, "mcp_ask_description", "") or _documentation(agent)
+        yield AskTool(agent, ask if isinstance(ask, str) else "ask", description)
+
+
+def _of_class(agent: object, name: str) -> Chosen | None:
+    """What an agent says of itself of which tools are published; `None` if it says nothing, or is none of GAIA's."""
+    said = getattr(agent, name, None) if isinstance(agent, HasParts) or is_of_gaia(agent) else None
+    if isinstance(said, str):
+        raise TypeError(f"{name} of {type(agent).__name__} is {said!r}; expected True, False, or names: ({said!r},)")
+    return cast("Chosen", said) if isinstance(said, bool | Collection) else None
+
+
+def _is_in(chosen: Chosen, name: str) -> bool:
+    return chosen if isinstance(chosen, bool) else name in chosen
+
+
+class _Published(Protocol):
+    @property
+    def tool_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def can_be_asked(self) -> bool: ...
+
+
+def unmet(offer: AgentOffer, agents: Sequence[_Published]) -> str:
+    """What whoever publishes agents wants of them, and is not there; empty if all is.
+
+    Args:
+        offer: What is wanted.
+        agents: Of whom, together.
+    """
+    there = [name for agent in agents for name in agent.tool_names]
+    unknown = sorted(offer.names.difference(there))
+    if unknown:
+        known = ", ".join(sorted(set(there))) or "none"
+        return f"no agent has a tool {' or '.join(map(repr, unknown))}; the tools that there are: {known}"
+    if offer.ask and not any(agent.can_be_asked for agent in agents):
+        return "a tool that asks is wanted, and no agent can be asked"
+    return ""
 
 
 def is_of_gaia(agent: object) -> bool:

@@ -30,7 +30,17 @@ from gaia_bridge.errors import (
     ResourceNotFoundError,
     ToolError,
 )
-from gaia_bridge.model import Change, ChangeKind, ServerFeatures, ServerInfo, SourceKind, SourceState, SourceStatus
+from gaia_bridge.model import (
+    AS_AGENTS_SAY,
+    AgentOffer,
+    Change,
+    ChangeKind,
+    ServerFeatures,
+    ServerInfo,
+    SourceKind,
+    SourceState,
+    SourceStatus,
+)
 from gaia_bridge.protocol.codes import METHOD_NOT_FOUND
 from gaia_bridge.protocol.json_types import copied
 from gaia_bridge.results.conversion import (
@@ -42,12 +52,14 @@ from gaia_bridge.results.conversion import (
     tool_result,
 )
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle
+from gaia_bridge.runtime.own_loop import own_loop_of
 from gaia_bridge.sanitize.escaping import valid_text
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.sources.agent.ask_tool import AskTool
 from gaia_bridge.sources.agent.definitions import CompiledTool, Definitions, ask_agent, read_definitions
 from gaia_bridge.sources.agent.envelope import without_envelope
 from gaia_bridge.sources.agent.invoker import AgentInvoker
-from gaia_bridge.sources.agent.parts import parts_of
+from gaia_bridge.sources.agent.parts import ToolChoice, parts_of, unmet
 from gaia_bridge.sources.change_queue import ChangeQueue
 
 __all__ = ["AgentSource"]
@@ -65,6 +77,8 @@ class AgentSource:
         name: The name it is published under.
         limits: What it may use of the process.
         own_files: Returns the files that the process itself loads; the agent is asked not to change them.
+        offer: What is published of the agent, where that is not left to it.
+        checks: Whether all that `offer` wants has to be there.
     """
 
     def __init__(
@@ -73,14 +87,19 @@ class AgentSource:
         name: str,
         limits: AgentLimits,
         own_files: Callable[[], Iterable[Path]] = tuple,
+        offer: AgentOffer = AS_AGENTS_SAY,
+        checks: bool = False,
     ) -> None:
         self.agent: Any = agent
-        self._parts = parts_of(agent)
+        self._offer = offer
+        self._checks = checks
+        self._parts = parts_of(agent, offer)
+        self._choice = ToolChoice(agent, offer)
         self.name = name
         self.kind = SourceKind.AGENT
         self._limits = limits
         self._own_files = own_files
-        self._runner, self._reader, self._chats = self._runners()
+        self._runner, self._reader, self._chats = self._runners(agent)
         self._definitions = Definitions(ServerFeatures(ServerInfo(name, "")))
         self._read_at = 0.0
         self._reading = anyio.Lock()
@@ -107,6 +126,16 @@ class AgentSource:
     def features(self) -> ServerFeatures:
         """What the agent declares, as last read."""
         return self._definitions.features
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of all tools that there are to choose from, published or not."""
+        return self._definitions.tool_names
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether it has a tool that asks it."""
+        return any(isinstance(part, AskTool) for part in self._parts)
 
     @property
     def status(self) -> SourceStatus:
@@ -152,10 +181,10 @@ class AgentSource:
         retiring = self._retiring
         if retiring is None:
             raise PublishError(self.name, "it is not published, so that nothing can take its place")
-        parts, runners = parts_of(agent), self._runners()
+        parts, choice, runners = parts_of(agent, self._offer), ToolChoice(agent, self._offer), self._runners(agent)
         try:
             async with self._reading:
-                definitions = await read_definitions(agent, runners[1], self._limits, None, parts)
+                definitions = await read_definitions(agent, runners[1], self._limits, None, parts, choice.has)
                 if failed := next(
                     (item for item in definitions.features.left_out if item.name.startswith("all of get_mcp_")), None
                 ):
@@ -164,7 +193,7 @@ class AgentSource:
                     raise PublishError(self.name, "it was removed while it was being replaced")
                 before = self.features
                 old = (self.agent, self._publisher, (self._runner, self._reader, self._chats))
-                self.agent, self._parts, self._definitions = agent, parts, definitions
+                self.agent, self._parts, self._choice, self._definitions = agent, parts, choice, definitions
                 self._runner, self._reader, self._chats = runners
                 self._publisher, self._read_at = self._new_publisher(), time.monotonic()
                 self._invoker.move_to(self._runner)
@@ -315,11 +344,19 @@ class AgentSource:
     async def _read(self) -> None:
         async with self._reading:
             before = self.features if self._read_at else None
-            self._definitions = await read_definitions(self.agent, self._reader, self._limits, before, self._parts)
+            self._definitions = await read_definitions(
+                self.agent, self._reader, self._limits, before, self._parts, self._choice.has
+            )
+            if before is None and self._checks:
+                self._check_offer()
             self._read_at = time.monotonic()
             for item in self.features.left_out:
                 if before is None or item not in before.left_out:
                     logger.warning("%s: %s %s is left out: %s", self.name, item.kind, item.name, item.reason)
+
+    def _check_offer(self) -> None:
+        if problem := unmet(self._offer, [self]):
+            raise AgentLoadError(self.name, problem)
 
     def _agent_of(self, kind: str, key: str) -> Any:
         """The object that a definition belongs to: the agent, or one of its parts."""
@@ -328,10 +365,10 @@ class AgentSource:
     def _lists(self, uri: str) -> bool:
         return any(item["uri"] == uri for item in self.features.resources)
 
-    def _runners(self) -> _Runners:
+    def _runners(self, agent: object) -> _Runners:
         """Threads and a loop for one agent: for its calls, for reading it, for its chats."""
-        limits = self._limits
-        runner = AgentRunner(self.name, limits.threads, limits.queue)
+        limits, own = self._limits, own_loop_of(agent)
+        runner = AgentRunner(self.name, limits.threads, limits.queue, None if own is None else own.lease())
         return runner, runner.beside(threads=2, queue=0), runner.beside(limits.threads, limits.queue)
 
     def _new_publisher(self) -> _Publisher:

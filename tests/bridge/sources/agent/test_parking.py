@@ -253,6 +253,23 @@ async def test_calls_that_wait_for_their_clients_end_with_the_bridge() -> None:
 
 
 @pytest.mark.anyio
+async def test_calls_that_wait_for_a_client_end_when_it_leaves_and_those_of_others_go_on() -> None:
+    asking = Asking()
+    others = {"other": one_tool(nothing, "play"), "third": one_tool(nothing, "rest")}
+    async with running_bridge(ScriptedAgent(asking, "work"), named=others) as running:
+        async with running.client(**EVERYTHING) as stays:
+            key, state = await first_round(stays)
+            async with running.client(**EVERYTHING) as leaves:
+                await come_back(leaves, *await first_round(leaves))
+                await first_round(leaves)
+                assert asking.answers == [{"n": 7}]
+                await asking.until_ended()
+            await asking.until_ended()
+            assert asking.answers == [{"n": 7}, RequestCancelledError]
+            assert isinstance(await come_back(stays, key, state), mcp_types.CallToolResult)
+
+
+@pytest.mark.anyio
 async def test_what_was_said_while_nobody_waited_is_told_to_whoever_comes_back() -> None:
     alone, posted = threading.Event(), threading.Event()
 
