@@ -87,6 +87,8 @@ def repository(folder: Path) -> Path:
 class RecordingChannel:
     """Stands where the core's channel to the client stands, and keeps what it is told."""
 
+    is_asking = False
+
     def __init__(self, cancel_at: int | None = None) -> None:
         self.progress: list[tuple[float, float | None, str | None]] = []
         self.cancel = threading.Event()
