@@ -22,6 +22,10 @@ _LEAST: Final = 2_048
 """Bytes of a block that is worth a link, which has some hundred bytes itself."""
 
 
+_ANY_TEXT: Final = {"type", "title", "description", "default", "examples"}
+"""What a schema may say of a text without forbidding any."""
+
+
 class _Kept(Struct):
     contents: JSON
     until: float
@@ -32,14 +36,15 @@ class ResultSize(Middleware):
     """Replaces what is large in the result of a tool by a link to a resource that holds it.
 
     The largest blocks first, until the result is small enough: of a text, its beginning stays. Structured content is
-    left out as well, unless the tool has an output schema, which promises it to the client's program.
+    left out as well, unless the tool has an output schema, which promises it to the client's program. What it holds of
+    a function that returns a text is shortened as the text is, as the schema permits any.
 
     The resource is read at the same endpoint, by whoever knows its URI, which nobody can guess. A result that was
     forgotten is a resource that is not there.
 
     Args:
         size: Bytes that a result may have.
-        preview: Characters of a text that stay.
+        preview: Characters of a text that stay, at most.
         seconds: How long what is linked is kept.
         entries: How many links are kept.
         kept_size: Bytes that are kept for them, together. What is larger alone stays in its result.
@@ -84,8 +89,14 @@ class ResultSize(Middleware):
         for place in sorted(range(len(blocks)), key=sizes.__getitem__, reverse=True):
             if rest <= self._size or sizes[place] < _LEAST:
                 break
-            blocks[place] = self._linked(blocks[place][0], sizes[place], request.name)
+            (block,) = blocks[place]
+            blocks[place] = self._linked(block, sizes[place], request.name)
             rest -= sizes[place] - len(to_json(blocks[place]))
+            member = _only_text(small.get("structuredContent"), block, request.tool)
+            if member is not None and len(blocks[place]) > 1:
+                shortened = {member: blocks[place][0]["text"]}
+                rest -= len(to_json(small["structuredContent"])) - len(to_json(shortened))
+                small["structuredContent"] = shortened
         return {**small, "content": [block for replaced in blocks for block in replaced]}
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
@@ -115,14 +126,28 @@ class ResultSize(Middleware):
         if text is None:
             return [link]
         link["size"] = len(text.encode(errors="surrogatepass"))
-        told = f"\n[The first {self._preview} of {len(text)} characters. All of it is the resource {uri}]"
-        beginning = {"text": text[: self._preview] + told, "type": "text"}
+        # A text of wide characters may be large, and shorter than what is to stay.
+        stays = min(self._preview, len(text) // 2, self._size // 4)
+        told = f"\n[The first {stays} of {len(text)} characters. All of it is the resource {uri}]"
+        beginning = {"text": text[:stays] + told, "type": "text"}
         if "annotations" in block:
             beginning["annotations"] = link["annotations"] = block["annotations"]
         return [beginning, link]
 
     def _drop(self, uri: str) -> None:
         self._used -= self._kept.pop(uri).size
+
+
+def _only_text(structured: Any, block: JSON, tool: JSON | None) -> str | None:
+    """The only member of structured content, if it is the text of that block, and the schema permits any text there."""
+    if not is_object(structured) or list(structured.values()) != [block.get("text")]:
+        return None
+    (member,) = structured
+    properties = (tool or {}).get("outputSchema", {}).get("properties")
+    schema = properties.get(member) if is_object(properties) else None
+    if not is_object(schema) or schema.get("type") != "string" or not schema.keys() <= _ANY_TEXT:
+        return None
+    return member
 
 
 def _contents_of(block: Any) -> JSON | None:

@@ -33,6 +33,9 @@ _LOOK: Final = 0.1
 _LOADING: Final = 60.0
 """Seconds that agents may take to be imported and built; large libraries take three, and are imported once."""
 
+_STUCK: Final = 5.0
+"""Seconds after which an import is given up once its files were saved again: what never ends has been mended."""
+
 _IS_BRIDGE: Final = "it is a Bridge, which says itself what it publishes; expected agents"
 _WITHOUT: Final = "serve it without reloading"
 
@@ -119,13 +122,7 @@ class AgentReloader:
         changed = self._watch.changed()
         self._watch.read()
         unloaded = self._modules.unload(changed)
-        found: tuple[list[LoadedAgent], list[AgentLoadError | PublishError]] | None = None
-        with anyio.move_on_after(_LOADING):
-            found = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
-        if found is None:
-            problem = f"it is not imported after {_LOADING:g} s"
-            found = [], [AgentLoadError(reference, problem) for reference in self._references]
-        loaded, failures = found
+        loaded, failures = await self._loaded()
         if failures:
             unloaded.put_back()
         failures += await self._publish(bridge, loaded, keep=bool(failures))
@@ -136,6 +133,27 @@ class AgentReloader:
             names, took = ", ".join(sorted(self._running)), 1000 * (time.perf_counter() - began)
             logger.info("reloaded in %.0f ms: %s", took, names)
         return not failures
+
+    async def _loaded(self) -> tuple[list[LoadedAgent], list[AgentLoadError | PublishError]]:
+        """Import the agents in a thread, which is left to itself if it does not come to an end."""
+        problem = f"it is not imported after {_LOADING:g} s"
+        found: tuple[list[LoadedAgent], list[AgentLoadError | PublishError]] | None = None
+
+        async def give_up_when_saved() -> None:
+            nonlocal problem
+            await anyio.sleep(_STUCK)
+            await self._watch.until_saved()
+            problem = "it was not imported yet when it was saved again"
+            waiting.cancel_scope.cancel()
+
+        with anyio.move_on_after(_LOADING):
+            async with anyio.create_task_group() as waiting:
+                waiting.start_soon(give_up_when_saved)
+                found = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
+                waiting.cancel_scope.cancel()
+        if found is not None:
+            return found
+        return [], [AgentLoadError(reference, problem) for reference in self._references]
 
     async def _publish(
         self, bridge: _Publishes, loaded: Iterable[LoadedAgent], *, keep: bool

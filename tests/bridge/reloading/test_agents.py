@@ -305,3 +305,23 @@ async def test_an_import_without_end_is_given_up(
         assert not await running.reload()
         assert "it is not imported after 0.05 s" in caplog.text
         assert await running.says("buy") == "old"
+
+
+async def test_what_never_ends_is_given_up_once_it_is_mended(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(agents, "_STUCK", 0.01)
+    write("shop.py", FUNCTION.format(name="buy", said="old"))
+    reloader = AgentReloader(["shop.py"])
+    (loaded,) = reloader.first()
+    async with Bridge() as bridge, connected(bridge) as client, anyio.create_task_group() as tasks:
+        await bridge.add(loaded.agent, loaded.name)
+        await tasks.start(reloader.watch, bridge)
+        running = Reloading(bridge, reloader, client)
+        hangs = f"import pathlib, threading\npathlib.Path('began').touch()\nthreading.Event().wait({PATIENCE / 10})\n"
+        write("shop.py", hangs)
+        await until(Path("began").exists)
+        write("shop.py", FUNCTION.format(name="buy", said="mended"))
+        await becomes(lambda: running.says("buy"), "mended")
+        assert "it was not imported yet when it was saved again" in caplog.text
+        tasks.cancel_scope.cancel()
