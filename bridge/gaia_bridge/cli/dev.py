@@ -27,10 +27,17 @@ _SHORT_LINES = "gaia_bridge.calls.call_log"
 @click.option(
     "--config", type=click.Path(path_type=Path), help="Publish the servers of this file too.  [default: no servers]"
 )
+@click.option("--inspector", is_flag=True, help="Open the MCP Inspector too, a page for what is published; needs npx.")
 @log_options
 @click.pass_context
 def dev(
-    ctx: click.Context, agents: tuple[str, ...], port: int, config: Path | None, log_level: str | None, debug: bool
+    ctx: click.Context,
+    agents: tuple[str, ...],
+    port: int,
+    config: Path | None,
+    inspector: bool,
+    log_level: str | None,
+    debug: bool,
 ) -> int:
     """Serve agents over HTTP while they are being written.
 
@@ -57,6 +64,7 @@ def dev(
         names=NamingPolicy.DEFAULT,
         reload=True,
         shows_calls=True,
+        inspector=inspector,
         with_servers=config is not None,
     )
     return run(options, ctx.find_object(Deadline))
