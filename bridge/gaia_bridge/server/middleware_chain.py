@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gaia_bridge.errors import ToolError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
@@ -124,10 +124,12 @@ async def _passed(hook: _Hook, call_next: CallNext, request: McpRequest) -> JSON
 
 async def _reached(call: Call, handler: Handler, request: McpRequest) -> JSON:
     """The end of the chain."""
-    if request.params is call.params:
+    # That call, or the same without answers.
+    asked = cast("Call", request.client_request)
+    if request.params is call.params and asked is call:
         return await handler(call)
     check_parameters(call.method, request.params, modern=call.modern)
-    other = call.with_params(request.params)
+    other = asked.with_params(request.params)
     try:
         return await handler(other)
     finally:

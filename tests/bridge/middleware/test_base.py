@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from gaia_bridge import Bridge, ProtocolError, ToolError, prompt, resource, source, tool
+from gaia_bridge import Bridge, ProtocolError, ToolError, get_request_context, prompt, resource, source, tool
 from gaia_bridge.functions.collection import ModuleFunctions
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, NamingPolicy, ServerInfo
@@ -253,14 +253,31 @@ async def test_a_hook_may_ask_the_user_itself(era: Era) -> None:
     async def confirm(request: McpRequest, call_next: CallNext) -> JSON:
         if not request.is_continued:
             return question
-        answer = request.client_request.input_responses["sure"]["action"]
-        return {"content": [{"type": "text", "text": answer}]}
+        if (answer := request.client_request.input_responses.get("sure")) is None:
+            return await call_next(request)
+        rounds.append(answer["action"])
+        begun = request.without_answers()
+        assert not begun.is_continued
+        return await call_next(begun)
+
+    def ask(arguments: Any) -> str:
+        return get_request_context().elicit("How many?", {"type": "object", "properties": {}}).action
+
+    rounds: list[str] = []
+    server = mcp_server.MCPServer("goods")
+
+    @server.tool()
+    def stock() -> str:
+        return "full"
 
     async with (
-        Bridge(shop(), middleware=[Doing(confirm)]) as bridge,
-        connected(bridge, era=era, user=FakeUser({})) as client,
+        Bridge(shop(), one_tool(ask), server, middleware=[Doing(confirm)]) as bridge,
+        connected(bridge, era=era, user=FakeUser({}, {}, {}, {})) as client,
     ):
-        assert (await client.call_tool("add", a=1)).text == "accept"
+        assert (await client.call_tool("add", a=1)).text == "2"
+        assert (await client.call_tool("goods__stock")).text == "full"
+        assert (await client.call_tool("work")).text == "accept"
+    assert rounds == ["accept"] * 3
 
 
 async def test_a_hook_that_forgets_to_return_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -291,8 +308,6 @@ async def test_a_question_passes_and_its_answer_comes_again(era: Era) -> None:
         return await call_next(request)
 
     def ask(request: Any) -> str:
-        from gaia_bridge import get_request_context
-
         return get_request_context().elicit("How many?", {"type": "object", "properties": {}}).action
 
     async with (
