@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from gaia_bridge import Bridge, ProtocolError, ToolError, prompt, resource, tool
@@ -76,7 +78,9 @@ async def test_secrets_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None
 
 
 async def test_what_has_no_content_is_named_too(capsys: pytest.CaptureFixture[str]) -> None:
-    results = iter([{"content": [], "structuredContent": {"a": 1}}, {"task": {"taskId": "t1"}}, {"content": None}])
+    results: Iterator[JSON] = iter(
+        [{"content": [], "structuredContent": {"a": 1}}, {"task": {"taskId": "t1"}}, {"content": None}]
+    )
 
     class Answering(Middleware):
         async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:

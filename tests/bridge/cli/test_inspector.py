@@ -49,10 +49,10 @@ async def test_it_is_started_for_the_bridge_and_nothing_of_it_is_left(
         npx,
         f"sleep 300 & echo $! $$ > {started}.part; mv {started}.part {started}; printf '\\033[1m%s\\n' \"$*\"; wait",
     )
+    said = ""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run_inspector, URL)
         await until(started.exists)
-        said = ""
 
         def has_said() -> bool:
             nonlocal said
