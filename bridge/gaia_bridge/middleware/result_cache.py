@@ -13,11 +13,15 @@ from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.meta import forwarded_meta
 
 __all__ = ["ResultCache"]
 
 _NO_ARGUMENT: Final = frozenset(("_meta", "inputResponses", "requestState"))
 """Parameters that do not say what is asked for."""
+
+_TRACE: Final = frozenset(("traceparent", "tracestate"))
+"""What is another one in each request, and nothing that an answer depends on."""
 
 
 class _Kept(Struct):
@@ -34,6 +38,9 @@ class ResultCache(Middleware):
     is not open (`openWorldHint: false`); and resources, for as long as they say themselves (`ttlMs`, 2026-07-28).
     Errors and questions are not kept. They are forgotten when the endpoint's tools, or that resource, change, and all
     of them when a tool is called that is not read-only, at whichever endpoint.
+
+    Two requests are the same where name, arguments, what the client can do, and its own words in `_meta` are. A client
+    of 2026-07-28 over HTTP is known by its address, name and version, as nothing else ties its requests together.
 
     Args:
         seconds: For how long, at most.
@@ -107,7 +114,10 @@ class ResultCache(Middleware):
         asked = {key: value for key, value in request.params.items() if key not in _NO_ARGUMENT}
         client = request.client_request
         who = client.client if self._per_client else None
-        return request.method, request.endpoint, request.name, who, client.modern, _canonical(asked)
+        # Agents see both, and servers are sent them.
+        about = {key: value for key, value in (forwarded_meta(request.params) or {}).items() if key not in _TRACE}
+        seen = _canonical(about), _canonical(client.client_capabilities)
+        return request.method, request.endpoint, request.name, who, client.modern, seen, _canonical(asked)
 
     def _keep(self, key: tuple[Hashable, ...], kept: _Kept, request: McpRequest) -> None:
         if kept.size > self._size:

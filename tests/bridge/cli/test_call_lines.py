@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from gaia_bridge import Bridge, ProtocolError, ToolError, prompt, resource, tool
@@ -78,9 +76,8 @@ async def test_secrets_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None
 
 
 async def test_what_has_no_content_is_named_too(capsys: pytest.CaptureFixture[str]) -> None:
-    results: Iterator[JSON] = iter(
-        [{"content": [], "structuredContent": {"a": 1}}, {"task": {"taskId": "t1"}}, {"content": None}]
-    )
+    told: list[JSON] = [{"content": [], "structuredContent": {"a": 1}}, {"task": {"taskId": "t1"}}, {"content": None}]
+    results = iter(told)
 
     class Answering(Middleware):
         async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
-from gaia_bridge import Bridge, ProtocolError, StdioServerSpec, ToolError, tool
+from gaia_bridge import Bridge, ProtocolError, StdioServerSpec, ToolError, get_request_context, tool
 from gaia_bridge.middleware import (
     CallNext,
     McpRequest,
@@ -329,6 +329,23 @@ async def test_a_change_at_one_endpoint_makes_it_forget_at_all() -> None:
             await client.call_tool("look")
             await other.call_tool("change")
             assert (await client.call_tool("look")).text == "3"
+
+
+@both_eras
+async def test_what_depends_on_meta_is_not_given_to_others(era: Era) -> None:
+    @tool(annotations={"readOnlyHint": True, "idempotentHint": True})
+    def tenant() -> str:
+        calls.append(1)
+        return str(get_request_context().meta.get("example/tenant"))
+
+    calls: list[int] = []
+    async with serving(ResultCache(), tenant, era) as client:
+        told = [
+            await client.request("tools/call", {"name": "tenant", "_meta": {"traceparent": str(number), **about}})
+            for number, about in enumerate(({"example/tenant": "a"}, {"example/tenant": "a"}, {"example/tenant": "b"}))
+        ]
+    assert [result["content"][0]["text"] for result in told] == ["a", "a", "b"]
+    assert len(calls) == 2
 
 
 async def test_failures_are_not_kept() -> None:
