@@ -26,8 +26,15 @@ _ANY_TEXT: Final = {"type", "title", "description", "default", "examples"}
 """What a schema may say of a text without forbidding any."""
 
 
+_LINKS: Final = 8
+"""Blocks of one result that have a link each."""
+
+_ROOM: Final = 512
+"""Bytes of a link to all other blocks, and of what is said of it."""
+
+
 class _Kept(Struct):
-    contents: JSON
+    contents: list[JSON]
     until: float
     size: int
 
@@ -35,7 +42,8 @@ class _Kept(Struct):
 class ResultSize(Middleware):
     """Replaces what is large in the result of a tool by a link to a resource that holds it.
 
-    The largest blocks first, until the result is small enough: of a text, its beginning stays. Structured content is
+    The largest blocks first, until the result is small enough: of a text, its beginning stays. Of many blocks, the last
+    ones become one link. Structured content is
     left out as well, unless the tool has an output schema, which promises it to the client's program. What it holds of
     a function that returns a text is shortened as the text is, as the schema permits any.
 
@@ -86,7 +94,7 @@ class ResultSize(Middleware):
                 blocks = [[{"type": "text", "text": text}]]
         sizes = [len(to_json(block)) for (block,) in blocks]
         rest = len(to_json({**small, "content": []})) + sum(sizes)
-        for place in sorted(range(len(blocks)), key=sizes.__getitem__, reverse=True):
+        for place in sorted(range(len(blocks)), key=sizes.__getitem__, reverse=True)[:_LINKS]:
             if rest <= self._size or sizes[place] < _LEAST:
                 break
             (block,) = blocks[place]
@@ -97,6 +105,8 @@ class ResultSize(Middleware):
                 shortened = {member: blocks[place][0]["text"]}
                 rest -= len(to_json(small["structuredContent"])) - len(to_json(shortened))
                 small["structuredContent"] = shortened
+        if rest > self._size:
+            self._fold(blocks, sizes, rest, request.name)
         return {**small, "content": [block for replaced in blocks for block in replaced]}
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
@@ -107,18 +117,14 @@ class ResultSize(Middleware):
         if time.monotonic() >= kept.until:
             self._drop(request.name)
             return await call_next(request)
-        return {"contents": [{**kept.contents, "uri": request.name}]}
+        return {"contents": [{**contents, "uri": request.name} for contents in kept.contents]}
 
     def _linked(self, block: JSON, size: int, tool: str) -> list[JSON]:
         """A link to a block, after the beginning of its text; the block itself, if it is too large to be kept."""
         contents = _contents_of(block)
         if contents is None or size > self._kept_size:
             return [block]
-        uri = f"{_SCHEME}{secrets.token_urlsafe(16)}"
-        self._kept[uri] = _Kept(contents, time.monotonic() + self._seconds, size)
-        self._used += size
-        while len(self._kept) > self._entries or self._used > self._kept_size:
-            self._drop(next(iter(self._kept)))
+        uri = self._keep([contents], size)
         link: JSON = {"type": "resource_link", "uri": uri, "name": f"result of {tool}"}
         if "mimeType" in contents:
             link["mimeType"] = contents["mimeType"]
@@ -133,6 +139,38 @@ class ResultSize(Middleware):
         if "annotations" in block:
             beginning["annotations"] = link["annotations"] = block["annotations"]
         return [beginning, link]
+
+    def _fold(self, blocks: list[list[JSON]], sizes: list[int], rest: int, tool: str) -> None:
+        """Put the last blocks of many into one resource, as many as are too much."""
+        moved: list[int] = []
+        contents: list[JSON] = []
+        size = 0
+        for place in reversed(range(len(blocks))):
+            if rest + _ROOM <= self._size:
+                break
+            kept = _contents_of(blocks[place][0]) if len(blocks[place]) == 1 else None
+            if kept is not None and size + sizes[place] <= self._kept_size:
+                moved.append(place)
+                contents.append(kept)
+                size += sizes[place]
+                rest -= sizes[place]
+        if len(moved) < 2:
+            return
+        uri = self._keep(contents[::-1], size)
+        for place in moved:
+            blocks[place] = []
+        told = f"[{len(moved)} more blocks of content are the resource {uri}]"
+        link: JSON = {"type": "resource_link", "uri": uri, "name": f"more of the result of {tool}"}
+        blocks[moved[-1]] = [{"type": "text", "text": told}, link]
+
+    def _keep(self, contents: list[JSON], size: int) -> str:
+        """Keep what a link leads to; returns its URI."""
+        uri = f"{_SCHEME}{secrets.token_urlsafe(16)}"
+        self._kept[uri] = _Kept(contents, time.monotonic() + self._seconds, size)
+        self._used += size
+        while len(self._kept) > self._entries or self._used > self._kept_size:
+            self._drop(next(iter(self._kept)))
+        return uri
 
     def _drop(self, uri: str) -> None:
         self._used -= self._kept.pop(uri).size

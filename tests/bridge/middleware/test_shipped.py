@@ -28,6 +28,7 @@ from gaia_bridge.middleware import (
     result_size,
 )
 from gaia_bridge.model import Change, ChangeKind
+from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.testing import RecordingClient, connected
 from tests.support.agents import ScriptedAgent, one_tool
@@ -225,6 +226,21 @@ async def test_of_a_function_that_returns_a_text_structured_content_is_small_too
         assert result.structured_content == {"result": result.content[0]["text"]}
         (contents,) = await client.read_resource(result.content[-1]["uri"])
         assert contents["text"] == "x" * 50_000
+
+
+@both_eras
+@pytest.mark.parametrize("length", [1_000, 20_000])
+async def test_of_many_blocks_the_last_become_one_link_and_no_link_is_dead(era: Era, length: int) -> None:
+    blocks = [{"type": "text", "text": f"{number:04}{'x' * length}"} for number in range(400)]
+    async with serving(ResultSize(16_384, preview=100), one_tool(lambda _: {"content": blocks}), era) as client:
+        content = (await client.call_tool("work")).content
+        assert len(to_json(content)) <= 16_384
+        texts: list[str] = [block["text"] for block in content if block["type"] == "text" and block["text"][0] == "0"]
+        links = [block["uri"] for block in content if block["type"] == "resource_link"]
+        read = [contents["text"] for uri in links for contents in await client.read_resource(uri)]
+    assert {text[:4] for text in (*texts, *read)} == {f"{number:04}" for number in range(400)}
+    assert read == sorted(read)
+    assert len(links) <= 9
 
 
 async def test_of_a_text_that_is_shorter_than_what_may_stay_less_stays() -> None:
