@@ -79,7 +79,7 @@ class AgentReloader:
                 raise next(iter(failures), AgentLoadError(str(place), "there is no such file"))
         for agent in loaded:
             if is_bridge(agent.agent):
-                raise AgentLoadError(agent.reference, _IS_BRIDGE, _WITHOUT)
+                raise _refusal(agent)
         self._broken = bool(failures)
         self._tell(failures, "waiting for the file to be mended")
         self._running = {agent.name: agent for agent in loaded}
@@ -123,6 +123,8 @@ class AgentReloader:
         self._watch.read()
         unloaded = self._modules.unload(changed)
         loaded, failures = await self._loaded()
+        failures += [_refusal(agent) for agent in loaded if is_bridge(agent.agent)]
+        loaded = [agent for agent in loaded if not is_bridge(agent.agent)]
         if failures:
             unloaded.put_back()
         failures += await self._publish(bridge, loaded, keep=bool(failures))
@@ -170,7 +172,8 @@ class AgentReloader:
         """
         new = {agent.name: agent for agent in loaded}
         failures: list[AgentLoadError | PublishError] = []
-        for name in [] if keep else [name for name in self._running if name not in new]:
+        gone = {} if keep else {name: agent for name, agent in self._running.items() if name not in new}
+        for name in gone:
             await self._remove(bridge, name)
         for name, agent in new.items():
             try:
@@ -179,11 +182,13 @@ class AgentReloader:
                 failures.append(error)
             else:
                 self._running[name] = agent
+        for name, agent in gone.items() if failures else ():  # what was to take their place cannot
+            with suppress(AgentLoadError, PublishError):
+                await self._put(bridge, name, agent)
+                self._running[name] = agent
         return failures
 
     async def _put(self, bridge: _Publishes, name: str, agent: LoadedAgent) -> None:
-        if is_bridge(agent.agent):
-            raise AgentLoadError(agent.reference, _IS_BRIDGE, _WITHOUT)
         old = self._running.get(name)
         if old is not None and not is_mcp_server(old.agent) and not is_mcp_server(agent.agent):
             with suppress(PublishError):  # the old one broke while it ran, and is published no more
@@ -223,3 +228,7 @@ class AgentReloader:
     def _tell(self, failures: Iterable[BridgeError], consequence: str) -> None:
         for failure in failures:
             logger.error("%s: %s", consequence, failure)
+
+
+def _refusal(agent: LoadedAgent) -> AgentLoadError:
+    return AgentLoadError(agent.reference, _IS_BRIDGE, _WITHOUT)
