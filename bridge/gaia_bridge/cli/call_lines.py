@@ -12,7 +12,7 @@ from gaia_bridge.cli.logs import without_secrets
 from gaia_bridge.errors import RequestError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["CallLines"]
@@ -70,8 +70,8 @@ def _outcome(result: JSON) -> str:
     if result.get("resultType") == "input_required":
         return click.style("asks the client", fg="yellow")
     key = next((key for key in ("content", "contents", "messages") if key in result), "content")
-    items: Any = result.get(key)
-    texts = [_item(item) for item in items[:_ITEMS]] if isinstance(items, list) else []
+    items = result.get(key)
+    texts = [_item(item) for item in items[:_ITEMS]] if is_array(items) else []
     if not texts and is_object(task := result.get("task")):
         texts = [f"task {task.get('taskId')}"]
     elif not texts and "structuredContent" in result:
