@@ -114,6 +114,9 @@ def checked_middleware(given: Sequence[object]) -> tuple[Middleware, ...]:
             raise TypeError(
                 f"middleware: expected objects of subclasses of gaia_bridge.middleware.Middleware, got {what}"
             )
+        if inspect.iscoroutinefunction(item.on_change):
+            what = f"{type(item).__name__}.on_change is a coroutine function"
+            raise TypeError(f"middleware: {what}; expected `def on_change`, which is called while things change")
         checked.append(item)
     return tuple(checked)
 

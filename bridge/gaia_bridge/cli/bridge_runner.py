@@ -11,10 +11,10 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import click
@@ -74,6 +74,8 @@ class ServeOptions(Struct, frozen=True):
     """Whether the agents follow their files."""
     shows_calls: bool = False
     """Whether each call is written to standard error, with what was said."""
+    inspector: bool = False
+    """Whether the MCP Inspector is started beside it."""
     with_servers: bool = True
     """Whether the servers of the configuration are published, too."""
     agent_tools: bool | tuple[str, ...] | None = None
@@ -165,10 +167,14 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
         async def serve(bridge: Bridge, shutdown: Shutdown) -> None:
             app = bridge.asgi(policy)
             server = HttpServer(app, sockets=sockets, limits=limits, on_shutdown=[bridge.close_streams])
-            async with anyio.create_task_group() as tasks:
-                await tasks.start(server.run)
-                shutdown.stop = server.stop
-                click.echo(banner(bridge.sources, access, bridge.models), err=True)
+            async with anyio.create_task_group() as beside:
+                async with anyio.create_task_group() as tasks:
+                    await tasks.start(server.run)
+                    shutdown.stop = server.stop
+                    click.echo(banner(bridge.sources, access, bridge.models), err=True)
+                    if options.inspector:
+                        beside.start_soon(_inspector(), f"{access.base_url}/mcp")
+                beside.cancel_scope.cancel()
 
         _run(options, content, deadline, limits.shutdown_grace, serve)
 
@@ -183,7 +189,7 @@ def _run(
     """Publish the content and serve it, on a loop of its own, until `serve` returns or a signal comes."""
 
     async def main() -> None:
-        shutdown = Shutdown(deadline, grace, has_children=lambda: _has_servers(bridge))
+        shutdown = Shutdown(deadline, grace, has_children=lambda: options.inspector or _has_servers(bridge))
         with watching():
             await until_end(shutdown)
 
@@ -327,6 +333,12 @@ def _shown_calls() -> list[Middleware]:
     from gaia_bridge.cli.call_lines import CallLines
 
     return [CallLines()]
+
+
+def _inspector() -> Callable[[str], Coroutine[Any, Any, None]]:
+    from gaia_bridge.cli.inspector import run_inspector
+
+    return run_inspector
 
 
 def _announce(what: object) -> None:

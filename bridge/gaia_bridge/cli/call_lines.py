@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import click
 
+from gaia_bridge.cli.logs import without_secrets
 from gaia_bridge.errors import RequestError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.protocol.json_text import to_json
-from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["CallLines"]
@@ -22,9 +23,12 @@ _VALUE: Final = 60
 _RESULT: Final = 160
 """Characters that are shown of a result."""
 
+_ITEMS: Final = 40
+"""Blocks of a result that are looked at."""
+
 
 class CallLines(Middleware):
-    """Writes to standard error:
+    """Writes to standard error, without what the log takes for secrets:
 
     12:03:44 add(a=1, b=2) -> 3  (1.2 ms, vscode 1.139)
     """
@@ -35,7 +39,7 @@ class CallLines(Middleware):
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Show what is read."""
-        return await _shown(f"read {one_line(request.name, _RESULT)}", request, call_next)
+        return await _shown(f"read {_short(request.name, _RESULT)}", request, call_next)
 
     async def on_get_prompt(self, request: McpRequest, call_next: CallNext) -> JSON:
         """Show which prompt is filled in."""
@@ -49,7 +53,7 @@ async def _shown(what: str, request: McpRequest, call_next: CallNext) -> JSON:
         result = await call_next(request)
         outcome = _outcome(result)
     except RequestError as error:
-        outcome = click.style(one_line(str(error), _RESULT), fg="red")
+        outcome = click.style(_short(str(error), _RESULT), fg="red")
         raise
     except Exception as error:
         outcome = click.style(type(error).__name__, fg="red")
@@ -66,8 +70,13 @@ def _outcome(result: JSON) -> str:
     if result.get("resultType") == "input_required":
         return click.style("asks the client", fg="yellow")
     key = next((key for key in ("content", "contents", "messages") if key in result), "content")
-    items: list[Any] = result.get(key, [])
-    shown = one_line(" ".join(_item(item) for item in items), _RESULT) or "nothing"
+    items = result.get(key)
+    texts = [_item(item) for item in items[:_ITEMS]] if is_array(items) else []
+    if not texts and is_object(task := result.get("task")):
+        texts = [f"task {task.get('taskId')}"]
+    elif not texts and "structuredContent" in result:
+        texts = [to_json(result["structuredContent"]).decode(errors="replace")]
+    shown = _short(" ".join(texts), _RESULT) or "nothing"
     return click.style(shown, fg="red") if result.get("isError") is True else shown
 
 
@@ -85,5 +94,10 @@ def _item(item: Any) -> str:
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:
-    told = (f"{key}={to_json(value).decode(errors='replace')[: 2 * _VALUE]}" for key, value in arguments.items())
-    return ", ".join(one_line(text, _VALUE) for text in told)
+    told = (f"{key}={to_json(value).decode(errors='replace')}" for key, value in arguments.items())
+    return ", ".join(_short(text, _VALUE) for text in told)
+
+
+def _short(text: str, limit: int) -> str:
+    # Before it is cut: of half a secret nobody can tell that it is one.
+    return one_line(without_secrets(text[: 2 * limit]), limit)

@@ -29,6 +29,7 @@ _SHORT_LINES = "gaia_bridge.calls.call_log"
     "--config", type=click.Path(path_type=Path), help="Publish the servers of this file too.  [default: no servers]"
 )
 @offer_options
+@click.option("--inspector", is_flag=True, help="Open the MCP Inspector too, a page for what is published; needs npx.")
 @log_options
 @click.pass_context
 def dev(
@@ -37,6 +38,7 @@ def dev(
     agents: tuple[str, ...],
     port: int,
     config: Path | None,
+    inspector: bool,
     log_level: str | None,
     debug: bool,
     **offer: Any,
@@ -66,6 +68,7 @@ def dev(
         names=NamingPolicy.DEFAULT,
         reload=True,
         shows_calls=True,
+        inspector=inspector,
         with_servers=config is not None,
         **offer,
     )

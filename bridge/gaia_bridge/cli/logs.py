@@ -17,7 +17,7 @@ from gaia_bridge.sanitize.redaction import Redactor
 if TYPE_CHECKING:
     from gaia_bridge.calls.call_log import CallRecord
 
-__all__ = ["LineFormatter", "call_of", "hide_in_log", "keep_log", "log_to_stderr"]
+__all__ = ["LineFormatter", "call_of", "hide_in_log", "keep_log", "log_to_stderr", "without_secrets"]
 
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _TIME = "%H:%M:%S"
@@ -168,6 +168,18 @@ def hide_in_log(secrets: Iterable[str]) -> None:
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, LineFormatter):
             handler.formatter.redacted = hidden
+
+
+def without_secrets(text: str) -> str:
+    """A text as it is in the log.
+
+    Args:
+        text: What somebody said.
+    """
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, LineFormatter):
+            return handler.formatter.redacted(text)
+    return LineFormatter.redacted(text)
 
 
 @contextmanager

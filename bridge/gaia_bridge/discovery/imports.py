@@ -54,7 +54,8 @@ def import_single_file(file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        sys.modules.pop(name, None)
+        if sys.modules.get(name) is module:  # else it was given up, and has been imported anew
+            del sys.modules[name]
         raise
     return module
 

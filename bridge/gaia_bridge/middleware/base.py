@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from gaia_bridge.contract import ClientRequest
 from gaia_bridge.model import Change
@@ -13,6 +13,9 @@ from gaia_bridge.protocol.json_types import JSON
 __all__ = ["CallNext", "McpRequest", "Middleware"]
 
 _NOTHING: Mapping[str, Any] = {}
+
+_OF_ROUNDS: Final = frozenset(("inputResponses", "requestState"))
+"""Parameters that a request has in its further rounds alone."""
 
 
 class McpRequest:
@@ -90,6 +93,15 @@ class McpRequest:
             **arguments: Those that differ.
         """
         return self.with_params(arguments={**self.arguments, **arguments})
+
+    def without_answers(self) -> McpRequest:
+        """The same request as if it were its first round: for a hook that asked itself, and now has the answers.
+
+        Those are nothing to whoever answers the request, which may ask in its turn.
+        """
+        params = {key: value for key, value in self.params.items() if key not in _OF_ROUNDS}
+        begun: Any = self.client_request  # a request that comes in has rounds; what sources see of it does not say so
+        return McpRequest(begun.next_round({}, None), self.endpoint, params, self._find_tool)
 
 
 CallNext = Callable[[McpRequest], Awaitable[JSON]]

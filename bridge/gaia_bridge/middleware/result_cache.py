@@ -13,15 +13,20 @@ from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, ChangeKind
 from gaia_bridge.protocol.json_text import to_json
 from gaia_bridge.protocol.json_types import JSON, is_object
+from gaia_bridge.protocol.meta import forwarded_meta
 
 __all__ = ["ResultCache"]
 
 _NO_ARGUMENT: Final = frozenset(("_meta", "inputResponses", "requestState"))
 """Parameters that do not say what is asked for."""
 
+_TRACE: Final = frozenset(("traceparent", "tracestate"))
+"""What is another one in each request, and nothing that an answer depends on."""
+
 
 class _Kept(Struct):
     result: JSON
+    since: float
     until: float
     size: int
 
@@ -31,8 +36,11 @@ class ResultCache(Middleware):
 
     Kept are the results of tools that say of themselves `readOnlyHint` and either `idempotentHint` or that their world
     is not open (`openWorldHint: false`); and resources, for as long as they say themselves (`ttlMs`, 2026-07-28).
-    Errors and questions are not kept. They are forgotten when the endpoint's tools, or that resource, change, and when
-    a tool is called that is not read-only.
+    Errors and questions are not kept. They are forgotten when the endpoint's tools, or that resource, change, and all
+    of them when a tool is called that is not read-only, at whichever endpoint.
+
+    Two requests are the same where name, arguments, what the client can do, and its own words in `_meta` are. A client
+    of 2026-07-28 over HTTP is known by its address, name and version, as nothing else ties its requests together.
 
     Args:
         seconds: For how long, at most.
@@ -57,11 +65,11 @@ class ResultCache(Middleware):
         """Answer from memory, if the tool permits."""
         told = request.annotations
         if told.get("readOnlyHint") is not True:
-            self._forget("tools/call", request.endpoint)
+            self._forget_all()
             try:
                 return await call_next(request)
             finally:
-                self._forget("tools/call", request.endpoint)
+                self._forget_all()
         if told.get("idempotentHint") is not True and told.get("openWorldHint") is not False:
             return await call_next(request)
         return await self._answer(request, call_next)
@@ -90,21 +98,26 @@ class ResultCache(Middleware):
         if kept is not None:
             if time.monotonic() < kept.until:
                 self._kept.move_to_end(key)
-                return kept.result
+                return _aged(kept)
             self._drop(key)
         changes = self._changes
         result = await call_next(request)
         seconds = self._seconds if request.method == "tools/call" else min(self._seconds, _seconds_of(result))
         # What changed while it was on its way may not be in it.
-        if seconds > 0 and changes == self._changes and _is_final(result):
-            self._keep(key, _Kept(result, time.monotonic() + seconds, len(to_json(result))), request)
+        may_share = self._per_client or result.get("cacheScope") != "private"
+        if seconds > 0 and changes == self._changes and may_share and _is_final(result):
+            now = time.monotonic()
+            self._keep(key, _Kept(result, now, now + seconds, len(to_json(result))), request)
         return result
 
     def _key(self, request: McpRequest) -> tuple[Hashable, ...]:
         asked = {key: value for key, value in request.params.items() if key not in _NO_ARGUMENT}
         client = request.client_request
         who = client.client if self._per_client else None
-        return request.method, request.endpoint, request.name, who, client.modern, _canonical(asked)
+        # Agents see both, and servers are sent them.
+        about = {key: value for key, value in (forwarded_meta(request.params) or {}).items() if key not in _TRACE}
+        seen = _canonical(about), _canonical(client.client_capabilities)
+        return request.method, request.endpoint, request.name, who, client.modern, seen, _canonical(asked)
 
     def _keep(self, key: tuple[Hashable, ...], kept: _Kept, request: McpRequest) -> None:
         if kept.size > self._size:
@@ -131,8 +144,22 @@ class ResultCache(Middleware):
         for key in [key for key in self._kept if key[:2] == (method, endpoint) and name in (None, key[2])]:
             self._drop(key)
 
+    def _forget_all(self) -> None:
+        """Forget everything, of all endpoints: an agent or server may be published at several."""
+        self._changes += 1
+        self._kept.clear()
+        self._used = 0
+
     def _drop(self, key: tuple[Hashable, ...]) -> None:
         self._used -= self._kept.pop(key).size
+
+
+def _aged(kept: _Kept) -> JSON:
+    """The result as it is now: what a resource said of its time is partly over."""
+    if "ttlMs" not in kept.result:
+        return kept.result
+    left = _seconds_of(kept.result) - (time.monotonic() - kept.since)
+    return {**kept.result, "ttlMs": max(0, int(1_000 * left))}
 
 
 def _canonical(value: Any) -> Hashable:

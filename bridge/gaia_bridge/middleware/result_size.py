@@ -22,8 +22,19 @@ _LEAST: Final = 2_048
 """Bytes of a block that is worth a link, which has some hundred bytes itself."""
 
 
+_ANY_TEXT: Final = {"type", "title", "description", "default", "examples"}
+"""What a schema may say of a text without forbidding any."""
+
+
+_LINKS: Final = 8
+"""Blocks of one result that have a link each."""
+
+_ROOM: Final = 512
+"""Bytes of a link to all other blocks, and of what is said of it."""
+
+
 class _Kept(Struct):
-    contents: JSON
+    contents: list[JSON]
     until: float
     size: int
 
@@ -31,15 +42,17 @@ class _Kept(Struct):
 class ResultSize(Middleware):
     """Replaces what is large in the result of a tool by a link to a resource that holds it.
 
-    The largest blocks first, until the result is small enough: of a text, its beginning stays. Structured content is
-    left out as well, unless the tool has an output schema, which promises it to the client's program.
+    The largest blocks first, until the result is small enough: of a text, its beginning stays. Of many blocks, the last
+    ones become one link. Structured content is
+    left out as well, unless the tool has an output schema, which promises it to the client's program. What it holds of
+    a function that returns a text is shortened as the text is, as the schema permits any.
 
     The resource is read at the same endpoint, by whoever knows its URI, which nobody can guess. A result that was
     forgotten is a resource that is not there.
 
     Args:
         size: Bytes that a result may have.
-        preview: Characters of a text that stay.
+        preview: Characters of a text that stay, at most.
         seconds: How long what is linked is kept.
         entries: How many links are kept.
         kept_size: Bytes that are kept for them, together. What is larger alone stays in its result.
@@ -81,11 +94,19 @@ class ResultSize(Middleware):
                 blocks = [[{"type": "text", "text": text}]]
         sizes = [len(to_json(block)) for (block,) in blocks]
         rest = len(to_json({**small, "content": []})) + sum(sizes)
-        for place in sorted(range(len(blocks)), key=sizes.__getitem__, reverse=True):
+        for place in sorted(range(len(blocks)), key=sizes.__getitem__, reverse=True)[:_LINKS]:
             if rest <= self._size or sizes[place] < _LEAST:
                 break
-            blocks[place] = self._linked(blocks[place][0], sizes[place], request.name)
+            (block,) = blocks[place]
+            blocks[place] = self._linked(block, sizes[place], request.name)
             rest -= sizes[place] - len(to_json(blocks[place]))
+            member = _only_text(small.get("structuredContent"), block, request.tool)
+            if member is not None and len(blocks[place]) > 1:
+                shortened = {member: blocks[place][0]["text"]}
+                rest -= len(to_json(small["structuredContent"])) - len(to_json(shortened))
+                small["structuredContent"] = shortened
+        if rest > self._size:
+            self._fold(blocks, sizes, rest, request.name)
         return {**small, "content": [block for replaced in blocks for block in replaced]}
 
     async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
@@ -96,18 +117,14 @@ class ResultSize(Middleware):
         if time.monotonic() >= kept.until:
             self._drop(request.name)
             return await call_next(request)
-        return {"contents": [{**kept.contents, "uri": request.name}]}
+        return {"contents": [{**contents, "uri": request.name} for contents in kept.contents]}
 
     def _linked(self, block: JSON, size: int, tool: str) -> list[JSON]:
         """A link to a block, after the beginning of its text; the block itself, if it is too large to be kept."""
         contents = _contents_of(block)
         if contents is None or size > self._kept_size:
             return [block]
-        uri = f"{_SCHEME}{secrets.token_urlsafe(16)}"
-        self._kept[uri] = _Kept(contents, time.monotonic() + self._seconds, size)
-        self._used += size
-        while len(self._kept) > self._entries or self._used > self._kept_size:
-            self._drop(next(iter(self._kept)))
+        uri = self._keep([contents], size)
         link: JSON = {"type": "resource_link", "uri": uri, "name": f"result of {tool}"}
         if "mimeType" in contents:
             link["mimeType"] = contents["mimeType"]
@@ -115,14 +132,60 @@ class ResultSize(Middleware):
         if text is None:
             return [link]
         link["size"] = len(text.encode(errors="surrogatepass"))
-        told = f"\n[The first {self._preview} of {len(text)} characters. All of it is the resource {uri}]"
-        beginning = {"text": text[: self._preview] + told, "type": "text"}
+        # A text of wide characters may be large, and shorter than what is to stay.
+        stays = min(self._preview, len(text) // 2, self._size // 4)
+        told = f"\n[The first {stays} of {len(text)} characters. All of it is the resource {uri}]"
+        beginning = {"text": text[:stays] + told, "type": "text"}
         if "annotations" in block:
             beginning["annotations"] = link["annotations"] = block["annotations"]
         return [beginning, link]
 
+    def _fold(self, blocks: list[list[JSON]], sizes: list[int], rest: int, tool: str) -> None:
+        """Put the last blocks of many into one resource, as many as are too much."""
+        moved: list[int] = []
+        contents: list[JSON] = []
+        size = 0
+        for place in reversed(range(len(blocks))):
+            if rest + _ROOM <= self._size:
+                break
+            kept = _contents_of(blocks[place][0]) if len(blocks[place]) == 1 else None
+            if kept is not None and size + sizes[place] <= self._kept_size:
+                moved.append(place)
+                contents.append(kept)
+                size += sizes[place]
+                rest -= sizes[place]
+        if len(moved) < 2:
+            return
+        uri = self._keep(contents[::-1], size)
+        for place in moved:
+            blocks[place] = []
+        told = f"[{len(moved)} more blocks of content are the resource {uri}]"
+        link: JSON = {"type": "resource_link", "uri": uri, "name": f"more of the result of {tool}"}
+        blocks[moved[-1]] = [{"type": "text", "text": told}, link]
+
+    def _keep(self, contents: list[JSON], size: int) -> str:
+        """Keep what a link leads to; returns its URI."""
+        uri = f"{_SCHEME}{secrets.token_urlsafe(16)}"
+        self._kept[uri] = _Kept(contents, time.monotonic() + self._seconds, size)
+        self._used += size
+        while len(self._kept) > self._entries or self._used > self._kept_size:
+            self._drop(next(iter(self._kept)))
+        return uri
+
     def _drop(self, uri: str) -> None:
         self._used -= self._kept.pop(uri).size
+
+
+def _only_text(structured: Any, block: JSON, tool: JSON | None) -> str | None:
+    """The only member of structured content, if it is the text of that block, and the schema permits any text there."""
+    if not is_object(structured) or list(structured.values()) != [block.get("text")]:
+        return None
+    (member,) = structured
+    properties = (tool or {}).get("outputSchema", {}).get("properties")
+    schema = properties.get(member) if is_object(properties) else None
+    if not is_object(schema) or schema.get("type") != "string" or not schema.keys() <= _ANY_TEXT:
+        return None
+    return member
 
 
 def _contents_of(block: Any) -> JSON | None:

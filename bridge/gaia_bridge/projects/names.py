@@ -21,6 +21,9 @@ _LONGEST: Final = 40
 _FIRST: Final = "my"
 """The first word of a name that has none that Python takes: `3d-print`, or one that is all Chinese."""
 
+_TESTS: Final = "test"
+"""How the names of files and classes begin that pytest takes for tests."""
+
 _OWN_MODULES: Final = frozenset({"conftest", "gaia", "gaia_agents", "gaia_bridge", "setup"})
 """What a file of an agent would hide, or be taken for."""
 
@@ -63,7 +66,7 @@ def names_of(name: str) -> AgentNames:
     words = [word.lower() for word in words_of(name)]
     if words[-1:] == ["agent"]:
         words.pop()
-    if not words or words[0][0].isdigit():
+    if not words or words[0][0].isdigit() or words[0].startswith(_TESTS):
         words.insert(0, _FIRST)
     class_name = "".join(word.capitalize() for word in words) + "Agent"
     published = agent_name(class_name)
@@ -92,7 +95,7 @@ def names_of_file(names: AgentNames, module: str) -> AgentNames:
         raise ConfigError(place, f"{module!r} is {kind}; expected letters, digits and _, no digit first", hint)
     if module in sys.stdlib_module_names or module in _OWN_MODULES:
         raise ConfigError(place, f"{module!r} is the name of another module; expected one that hides none", hint)
-    if module.startswith(("_", "test_")) or module.endswith("_test"):
+    if module.startswith(("_", f"{_TESTS}_")) or module.endswith("_test"):
         kind = "left out where a folder is served" if module.startswith("_") else "taken for tests"
         raise ConfigError(place, f"files called so are {kind}; expected the file of an agent", hint)
     return AgentNames(names.title, names.published, names.distribution, module, names.class_name)

@@ -71,6 +71,9 @@ def valid_json(value: Any) -> Any:
 
     Args:
         value: A value as a JSON parser returns it.
+
+    Raises:
+        ValueError: The value contains itself.
     """
     return valid_json_of_size(value)[0]
 
@@ -91,9 +94,17 @@ def valid_json_of_size(value: Any) -> tuple[Any, int]:
 
 def _with_valid_text(value: Any) -> Any:
     whole = [value]
-    waiting: list[Any] = [whole]
+    waiting: list[tuple[Any, Any]] = [(whole, whole)]
+    inside: set[int] = set()  # those of which a part is at work: to come to one of them again would never end
     while waiting:
-        holder = waiting.pop()
+        original, holder = waiting.pop()
+        if holder is None:
+            inside.remove(id(original))
+            continue
+        if id(original) in inside:
+            raise ValueError("expected a JSON value, got one that contains itself")
+        inside.add(id(original))
+        waiting.append((original, None))
         places = range(len(holder)) if is_array(holder) else list(holder)
         for place in places:
             item = holder[place]
@@ -101,8 +112,8 @@ def _with_valid_text(value: Any) -> Any:
                 holder[place] = valid_text(item)
             elif is_object(item):
                 holder[place] = {valid_text(key): below for key, below in item.items()}
-                waiting.append(holder[place])
+                waiting.append((item, holder[place]))
             elif is_array(item):
                 holder[place] = [*item]
-                waiting.append(holder[place])
+                waiting.append((item, holder[place]))
     return whole[0]

@@ -33,6 +33,9 @@ _LOOK: Final = 0.1
 _LOADING: Final = 60.0
 """Seconds that agents may take to be imported and built; large libraries take three, and are imported once."""
 
+_STUCK: Final = 5.0
+"""Seconds after which an import is given up once its files were saved again: what never ends has been mended."""
+
 _IS_BRIDGE: Final = "it is a Bridge, which says itself what it publishes; expected agents"
 _WITHOUT: Final = "serve it without reloading"
 
@@ -78,7 +81,7 @@ class AgentReloader:
                 raise next(iter(failures), AgentLoadError(str(place), "there is no such file"))
         for agent in loaded:
             if is_bridge(agent.agent):
-                raise AgentLoadError(agent.reference, _IS_BRIDGE, _WITHOUT)
+                raise _refusal(agent)
         self._broken = bool(failures)
         self._tell(failures, "waiting for the file to be mended")
         self._running = {agent.name: agent for agent in loaded}
@@ -121,13 +124,9 @@ class AgentReloader:
         changed = self._watch.changed()
         self._watch.read()
         unloaded = self._modules.unload(changed)
-        found: tuple[list[LoadedAgent], list[AgentLoadError | PublishError]] | None = None
-        with anyio.move_on_after(_LOADING):
-            found = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
-        if found is None:
-            problem = f"it is not imported after {_LOADING:g} s"
-            found = [], [AgentLoadError(reference, problem) for reference in self._references]
-        loaded, failures = found
+        loaded, failures = await self._loaded()
+        failures += [_refusal(agent) for agent in loaded if is_bridge(agent.agent)]
+        loaded = [agent for agent in loaded if not is_bridge(agent.agent)]
         if failures:
             unloaded.put_back()
         failures += await self._publish(bridge, loaded, keep=bool(failures))
@@ -140,6 +139,27 @@ class AgentReloader:
             names, took = ", ".join(sorted(self._running)), 1000 * (time.perf_counter() - began)
             logger.info("reloaded in %.0f ms: %s", took, names)
         return not failures
+
+    async def _loaded(self) -> tuple[list[LoadedAgent], list[AgentLoadError | PublishError]]:
+        """Import the agents in a thread, which is left to itself if it does not come to an end."""
+        problem = f"it is not imported after {_LOADING:g} s"
+        found: tuple[list[LoadedAgent], list[AgentLoadError | PublishError]] | None = None
+
+        async def give_up_when_saved() -> None:
+            nonlocal problem
+            await anyio.sleep(_STUCK)
+            await self._watch.until_saved()
+            problem = "it was not imported yet when it was saved again"
+            waiting.cancel_scope.cancel()
+
+        with anyio.move_on_after(_LOADING):
+            async with anyio.create_task_group() as waiting:
+                waiting.start_soon(give_up_when_saved)
+                found = await anyio.to_thread.run_sync(self._load, abandon_on_cancel=True)
+                waiting.cancel_scope.cancel()
+        if found is not None:
+            return found
+        return [], [AgentLoadError(reference, problem) for reference in self._references]
 
     async def _publish(
         self, bridge: _Publishes, loaded: Iterable[LoadedAgent], *, keep: bool
@@ -156,7 +176,8 @@ class AgentReloader:
         """
         new = {agent.name: agent for agent in loaded}
         failures: list[AgentLoadError | PublishError] = []
-        for name in [] if keep else [name for name in self._running if name not in new]:
+        gone = {} if keep else {name: agent for name, agent in self._running.items() if name not in new}
+        for name in gone:
             await self._remove(bridge, name)
         for name, agent in new.items():
             try:
@@ -165,11 +186,13 @@ class AgentReloader:
                 failures.append(error)
             else:
                 self._running[name] = agent
+        for name, agent in gone.items() if failures else ():  # what was to take their place cannot
+            with suppress(AgentLoadError, PublishError):
+                await self._put(bridge, name, agent)
+                self._running[name] = agent
         return failures
 
     async def _put(self, bridge: _Publishes, name: str, agent: LoadedAgent) -> None:
-        if is_bridge(agent.agent):
-            raise AgentLoadError(agent.reference, _IS_BRIDGE, _WITHOUT)
         old = self._running.get(name)
         if old is not None and not is_mcp_server(old.agent) and not is_mcp_server(agent.agent):
             with suppress(PublishError):  # the old one broke while it ran, and is published no more
@@ -209,3 +232,7 @@ class AgentReloader:
     def _tell(self, failures: Iterable[BridgeError], consequence: str) -> None:
         for failure in failures:
             logger.error("%s: %s", consequence, failure)
+
+
+def _refusal(agent: LoadedAgent) -> AgentLoadError:
+    return AgentLoadError(agent.reference, _IS_BRIDGE, _WITHOUT)

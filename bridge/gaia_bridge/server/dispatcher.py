@@ -115,7 +115,7 @@ class Dispatcher:
         self.tool_search = PublishedSearch(catalog, settings.tool_search, settings.tool_search_bytes)
         self._seal = StateSeal(audience, settings.agent.state_lifetime)
         self._log = CallLog(catalog)
-        self._chain = MiddlewareChain(middleware, audience.rpartition("/")[2], catalog)
+        self._chain = MiddlewareChain(middleware, audience.rpartition("/")[2], catalog, settings.agent)
         self._methods = Methods(catalog, settings, self.tool_search, self._subscriptions, self._own, self._chain)
         self._forward = self._chain.around("", self._forwarded)
         self._large = anyio.Lock()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from gaia_bridge.errors import ToolError
 from gaia_bridge.middleware.base import CallNext, McpRequest, Middleware
@@ -15,8 +17,12 @@ from gaia_bridge.protocol.vocabulary import LIST_FIELDS
 from gaia_bridge.results.conversion import error_result
 from gaia_bridge.server.call import Call
 from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.rounds import brought_to_an_end
+from gaia_bridge.settings import AgentLimits
 
 __all__ = ["Handler", "MiddlewareChain"]
+
+logger = logging.getLogger(__name__)
 
 Handler = Callable[[Call], Awaitable[JSON]]
 
@@ -38,10 +44,12 @@ class MiddlewareChain:
         middleware: The outermost first.
         endpoint: The name of the source whose endpoint it is; empty for that of everything.
         catalog: What is published there.
+        limits: Of questions that hooks put to clients.
     """
 
-    def __init__(self, middleware: Sequence[Middleware], endpoint: str, catalog: Catalog) -> None:
+    def __init__(self, middleware: Sequence[Middleware], endpoint: str, catalog: Catalog, limits: AgentLimits) -> None:
         self._middleware = middleware
+        self._limits = limits
         self._endpoint = endpoint
         self._catalog = catalog
         self.capabilities: JSON = {name: told for item in middleware for name, told in item.capabilities.items()}
@@ -62,9 +70,16 @@ class MiddlewareChain:
     def changed(self, change: Change) -> None:
         """Tell those who want to hear of changes."""
         for listener in self._listeners:
-            listener(self._endpoint, change)
+            try:
+                listener(self._endpoint, change)
+            except Exception:  # clients are to be told all the same
+                logger.exception("%s failed", _name_of(listener))
 
     async def _serve(self, hooks: Sequence[_Hook], handler: Handler, call: Call) -> JSON:
+        # The questions of sources are answered further in; a hook may ask as well.
+        return await brought_to_an_end(partial(self._passed_all, hooks, handler), call, self._limits)
+
+    async def _passed_all(self, hooks: Sequence[_Hook], handler: Handler, call: Call) -> JSON:
         step: CallNext = partial(_reached, call, handler)
         for hook in reversed(hooks):
             step = partial(_passed, hook, step)
@@ -74,6 +89,12 @@ class MiddlewareChain:
             if call.method != "tools/call":
                 raise
             return error_result(str(error))
+        except (Exception, GeneratorExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: B036 - the boundary: nobody would answer the client
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                raise
+            raise RuntimeError(f"middleware around {call.method} raised {type(error).__name__}") from error
 
 
 def _overrides(middleware: Middleware, name: str) -> bool:
@@ -81,21 +102,34 @@ def _overrides(middleware: Middleware, name: str) -> bool:
     return getattr(own, "__func__", own) is not getattr(Middleware, name)
 
 
+def _name_of(hook: Callable[..., object]) -> str:
+    return str(getattr(hook, "__qualname__", repr(hook)))
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody cancels the running task; a hook also raises that when what it waited for was cancelled."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 async def _passed(hook: _Hook, call_next: CallNext, request: McpRequest) -> JSON:
     result = await hook(request, call_next)
     if not is_object(result):
-        name = getattr(hook, "__qualname__", repr(hook))
         returned = type(result).__name__
-        raise TypeError(f"{name} returned {returned}; expected a result, as `return await call_next(request)` does")
+        raise TypeError(
+            f"{_name_of(hook)} returned {returned}; expected a result, as `return await call_next(request)` does"
+        )
     return result
 
 
 async def _reached(call: Call, handler: Handler, request: McpRequest) -> JSON:
     """The end of the chain."""
-    if request.params is call.params:
+    # That call, or the same without answers.
+    asked = cast("Call", request.client_request)
+    if request.params is call.params and asked is call:
         return await handler(call)
     check_parameters(call.method, request.params, modern=call.modern)
-    other = call.with_params(request.params)
+    other = asked.with_params(request.params)
     try:
         return await handler(other)
     finally:

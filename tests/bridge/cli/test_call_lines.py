@@ -7,6 +7,8 @@ import pytest
 from gaia_bridge import Bridge, ProtocolError, ToolError, prompt, resource, tool
 from gaia_bridge.cli.call_lines import CallLines
 from gaia_bridge.functions.collection import ModuleFunctions
+from gaia_bridge.middleware import CallNext, McpRequest, Middleware
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.testing import connected
 from tests.support.agents import one_tool
 
@@ -60,3 +62,33 @@ async def test_what_is_no_text_is_named(capsys: pytest.CaptureFixture[str]) -> N
     first, second = capsys.readouterr().err.splitlines()
     assert "work(a=[1]) -> [image]  (" in first
     assert "work() -> nothing  (" in second
+
+
+async def test_secrets_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    token = "ghp_" + "a" * 36
+    agent = one_tool(lambda _: f"{'x' * 130} {token}")
+    async with Bridge(agent, middleware=[CallLines()]) as bridge, connected(bridge) as client:
+        await client.call_tool("work", text="y" * 35 + " " + token, password="hunter2", nested={"api_key": "abcdef"})
+    (line,) = capsys.readouterr().err.splitlines()
+    for secret in ("ghp_", "hunter2", "abcdef"):
+        assert secret not in line
+    assert 'password="***"' in line
+
+
+async def test_what_has_no_content_is_named_too(capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[JSON] = [{"content": [], "structuredContent": {"a": 1}}, {"task": {"taskId": "t1"}}, {"content": None}]
+    results = iter(told)
+
+    class Answering(Middleware):
+        async def on_call_tool(self, request: McpRequest, call_next: CallNext) -> JSON:
+            return next(results)
+
+    agent = one_tool(lambda _: "")
+    async with (
+        Bridge(agent, middleware=[CallLines(), Answering()]) as bridge,
+        connected(bridge, era="legacy") as client,
+    ):
+        for _ in range(3):
+            await client.call_tool("work")
+    lines = [line.partition(" -> ")[2].partition("  (")[0] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ['{"a":1}', "task t1", "nothing"]

@@ -3,12 +3,13 @@
 # pyright: reportPrivateUsage=false, reportUnknownLambdaType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import pytest
 
-from gaia_bridge import Bridge, ProtocolError, ToolError, prompt, resource, source, tool
+from gaia_bridge import Bridge, ProtocolError, ToolError, get_request_context, prompt, resource, source, tool
 from gaia_bridge.functions.collection import ModuleFunctions
 from gaia_bridge.middleware import CallNext, McpRequest, Middleware
 from gaia_bridge.model import Change, NamingPolicy, ServerInfo
@@ -208,6 +209,77 @@ async def test_what_a_hook_raises_is_answered_without_a_traceback(
     assert ("secret" in caplog.text) == isinstance(error, ZeroDivisionError)
 
 
+class _Odd(BaseException):
+    """What `except Exception` does not catch."""
+
+
+@both_eras
+@pytest.mark.parametrize("error", [_Odd, SystemExit, asyncio.CancelledError])
+async def test_what_is_no_exception_is_answered_too(
+    era: Era, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def give_up(request: McpRequest, call_next: CallNext) -> JSON:
+        raise error
+
+    async with Bridge(shop(), middleware=[Doing(give_up)]) as bridge, connected(bridge, era=era) as client:
+        with pytest.raises(ProtocolError, match="Internal error"):
+            await client.call_tool("add", a=1)
+        assert (await client.list_tools())[0]["name"] == "add"
+    assert f"middleware around tools/call raised {error.__name__}" in caplog.text
+
+
+@both_eras
+async def test_a_result_that_contains_itself_is_an_error_and_not_without_end(era: Era) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+
+    async def tangle(request: McpRequest, call_next: CallNext) -> JSON:
+        return {"content": [], "extra": endless}
+
+    async with Bridge(shop(), middleware=[Doing(tangle)]) as bridge, connected(bridge, era=era) as client:
+        with pytest.raises(ProtocolError, match="Internal error"):
+            await client.call_tool("add", a=1)
+
+
+@both_eras
+async def test_a_hook_may_ask_the_user_itself(era: Era) -> None:
+    asked: JSON = {"mode": "form", "message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+    question: JSON = {
+        "resultType": "input_required",
+        "requestState": "asked",
+        "inputRequests": {"sure": {"method": "elicitation/create", "params": asked}},
+    }
+
+    async def confirm(request: McpRequest, call_next: CallNext) -> JSON:
+        if not request.is_continued:
+            return question
+        if (answer := request.client_request.input_responses.get("sure")) is None:
+            return await call_next(request)
+        rounds.append(answer["action"])
+        begun = request.without_answers()
+        assert not begun.is_continued
+        return await call_next(begun)
+
+    def ask(arguments: Any) -> str:
+        return get_request_context().elicit("How many?", {"type": "object", "properties": {}}).action
+
+    rounds: list[str] = []
+    server = mcp_server.MCPServer("goods")
+
+    @server.tool()
+    def stock() -> str:
+        return "full"
+
+    async with (
+        Bridge(shop(), one_tool(ask), server, middleware=[Doing(confirm)]) as bridge,
+        connected(bridge, era=era, user=FakeUser({}, {}, {}, {})) as client,
+    ):
+        assert (await client.call_tool("add", a=1)).text == "2"
+        assert (await client.call_tool("goods__stock")).text == "full"
+        assert (await client.call_tool("work")).text == "accept"
+    assert rounds == ["accept"] * 3
+
+
 async def test_a_hook_that_forgets_to_return_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
     async def forget(request: McpRequest, call_next: CallNext) -> Any:
         await call_next(request)
@@ -236,8 +308,6 @@ async def test_a_question_passes_and_its_answer_comes_again(era: Era) -> None:
         return await call_next(request)
 
     def ask(request: Any) -> str:
-        from gaia_bridge import get_request_context
-
         return get_request_context().elicit("How many?", {"type": "object", "properties": {}}).action
 
     async with (
@@ -282,9 +352,32 @@ async def test_it_is_told_of_changes() -> None:
         assert ("", "tools") in told
 
 
+@both_eras
+async def test_who_fails_at_a_change_keeps_nobody_from_being_told(era: Era, caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Middleware):
+        def on_change(self, endpoint: str, change: Change) -> None:
+            raise ZeroDivisionError
+
+    async with (
+        Bridge(one_tool(lambda _: ""), middleware=[Failing()]) as bridge,
+        connected(bridge, era=era) as client,
+    ):
+        await bridge.add(shop(), "shop")
+        assert len(await client.list_tools()) == 2
+    assert "Failing.on_change failed" in caplog.text
+
+
+class _Waiting(Middleware):
+    async def on_change(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, endpoint: str, change: Change
+    ) -> None:
+        """Would never be awaited."""
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
+        (_Waiting(), "_Waiting.on_change is a coroutine function; expected `def on_change`"),
         (Notes, r"got the class Notes; write Notes\(\)"),
         (lambda: None, "expected objects of subclasses of"),
         (ScriptedAgent(lambda *_: ""), "expected objects of subclasses of"),

@@ -13,8 +13,10 @@ from typing import Any, Literal
 
 import pytest
 
-from gaia_bridge import Bridge, ProtocolError, StdioServerSpec, ToolError, tool
+from gaia_bridge import Bridge, ProtocolError, StdioServerSpec, ToolError, get_request_context, tool
 from gaia_bridge.middleware import (
+    CallNext,
+    McpRequest,
     Middleware,
     RateLimit,
     ResultCache,
@@ -26,6 +28,8 @@ from gaia_bridge.middleware import (
     result_size,
 )
 from gaia_bridge.model import Change, ChangeKind
+from gaia_bridge.protocol.json_text import to_json
+from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.testing import RecordingClient, connected
 from tests.support.agents import ScriptedAgent, one_tool
 from tests.support.on_demand import mcp_server
@@ -210,6 +214,42 @@ async def test_structured_content_stays_where_a_schema_promises_it_and_goes_wher
         assert json.loads(contents["text"]) == data
 
 
+@both_eras
+async def test_of_a_function_that_returns_a_text_structured_content_is_small_too(era: Era) -> None:
+    @tool
+    def report() -> str:
+        return "x" * 50_000
+
+    async with serving(ResultSize(4_096, preview=5), report, era) as client:
+        result = await client.call_tool("report")
+        assert result.content[0]["text"].startswith("xxxxx\n[The first 5 of 50000")
+        assert result.structured_content == {"result": result.content[0]["text"]}
+        (contents,) = await client.read_resource(result.content[-1]["uri"])
+        assert contents["text"] == "x" * 50_000
+
+
+@both_eras
+@pytest.mark.parametrize("length", [1_000, 20_000])
+async def test_of_many_blocks_the_last_become_one_link_and_no_link_is_dead(era: Era, length: int) -> None:
+    blocks = [{"type": "text", "text": f"{number:04}{'x' * length}"} for number in range(400)]
+    async with serving(ResultSize(16_384, preview=100), one_tool(lambda _: {"content": blocks}), era) as client:
+        content = (await client.call_tool("work")).content
+        assert len(to_json(content)) <= 16_384
+        texts: list[str] = [block["text"] for block in content if block["type"] == "text" and block["text"][0] == "0"]
+        links = [block["uri"] for block in content if block["type"] == "resource_link"]
+        read = [contents["text"] for uri in links for contents in await client.read_resource(uri)]
+    assert {text[:4] for text in (*texts, *read)} == {f"{number:04}" for number in range(400)}
+    assert read == sorted(read)
+    assert len(links) <= 9
+
+
+async def test_of_a_text_that_is_shorter_than_what_may_stay_less_stays() -> None:
+    blocks = [{"type": "text", "text": "語" * 900}] * 3
+    async with serving(ResultSize(4_096), one_tool(lambda _: {"content": blocks})) as client:
+        beginning = (await client.call_tool("work")).content[0]["text"]
+    assert beginning.startswith("語" * 450 + "\n[The first 450 of 900 characters.")
+
+
 async def test_what_is_kept_is_bounded_and_what_is_small_is_not_touched() -> None:
     middleware = ResultSize(4_096, entries=2, kept_size=20_000)
     sizes = iter((8_000, 8_000, 8_000, 30_000, 100))
@@ -297,6 +337,33 @@ async def test_a_tool_that_changes_something_and_a_changed_list_make_it_forget()
         assert len(calls) == 4
 
 
+async def test_a_change_at_one_endpoint_makes_it_forget_at_all() -> None:
+    agent, _ = counting(KEPT)
+    async with Bridge(agent, middleware=[ResultCache()]) as bridge:
+        (published,) = bridge.sources
+        async with connected(bridge) as client, connected(bridge, endpoint=published.name) as other:
+            await client.call_tool("look")
+            await other.call_tool("change")
+            assert (await client.call_tool("look")).text == "3"
+
+
+@both_eras
+async def test_what_depends_on_meta_is_not_given_to_others(era: Era) -> None:
+    @tool(annotations={"readOnlyHint": True, "idempotentHint": True})
+    def tenant() -> str:
+        calls.append(1)
+        return str(get_request_context().meta.get("example/tenant"))
+
+    calls: list[int] = []
+    async with serving(ResultCache(), tenant, era) as client:
+        told = [
+            await client.request("tools/call", {"name": "tenant", "_meta": {"traceparent": str(number), **about}})
+            for number, about in enumerate(({"example/tenant": "a"}, {"example/tenant": "a"}, {"example/tenant": "b"}))
+        ]
+    assert [result["content"][0]["text"] for result in told] == ["a", "a", "b"]
+    assert len(calls) == 2
+
+
 async def test_failures_are_not_kept() -> None:
     answers = iter(("", "good"))
 
@@ -334,6 +401,47 @@ async def test_its_memory_is_bounded_and_counted() -> None:
         assert len(calls) == 4
         assert len(cache._kept) == 2
         assert cache._used == sum(kept.size for kept in cache._kept.values()) <= 1_000
+
+
+async def test_what_comes_from_memory_says_how_long_it_may_still_be_kept(clock: Clock) -> None:
+    agent = ScriptedAgent(
+        lambda *_: "",
+        get_mcp_resources=lambda: [{"uri": "a://kept", "name": "k"}],
+        read_mcp_resource=lambda uri: {"contents": [{"uri": uri, "text": ""}], "ttlMs": 5_000},
+    )
+    told: list[int] = []
+
+    class Seeing(Middleware):
+        async def on_read_resource(self, request: McpRequest, call_next: CallNext) -> JSON:
+            result = await call_next(request)
+            told.append(result["ttlMs"])
+            return result
+
+    async with Bridge(agent, middleware=[Seeing(), ResultCache()]) as bridge, connected(bridge, era="legacy") as client:
+        await client.read_resource("a://kept")
+        clock.now += 2
+        await client.read_resource("a://kept")
+    assert told == [5_000, 3_000]
+
+
+async def test_what_is_private_is_shared_with_nobody() -> None:
+    reads: list[str] = []
+
+    def read(uri: str) -> Any:
+        reads.append(uri)
+        return {"contents": [{"uri": uri, "text": ""}], "ttlMs": 5_000, "cacheScope": uri.partition("://")[2]}
+
+    agent = ScriptedAgent(
+        lambda *_: "",
+        get_mcp_resources=lambda: [{"uri": f"a://{scope}", "name": scope} for scope in ("private", "public")],
+        read_mcp_resource=read,
+    )
+    async with Bridge(agent, middleware=[ResultCache(per_client=False)]) as bridge:
+        for _ in range(2):
+            async with connected(bridge, era="legacy") as client:
+                await client.read_resource("a://private")
+                await client.read_resource("a://public")
+    assert reads == ["a://private", "a://public", "a://private"]
 
 
 async def test_a_resource_is_kept_for_as_long_as_it_says(clock: Clock) -> None:

@@ -17,6 +17,7 @@ USUAL = {
     "my-weather": ("my_weather_agent", "MyWeatherAgent", "my-weather"),
     "WeatherAgent": ("weather_agent", "WeatherAgent", "weather"),
     "HTTPServer": ("http_server_agent", "HttpServerAgent", "http-server"),
+    "testing": ("my_testing_agent", "MyTestingAgent", "my-testing"),
     " My weather! ": ("my_weather_agent", "MyWeatherAgent", "my-weather"),
 }
 ODD = [
@@ -50,6 +51,7 @@ def test_whatever_the_name_is_python_takes_the_names_made_of_it(typed: str) -> N
         assert name.isidentifier()
         assert not keyword.iskeyword(name)
     assert names.module not in sys.stdlib_module_names
+    assert not names.class_name.startswith("Test")  # pytest would take it for tests
     assert names.distribution == names.module.replace("_", "-")
 
 

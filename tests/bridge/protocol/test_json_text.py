@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gaia_bridge.protocol.json_text import from_json, to_json
+from gaia_bridge.protocol.json_text import from_json, to_json, valid_json
 
 SCALARS = (
     st.none()
@@ -107,3 +107,12 @@ def test_depth_is_bounded_as_before(levels: int, is_object: bool) -> None:
 def test_many_brackets_are_no_depth() -> None:
     value = [[{"a": "[{" * 10}]] * 500
     assert to_json(value) == pydantic_core.to_json(value)
+
+
+def test_a_value_that_contains_itself_is_refused_and_one_that_is_there_twice_is_not() -> None:
+    endless: dict[str, Any] = {"text": "\ud800"}
+    endless["again"] = [endless]
+    with pytest.raises(ValueError, match="contains itself"):
+        valid_json(endless)
+    twice = {"text": "\ud800"}
+    assert valid_json([twice, {"a": twice}]) == [{"text": "?"}, {"a": {"text": "?"}}]

@@ -15,7 +15,8 @@ import anyio
 import pytest
 
 from gaia_bridge.bridge import Bridge
-from gaia_bridge.errors import AgentLoadError
+from gaia_bridge.contract import Publishable
+from gaia_bridge.errors import AgentLoadError, PublishError
 from gaia_bridge.reloading import AgentReloader, agents
 from gaia_bridge.runtime import file_watch
 from gaia_bridge.testing import RecordingClient, connected
@@ -318,6 +319,31 @@ async def test_a_bridge_says_itself_what_it_publishes() -> None:
         AgentReloader(["shop.py"]).first()
 
 
+async def test_what_cannot_be_published_under_its_new_name_keeps_what_was_there(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write("shop.py", AGENT.format(name="Shop", tool="buy", said="old"))
+    async with reloading("shop.py") as running:
+        write("shop.py", "from gaia_bridge import Bridge\nbridge = Bridge()\n")
+        assert not await running.reload()
+        assert "it is a Bridge" in caplog.text
+        assert await running.says("buy") == "old"
+        add = Bridge.add
+
+        async def refusing(bridge: Bridge, target: Publishable, name: str | None = None) -> str:
+            if name == "market":
+                raise PublishError(name, "no room")
+            return await add(bridge, target, name)
+
+        monkeypatch.setattr(Bridge, "add", refusing)
+        write("shop.py", AGENT.format(name="Market", tool="sell", said="new"))
+        assert not await running.reload()
+        assert await running.says("buy") == "old"
+        write("shop.py", AGENT.format(name="Shop", tool="buy", said="mended"))
+        assert await running.reload()
+        assert await running.says("buy") == "mended"
+
+
 async def test_an_agent_whose_definitions_cannot_be_read_takes_no_place(caplog: pytest.LogCaptureFixture) -> None:
     write("shop.py", AGENT.format(name="Tea", tool="tea", said="old"))
     async with reloading("shop.py") as running:
@@ -339,3 +365,23 @@ async def test_an_import_without_end_is_given_up(
         assert not await running.reload()
         assert "it is not imported after 0.05 s" in caplog.text
         assert await running.says("buy") == "old"
+
+
+async def test_what_never_ends_is_given_up_once_it_is_mended(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(agents, "_STUCK", 0.01)
+    write("shop.py", FUNCTION.format(name="buy", said="old"))
+    reloader = AgentReloader(["shop.py"])
+    (loaded,) = reloader.first()
+    async with Bridge() as bridge, connected(bridge) as client, anyio.create_task_group() as tasks:
+        await bridge.add(loaded.agent, loaded.name)
+        await tasks.start(reloader.watch, bridge)
+        running = Reloading(bridge, reloader, client)
+        hangs = f"import pathlib, threading\npathlib.Path('began').touch()\nthreading.Event().wait({PATIENCE / 10})\n"
+        write("shop.py", hangs)
+        await until(Path("began").exists)
+        write("shop.py", FUNCTION.format(name="buy", said="mended"))
+        await becomes(lambda: running.says("buy"), "mended")
+        assert "it was not imported yet when it was saved again" in caplog.text
+        tasks.cancel_scope.cancel()
