@@ -282,9 +282,15 @@ async def test_it_is_told_of_changes() -> None:
         assert ("", "tools") in told
 
 
+class Slip(Middleware):
+    async def on_tool_call(self, request: McpRequest, call_next: CallNext) -> JSON:
+        return await call_next(request)
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
+        (Slip(), "Slip.on_tool_call is no hook, so that nothing calls it; expected one of on_request, on_list"),
         (Notes, r"got the class Notes; write Notes\(\)"),
         (lambda: None, "expected objects of subclasses of"),
         (ScriptedAgent(lambda *_: ""), "expected objects of subclasses of"),
