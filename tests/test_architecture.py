@@ -37,6 +37,7 @@ LAYERS = {
     "gaia_bridge.client_code": 1,
     "gaia_bridge.config": 1,
     "gaia_bridge.json_schema": 1,
+    "gaia_bridge.likeness": 1,
     "gaia_bridge.loop_guard": 1,
     "gaia_bridge.sources.public_names": 1,
     "gaia_bridge.functions": 2,

@@ -15,6 +15,7 @@ __all__ = [
     "LOOP_SILENCE",
     "MAX_HOPS",
     "MIB",
+    "OWN_PACKAGES",
     "SHIPPED_AGENTS",
     "SIGNAL_INTERVAL",
     "STOP_DEADLINE",
@@ -31,6 +32,9 @@ DEFAULT_PORT = 8765
 
 SHIPPED_AGENTS = {"code": "gaia_agents:CodeAgent", "project": "gaia_agents:ProjectAgent"}
 """The agents that ship with the bridge, by the names of their entry points. No others take these names."""
+
+OWN_PACKAGES = ("gaia", "gaia_bridge")
+"""What lies between the bridge and the code of an agent's author: frames that explain nothing to that author."""
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -24,9 +24,7 @@ from tests.support.processes import threads_named
 from tests.support.waiting import PATIENCE, after_collection, until
 
 FACTORIES = """
-import asyncio, functools, threading
-
-from mcp.server.mcpserver import MCPServer
+import asyncio, functools, threading; from mcp.server.mcpserver import MCPServer
 
 from gaia.agents.base import Agent, MCPAgent, tool
 from gaia_bridge import tool as decorated

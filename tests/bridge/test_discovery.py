@@ -587,14 +587,61 @@ def test_a_syntax_error_is_located(folder: Path) -> None:
         ("", "neither module:Class, nor a file"),
         ("a b", "neither module:Class, nor a file"),
         (".relative:Agent", "neither module:Class, nor a file"),
-        ("empty", "there is no agent in any of its 0 .py files"),
+        ("empty", "it has no .py files (`gaia-bridge new agent NAME` writes an agent"),
+        ("plain", "there is no agent in any of its 1 .py files (`gaia-bridge new agent NAME`"),
+        ("shp_agent.py", "there is no file shp_agent.py (did you mean 'shop_agent.py'?)"),
+        ("shop", "there is no module 'shop' (did you mean 'shop_agent'?)"),
+        ("notes.txt", "there is no module 'notes' (an agent's file ends in .py)"),
         ("json:", "'' is no name"),
         ("json:loads.", "'loads.' is no name"),
     ],
 )
 def test_a_reference_that_cannot_be_followed_says_why(folder: Path, reference: str, expected: str) -> None:
     (folder / "empty").mkdir()
+    write(folder / "plain/x.py", "x = 1\n")
+    write(folder / "shop_agent.py", "")
+    write(folder / "notes.txt", "")
     assert expected in problem_of(reference)
+
+
+SHOP = """from gaia.agents.base import MCPAgent, tool
+
+
+class Shop(MCPAgent):
+    @tool
+    def price(self, article: str) -> float:
+        return 1.5
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "expected"),
+    [
+        ("import MCPAgent", "import McpAgent", "(did you mean 'MCPAgent'?)"),
+        ("@tool", "@tol", "NameError at slip.py:5: name 'tol' is not defined (did you mean 'tool'?)"),
+        ("@tool", "@tool('cost')", "write @tool directly above a def; a name is given as name='cost'"),
+        ("@tool", "# @tool", "get_mcp_tool_definitions; decorate its methods with @tool, or implement these"),
+        ("return 1.5", "retrn 1.5", "syntax error in slip.py:7: invalid syntax: retrn 1.5"),
+        ("article:", "*article:", "write article: list[...] instead of *article, in Shop.price (slip.py:5)"),
+        ("article: str", "article, /", "leave the '/' out, in Shop.price (slip.py:5)"),
+        ("self, article", "article", "tool 'price' is a method without 'self', in Shop.price (slip.py:5)"),
+        ("self, article: str", "article: 'str'", "tool 'price' is a method without 'self', in Shop.price (slip.py:5)"),
+        ("self, article: str", "", "tool 'price' is a method without 'self', in Shop.price (slip.py:5)"),
+        ("article: str", "article: MCPAgent", "schema for <class 'gaia.agents.base.mcp_agent.MCPAgent'> (annotate its"),
+        ("    @tool", "    def __init__(self): ...\n    @tool", "Shop.__init__ (slip.py:5) does not call super()"),
+    ],
+    ids=[
+        "import", "name", "positional name", "no decorator", "syntax", "varargs", "positional only",
+        "no self", "no self, as text", "no parameter", "no JSON", "no super",
+    ],
+)  # fmt: skip
+def test_a_slip_is_told_with_its_place_and_what_to_write(
+    folder: Path, written: str, instead: str, expected: str
+) -> None:
+    write(folder / "slip.py", SHOP.replace(written, instead, 1))
+    problem = problem_of("slip.py")
+    assert expected in problem
+    assert "gaia_bridge" not in problem and "/agents/base" not in problem
 
 
 def test_an_attribute_that_raises_is_contained(folder: Path) -> None:

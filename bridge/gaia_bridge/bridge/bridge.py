@@ -17,6 +17,7 @@ from gaia_bridge.bridge.adding import added_in_order
 from gaia_bridge.bridge.configured_servers import ConfiguredServers
 from gaia_bridge.bridge.contents import Servers, agent_offer, checked_middleware, server_specs
 from gaia_bridge.bridge.making import SourceMaker
+from gaia_bridge.bridge.opening import expect_open
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.composition.composed import RunningSource, innermost
@@ -350,14 +351,11 @@ class Bridge:
         Args:
             claimed: What `claim_stdio()` returned, where it was called before agents were loaded.
         """
-        await serve_stdio(
-            self._endpoints["", ""].dispatcher,
-            claimed or claim_stdio(),
-            line_bytes=self.settings.line_bytes,
-            batch=self.settings.http.batch,
-            grace=self.settings.stdio_grace,
-            starting=self.settings.stdio_starting,
-        )
+        expect_open(self._is_open)
+        all_of_it, limits = self._endpoints["", ""].dispatcher, self.settings
+        waits = {"grace": limits.stdio_grace, "starting": limits.stdio_starting}
+        size, batch = limits.line_bytes, limits.http.batch
+        await serve_stdio(all_of_it, claimed or claim_stdio(), line_bytes=size, batch=batch, **waits)
 
     async def serve_http(
         self,
@@ -385,6 +383,7 @@ class Bridge:
         """
         from gaia_bridge.server.http.serving import serve_until_cancelled
 
+        expect_open(self._is_open)
         limits, leave = self.settings.http, self.close_streams
         await serve_until_cancelled(self.asgi, host, port, hosts, origins, token, limits, leave, task_status)
 
@@ -521,6 +520,7 @@ class Bridge:
 
     async def _add(self, source: RunningSource, turn: anyio.Event | None = None) -> str:
         """Start a source, and publish it after those that were added before it. Returns its name."""
+        expect_open(hasattr(self, "_tasks"))
         if source.name in self._scopes:
             raise PublishError(source.name, "another agent or server has that name")
         alone = Catalog(INFO, NamingPolicy.BARE, merges=False)

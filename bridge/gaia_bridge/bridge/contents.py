@@ -103,7 +103,7 @@ def checked_middleware(given: Sequence[object]) -> tuple[Middleware, ...]:
     """Middleware, as `Bridge` takes it.
 
     Raises:
-        TypeError: Something else is among it.
+        TypeError: Something else is among it, or one has a hook that there is not.
     """
     checked: list[Middleware] = []
     for item in given:
@@ -117,6 +117,7 @@ def checked_middleware(given: Sequence[object]) -> tuple[Middleware, ...]:
         if inspect.iscoroutinefunction(item.on_change):
             what = f"{type(item).__name__}.on_change is a coroutine function"
             raise TypeError(f"middleware: {what}; expected `def on_change`, which is called while things change")
+        _refuse_unknown_hooks(type(item))
         checked.append(item)
     return tuple(checked)
 
@@ -136,6 +137,18 @@ def agent_offer(tools: bool | Collection[str] | None, ask: bool | None) -> Agent
     if isinstance(tools, str):
         raise TypeError(f"agent tools: expected True, False or names, got {tools!r}; write [{tools!r}]")
     return AgentOffer(frozenset(tools) or False, ask)
+
+
+def _refuse_unknown_hooks(kind: type[Middleware]) -> None:
+    """Refuse what looks like a hook and would never be called, such as `on_tool_call`."""
+    hooks = [name for name in vars(Middleware) if name.startswith("on_")]
+    for base in kind.__mro__:
+        for name, value in vars(base).items():
+            if name.startswith("on_") and name not in hooks and inspect.iscoroutinefunction(value):
+                raise TypeError(
+                    f"middleware: {kind.__name__}.{name} is no hook, so that nothing calls it; expected one of "
+                    f"{', '.join(hooks)}"
+                )
 
 
 def _named(name: str, value: Any) -> ServerSpec:

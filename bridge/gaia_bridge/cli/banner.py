@@ -114,8 +114,10 @@ def _source_lines(source: Published, url: str) -> Iterator[str]:
     yield f"  {_bold(f'{path}/mcp')}  {source.kind.value} {source.name}"
     if source.kind is SourceKind.AGENT:
         yield f"  {path}/sse"
-    if source.status.state is not SourceState.READY:
-        yield f"    {click.style(source.status.state.value, fg='yellow')}: {one_line(source.status.reason)}"
+    state = source.status.state
+    if state is not SourceState.READY:
+        reason = "what it offers follows" if state is SourceState.STARTING else one_line(source.status.reason)
+        yield f"    {click.style(state.value, fg='yellow')}: {reason}"
     for label, names in _names(source.features).items():
         yield f"    {len(names)} {label if len(names) > 1 else label.removesuffix('s')}: {_joined(names)}"
     for item in source.features.left_out:

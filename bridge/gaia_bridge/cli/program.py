@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
+from traceback import walk_tb
 from typing import Any
 
 import click
@@ -184,6 +185,8 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("health", "info", "ps"), "status"),
     **dict.fromkeys(("auth", "signin"), "login"),
     **dict.fromkeys(("approve",), "trust"),
+    **dict.fromkeys(("pause", "stop"), "disable"),
+    **dict.fromkeys(("resume", "unpause"), "enable"),
     **dict.fromkeys(("log", "tail"), "logs"),
     "list-tools": "tools",
     "help": "--help",
@@ -214,9 +217,19 @@ def _report(ctx: click.Context, error: BaseException) -> ExitCode:
         line = _no_output(error)
     else:
         line = f"internal error: {type(error).__name__}: {error}"
-        line += "" if debug else "; run with --debug for the traceback"
+        if not debug:
+            line += f"; {_where_from(ctx, error)}"
     click.echo(f"{ctx.command_path}: error: {printable(' '.join(line.split()), None)}", err=True)
     return exit_code_of(error)
+
+
+def _where_from(ctx: click.Context, error: BaseException) -> str:
+    """How somebody learns where an error of our own comes from."""
+    command = program.commands.get(ctx.invoked_subcommand or "")
+    if command is not None and any(parameter.name == "debug" for parameter in command.params):
+        return "run with --debug for the traceback"
+    frames = [f"{frame.f_code.co_filename}:{line}" for frame, line in walk_tb(error.__traceback__)]
+    return f"it comes from {frames[-1]}" if frames else "nothing says where it comes from"
 
 
 def _no_output(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -39,7 +40,7 @@ def init(name: str) -> int:
     write_folder(folder, project_files(names))
     _tell(f"wrote {printable(name)}, with the agent {names.published} in {names.module}.py and its test")
     # The folder's name may begin with a hyphen, or hold a space.
-    _tell(f"next: cd -- {shlex.quote(name)} && python -m pytest && gaia-bridge dev {names.module}.py")
+    _tell(f"next: cd -- {shlex.quote(name)} && {_test()} && gaia-bridge dev {names.module}.py")
     return ExitCode.OK
 
 
@@ -64,11 +65,16 @@ def new(kind: str, name: str, file: Path | None) -> int:
     write_files(folder, files)
     agent, test = (str(folder / path) for path in files)
     _tell(f"wrote {printable(agent)}, with the agent {names.published}, and {printable(test)}")
-    _tell(f"next: python -m pytest {shlex.quote(test)} && gaia-bridge serve {shlex.quote(agent)}")
+    _tell(f"next: {_test()} {shlex.quote(test)} && gaia-bridge serve {shlex.quote(agent)}")
     if folder == Path() and Path("pyproject.toml").is_file():
         line = f'{names.published} = "{names.module}:{names.class_name}"'
         _tell(f'to have it found once it is installed, add to [project.entry-points."gaia.agents"]: {line}')
     return ExitCode.OK
+
+
+def _test() -> str:
+    """The command that runs tests, as far as they can be run here."""
+    return "python -m pytest" if find_spec("pytest") is not None else "pip install pytest && python -m pytest"
 
 
 def _tell(line: str) -> None:

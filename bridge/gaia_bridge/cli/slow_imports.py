@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 _PATIENCE = 5.0
 """Seconds until that is said; a large library takes two or three."""
 
+_SERVES = 'what starts a server belongs under `if __name__ == "__main__":`'
+
 
 @contextmanager
 def told_of_slow_imports(patience: float = _PATIENCE) -> Generator[None]:
@@ -46,6 +48,7 @@ def _being_imported(frame: FrameType | None) -> str:
     """The innermost module that a thread is importing, and the line of it that is being run."""
     while frame is not None:
         if frame.f_code.co_name == "<module>":
-            return f"module {frame.f_globals.get('__name__')!r} is at {frame.f_code.co_filename}:{frame.f_lineno}"
+            where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            return f"module {frame.f_globals.get('__name__')!r} is at {where} ({_SERVES})"
         frame = frame.f_back
     return "no module is being imported"

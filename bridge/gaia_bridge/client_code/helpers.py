@@ -102,7 +102,7 @@ RESOURCES: Final = '''def _resources(connection: object) -> ResourceConnection:
 
 def _contents(result: Any) -> str | bytes:
     """What is in a resource: its texts, or the bytes of the first part that has no text."""
-    parts = [*(_field(result, "contents") or ())]
+    parts = [*(result if isinstance(result, list) else _field(result, "contents") or ())]
     texts = [text for part in parts if isinstance(text := _field(part, "text"), str)]
     blobs = [blob for part in parts if isinstance(blob := _field(part, "blob"), str)]
     return base64.b64decode(blobs[0]) if blobs and not texts else "\\n".join(texts)'''

@@ -27,7 +27,7 @@ from gaia_bridge.client_code.types import Types, object_parts
 from gaia_bridge.client_code.writing import Names, docstring, literal, parameter_name, pascal_case, snake_case
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
-__all__ = ["Offer", "client_module"]
+__all__ = ["Offer", "client_class", "client_module"]
 
 _IMPORTS: Final = {
     "collections.abc": ("Awaitable", "Mapping"),
@@ -103,11 +103,16 @@ def client_module(offer: Offer, class_name: str | None = None) -> str:
     return _Module(offer, class_name).text()
 
 
+def client_class(offer: Offer, class_name: str | None = None) -> str:
+    """What the class in such a module is called. Arguments as for `client_module`."""
+    return _Module(offer, class_name).class_name
+
+
 class _Module:
     def __init__(self, offer: Offer, class_name: str | None) -> None:
         self._offer = offer
         self._names = Names(_OWN)
-        self._class = self._names.new(class_name or f"{pascal_case(offer.server, 'Server')}Client")
+        self.class_name = self._names.new(class_name or f"{pascal_case(offer.server, 'Server')}Client")
         self._types = Types(self._names)
         self._methods = Names({"read"})
         self._body: list[str] = []
@@ -136,11 +141,11 @@ class _Module:
         )
         used = "\n\n\n".join([*connections, ANSWER, *self._types.declared, *self._client(), *self._helpers])
         imports = ["from __future__ import annotations", "", *_imports(used)]
-        return "\n".join([*head, "", *imports, "", *_all(self._class), "", "", f"{used}\n"])
+        return "\n".join([*head, "", *imports, "", *_all(self.class_name), "", "", f"{used}\n"])
 
     def _client(self) -> list[str]:
         lines = [
-            f"class {self._class}:",
+            f"class {self.class_name}:",
             *docstring(
                 f"What {_line(self._offer.server)} offers.\n\nArgs:\n    connection: An open connection to it.", "    "
             ),

@@ -28,6 +28,7 @@ from gaia_bridge.discovery.classes import (
     clean_name,
     construct,
     is_bridge,
+    is_mcp_server,
     kind_of,
     mcp_servers,
     missing_methods,
@@ -41,9 +42,11 @@ from gaia_bridge.discovery.imports import import_single_file, is_about, put_firs
 from gaia_bridge.errors import AgentLoadError
 from gaia_bridge.functions.collection import ModuleFunctions, has_decorated_members
 from gaia_bridge.functions.marks import is_marked
+from gaia_bridge.likeness import did_you_mean
 from gaia_bridge.runtime.own_loop import FactoryTimeout, OwnLoop
 from gaia_bridge.sanitize.escaping import one_line
 from gaia_bridge.settings import AgentLimits
+from gaia_bridge.sources.agent.parts import parts_of
 from gaia_bridge.sources.public_names import MAX_NAME
 
 if TYPE_CHECKING:
@@ -216,7 +219,7 @@ class _Search:
 
     def load_file(self, path: Path, attribute: str | None) -> None:
         if not path.is_file():
-            raise self.error(f"there is no file {short_path(path)}")
+            raise self.error(f"there is no file {short_path(path)}", did_you_mean(path.name, _files_beside(path)))
         self.load_from(self.import_file(path.resolve()), short_path(path), attribute)
 
     def load_folder(self, folder: Path) -> None:
@@ -230,7 +233,8 @@ class _Search:
             self.agents.extend(new for new in found.agents if not any(new.agent is agent for agent in known))
             self.failures.extend(found.failures)
         if not self.agents and not self.failures:
-            raise self.error(f"there is no agent in any of its {len(files)} .py files")
+            problem = f"there is no agent in any of its {len(files)} .py files" if files else "it has no .py files"
+            raise self.error(problem, "`gaia-bridge new agent NAME` writes an agent into the current folder")
 
     def load_module(self, name: str, attribute: str | None) -> None:
         if not all(part.isidentifier() for part in name.split(".")):
@@ -289,6 +293,8 @@ class _Search:
         else:
             agent = target
         self.check_methods(agent)
+        if not (is_mcp_server(agent) or is_bridge(agent)):
+            self.contain("reading it", lambda: parts_of(agent))
         return agent
 
     def made_by(self, factory: Callable[[], Any]) -> Any:
@@ -319,8 +325,8 @@ class _Search:
 
     def build_class(self, cls: type) -> object:
         self.check_methods(cls)
-        if abstract := abstract_methods(cls):
-            raise self.error(f"class {cls.__qualname__} is abstract: it does not implement {', '.join(abstract)}")
+        if abstract_methods(cls):
+            raise self.error(f"class {_abstract(cls)}")
         if arguments := required_arguments(cls):
             problem = f"the constructor of {cls.__qualname__} needs arguments: {', '.join(arguments)}"
             raise self.error(problem, "name an instance, or a function without arguments that makes one")
@@ -376,10 +382,11 @@ class _Search:
         return next(iter(offered.values()), None)
 
     def hint_for_module(self) -> str:
-        import difflib
-
-        close = difflib.get_close_matches(self.reference, _entry_points(group=ENTRY_POINT_GROUP).names, 1)
-        return f"did you mean {close[0]!r}?" if close else f"looked in {self.root}, then where Python looks"
+        if self.path(self.reference).is_file():
+            return "an agent's file ends in .py"
+        files = (file.removesuffix(".py") for file in _files_beside(self.root / self.reference))
+        known = (*_entry_points(group=ENTRY_POINT_GROUP).names, *files)
+        return did_you_mean(self.reference, known) or f"looked in {self.root}, then where Python looks"
 
     def contain(self, doing: str, call: Callable[[], T]) -> T:
         """Run code of the agent's author."""
@@ -429,13 +436,26 @@ def _is_folder(reference: str) -> bool:
     return os.sep in reference or reference in {".", ".."} or reference.startswith("~")
 
 
+def _files_beside(path: Path) -> list[str]:
+    """The Python files in the folder of a path, by their names."""
+    return sorted(file.name for file in path.parent.glob("*.py"))
+
+
 def _getter(owner: object, name: str) -> Callable[[], object]:
     return lambda: getattr(owner, name, _MISSING)
 
 
+def _abstract(cls: type) -> str:
+    """Says of a class what keeps it from being built."""
+    methods = abstract_methods(cls)
+    text = f"{cls.__qualname__} is abstract: it does not implement {', '.join(methods)}"
+    inherits = {*methods} == {*AGENT_METHODS} and vars(cls).keys().isdisjoint(methods)
+    return f"{text}; decorate its methods with @tool, or implement these" if inherits else text
+
+
 def _hint_without_classes(module: ModuleType, place: str) -> str:
     if abstract := next(own_classes(module), None):
-        return f"{abstract.__qualname__} is abstract: it does not implement {', '.join(abstract_methods(abstract))}"
+        return _abstract(abstract)
     expected = ", or ".join(" and ".join(methods) for methods in (AGENT_METHODS, MODEL_METHODS))
     return (
         f"decorate a function or a method with @tool (from gaia_bridge), or write a class with the methods {expected}"
@@ -444,10 +464,8 @@ def _hint_without_classes(module: ModuleType, place: str) -> str:
 
 def _hint_for_attribute(owner: object, name: str) -> str:
     public = [known for known in dir(owner) if not known.startswith("_")]
-    import difflib
-
-    if close := difflib.get_close_matches(name, public, 1):
-        return f"did you mean {close[0]!r}?"
+    if hint := did_you_mean(name, public):
+        return hint
     classes = [cls.__name__ for cls in agent_classes(owner)] if isinstance(owner, ModuleType) else []
     return f"it defines {', '.join(classes)}" if classes else ""
 

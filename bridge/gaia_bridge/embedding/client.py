@@ -204,7 +204,7 @@ class Client:
             ProtocolError: The server refused the call.
             ServerUnavailableError: There is no answer.
         """
-        params = {"name": name, "arguments": {**(arguments or {}), **more}}
+        params = {"name": name, "arguments": _named(arguments, more)}
         result = await self.request("tools/call", params, on_progress=on_progress, timeout=timeout)
         answer = ToolResult(
             content=_objects(result.get("content")),
@@ -231,7 +231,7 @@ class Client:
             ProtocolError: The server refused.
             ServerUnavailableError: There is no answer.
         """
-        return await self.request("prompts/get", {"name": name, "arguments": {**(arguments or {}), **more}})
+        return await self.request("prompts/get", {"name": name, "arguments": _named(arguments, more)})
 
     async def read_resource(self, uri: str) -> list[JSON]:
         """Read a resource.
@@ -363,3 +363,14 @@ def _awaiting(told: Callable[[Progress], object]) -> Callable[[Progress], Awaita
             await outcome
 
     return tell
+
+
+def _named(arguments: Mapping[str, Any] | None, more: Mapping[str, Any]) -> JSON:
+    """The arguments of a call, together.
+
+    Raises:
+        TypeError: They are given without their names.
+    """
+    if not isinstance(arguments, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance] # of untyped programs
+        raise TypeError(f"arguments: expected a mapping, got {arguments!r}; give each by its name, as in NAME=VALUE")
+    return {**(arguments or {}), **more}

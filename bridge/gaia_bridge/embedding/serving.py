@@ -7,9 +7,11 @@ import os
 import stat
 import sys
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
+
+import anyio
 
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.bridge.contents import Servers
@@ -23,6 +25,11 @@ from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.sanitize.escaping import printable
 
 __all__ = ["Serving", "serve"]
+
+_LOOP_RUNS = (
+    "serve() has an event loop of its own, and was called where one is running; write `async with Bridge(...) as "
+    "bridge: await bridge.serve_http()` there"
+)
 
 
 class Serving(TypedDict, total=False):
@@ -62,10 +69,16 @@ def serve(*agents: Publishable, **options: Unpack[Serving]) -> None:
 
     Raises:
         SystemExit: It could not be served.
-        TypeError: Something is given that is no agent and no server.
+        TypeError: Something is given that is no agent and no server, or the caller is a coroutine.
     """
     if unknown := options.keys() - Serving.__annotations__.keys():
         raise TypeError(f"serve() got {', '.join(sorted(unknown))}; expected {', '.join(Serving.__annotations__)}")
+    port = options.get("port")
+    if port is not None and not isinstance(port, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"serve() got port={port!r}; expected a number")
+    with suppress(RuntimeError):
+        anyio.get_current_task()
+        raise TypeError(_LOOP_RUNS)
     _serve(agents, **options)
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "ToolMark",
     "add_mark",
     "completion",
+    "expect_function",
     "is_marked",
     "marks_of",
     "prompt",
@@ -110,8 +111,7 @@ def add_mark(function: Callable[..., Any], mark: Mark) -> None:
     target: Any = function
     if isinstance(target, staticmethod | classmethod):
         target = cast(Any, target).__func__
-    if not callable(target):
-        raise TypeError(f"{target!r} is no function; write @tool directly above a def")
+    expect_function(target)
     if isinstance(target, type):
         raise TypeError(f"{target!r} is a class; decorate its methods, or an object of it that has __call__")
     try:
@@ -121,6 +121,18 @@ def add_mark(function: Callable[..., Any], mark: Mark) -> None:
         raise TypeError(
             f"{target!r} is a {kind}, which cannot be marked; decorate the function it is made of"
         ) from None
+
+
+def expect_function(target: object) -> None:
+    """Refuse what no decorator can be above, such as the name in `@tool("greet")`.
+
+    Raises:
+        TypeError: It cannot be called.
+    """
+    if callable(target):
+        return
+    named = f"; a name is given as name={target!r}" if isinstance(target, str) else ""
+    raise TypeError(f"{target!r} is no function; write @tool directly above a def{named}")
 
 
 def is_marked(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import types
 import typing
@@ -25,6 +26,10 @@ __all__ = [
     "type_hints",
 ]
 
+_ADVICE_OF_PYDANTIC: Final = ". Set `arbitrary_types_allowed=True`"
+"""It is for fields of models, and no help where a function's parameter has the type."""
+
+_BY_NAME_OR_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_POSITION: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
 
@@ -74,6 +79,8 @@ def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.
     called = inspect.unwrap(called_function(function))
     if not isinstance(called, FunctionType | MethodType):
         raise TypeError(f"{what} is a {type(function).__name__}; expected a Python function or a bound method")
+    if _has_no_self(called):
+        raise TypeError(f"{what} is a method without 'self', in {place_of(function)}; write it before the others")
     signature = inspect.signature(function)
     for position, parameter in enumerate(signature.parameters.values()):
         if position == 0 and parameter.name in ("self", "cls") and parameter.annotation is parameter.empty:
@@ -82,8 +89,36 @@ def parameters_of(function: Callable[..., Any], what: str) -> dict[str, inspect.
                 f"`tool(self.{called.__name__})` inside `_register_tools`"
             )
         if parameter.kind in _BY_POSITION:
-            raise TypeError(f"{what} takes {parameter.name!r} by position, but it is called with named arguments only")
+            raise TypeError(_by_position(function, what, parameter))
     return dict(signature.parameters)
+
+
+def _has_no_self(called: FunctionType | MethodType) -> bool:
+    """Whether a method has no parameter for its object, or one that is said to be something else."""
+    if not isinstance(called, MethodType) or isinstance(called.__self__, type):
+        return False
+    first = next(iter(inspect.signature(called.__func__).parameters.values()), None)
+    if first is None or first.name == "self" or first.kind not in _BY_NAME_OR_POSITION:
+        return first is None
+    hint = first.annotation
+    if isinstance(hint, str):  # as all are after `from __future__ import annotations`
+        hint = getattr(builtins, hint.partition("[")[0], None)
+    kind = get_origin(hint) or hint
+    if not isinstance(kind, type) or kind is first.empty:
+        return False
+    with suppress(TypeError):  # a type that says nothing of instances, such as `Any` or a protocol
+        return not isinstance(called.__self__, kind)
+    return False
+
+
+def _by_position(function: Callable[..., Any], what: str, parameter: inspect.Parameter) -> str:
+    instead = "leave the '/' out"
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        instead = f"write {parameter.name}: list[...] instead of *{parameter.name}"
+    return (
+        f"{what} takes {parameter.name!r} by position, but it is called with named arguments only: "
+        f"{instead}, in {place_of(function)}"
+    )
 
 
 def type_hints(function: Callable[..., Any], what: str) -> dict[str, Any]:
@@ -100,7 +135,7 @@ def type_hints(function: Callable[..., Any], what: str) -> dict[str, Any]:
     try:
         return typing.get_type_hints(plain, localns=_enclosed(plain) or None, include_extras=True)
     except (NameError, TypeError, ValueError, SyntaxError, AttributeError) as problem:
-        raise no_schema(what, problem) from problem
+        raise no_schema(function, what, problem) from problem
 
 
 def _enclosed(function: FunctionType) -> dict[str, Any]:
@@ -128,10 +163,10 @@ def may_be_none(hint: object) -> bool:
     return type(None) in get_args(hint)
 
 
-def no_schema(what: str, problem: Exception) -> TypeError:
+def no_schema(function: Callable[..., Any], what: str, problem: Exception) -> TypeError:
     """The error of a function whose types have no JSON Schema."""
-    reason = str(problem).splitlines()[0]
+    reason = str(problem).splitlines()[0].partition(_ADVICE_OF_PYDANTIC)[0]
     return TypeError(
-        f"{what} has no JSON Schema: {reason} (annotate its parameters with types that JSON can carry, "
-        "defined at the top level of a module)"
+        f"{what} has no JSON Schema: {reason} (annotate its parameters with types that JSON can carry, such as a "
+        f"dataclass or a pydantic model, defined at the top level of a module), in {place_of(function)}"
     )

@@ -213,7 +213,7 @@ class TypedFunction:
         try:
             return ArgumentReader(self.__name__, self._parameters)
         except SCHEMA_ERRORS as problem:
-            raise no_schema(self.what, problem) from problem
+            raise no_schema(self.function, self.what, problem) from problem
 
     @cached_property
     def _gathering(self) -> Gathering:

@@ -16,12 +16,13 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskStatus
 
-from gaia_bridge.contract import Publishable
+from gaia_bridge.contract import Publishable, Source
 from gaia_bridge.discovery import LoadedAgent, find_agents, place_of
 from gaia_bridge.discovery.classes import is_bridge, is_mcp_server
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
 from gaia_bridge.reloading.modules import OwnModules
 from gaia_bridge.runtime.file_watch import FileWatch
+from gaia_bridge.sanitize.escaping import one_line
 
 __all__ = ["AgentReloader"]
 
@@ -36,11 +37,17 @@ _LOADING: Final = 60.0
 _STUCK: Final = 5.0
 """Seconds after which an import is given up once its files were saved again: what never ends has been mended."""
 
+_SHOWN: Final = 200
+"""Characters of names of tools in one line."""
+
 _IS_BRIDGE: Final = "it is a Bridge, which says itself what it publishes; expected agents"
 _WITHOUT: Final = "serve it without reloading"
 
 
 class _Publishes(Protocol):
+    @property
+    def sources(self) -> Sequence[Source]: ...
+
     async def add(self, target: Publishable, name: str | None = None) -> str: ...
 
     async def replace_agent(self, name: str, agent: Publishable) -> None: ...
@@ -129,6 +136,7 @@ class AgentReloader:
         loaded = [agent for agent in loaded if not is_bridge(agent.agent)]
         if failures:
             unloaded.put_back()
+        before = _tools(bridge)
         failures += await self._publish(bridge, loaded, keep=bool(failures))
         self._broken = bool(failures)
         self._watch.follow()
@@ -137,7 +145,7 @@ class AgentReloader:
             logger.warning("--agent-tools, --ask: %s", problem)
         if loaded:
             names, took = ", ".join(sorted(self._running)), 1000 * (time.perf_counter() - began)
-            logger.info("reloaded in %.0f ms: %s", took, names)
+            logger.info("reloaded in %.0f ms: %s%s", took, names, _difference(before, _tools(bridge)))
         return not failures
 
     async def _loaded(self) -> tuple[list[LoadedAgent], list[AgentLoadError | PublishError]]:
@@ -236,3 +244,14 @@ class AgentReloader:
 
 def _refusal(agent: LoadedAgent) -> AgentLoadError:
     return AgentLoadError(agent.reference, _IS_BRIDGE, _WITHOUT)
+
+
+def _tools(bridge: _Publishes) -> frozenset[str]:
+    return frozenset(tool["name"] for source in bridge.sources for tool in source.features.tools)
+
+
+def _difference(before: frozenset[str], after: frozenset[str]) -> str:
+    """Which tools came and went, for people."""
+    changes = (("new", after - before), ("gone", before - after))
+    shown = [f"{what}: {one_line(', '.join(sorted(names)), _SHOWN)}" for what, names in changes if names]
+    return "".join(f"; {text}" for text in shown)

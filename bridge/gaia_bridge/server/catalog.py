@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import anyio
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, Introducible, Source, Starts
 from gaia_bridge.errors import INVALID_PARAMS, ProtocolError, PublishError
+from gaia_bridge.likeness import did_you_mean
 from gaia_bridge.loop_guard.bridge_hops import unmarked
 from gaia_bridge.model import Change, ChangeKind, NamingPolicy, Notification, ServerInfo, SourceKind, SourceState
 from gaia_bridge.protocol.definition_repairs import with_named_properties
@@ -25,6 +26,7 @@ from gaia_bridge.protocol.task_ids import with_public_task
 from gaia_bridge.protocol.vocabulary import for_legacy, for_modern, server_info
 from gaia_bridge.server.resource_uris import ResourceUris
 from gaia_bridge.sources.public_names import (
+    MAX_NAME,
     SERVER_NAME_RULE,
     SourceName,
     assign_names,
@@ -40,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
+_COMPARED: Final = 32
+"""Among how many names the one most like another is sought: the event loop waits for it, up to 20 ms."""
 
 _Listed = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """A definition as the source has it for clients of 2026-07-28, and for those of the handshake era."""
@@ -389,7 +393,7 @@ class Catalog:
         try:
             return self._found(self._view.tools, name, "tool")
         except ProtocolError as error:
-            if not (reason := self._absence(name)):
+            if not (reason := self._absence(name) or _likeness(self._view.tools, name)):
                 raise
             raise ProtocolError(error.code, f"{error.message}; {reason}") from None
 
@@ -399,7 +403,12 @@ class Catalog:
         Raises:
             ProtocolError: No prompt has that public name.
         """
-        return self._found(self._view.prompts, name, "prompt")
+        try:
+            return self._found(self._view.prompts, name, "prompt")
+        except ProtocolError as error:
+            if not (reason := _likeness(self._view.prompts, name)):
+                raise
+            raise ProtocolError(error.code, f"{error.message}; {reason}") from None
 
     def resource(self, uri: str) -> tuple[Source, str]:
         """The source that can read a URI, and what it calls it.
@@ -488,3 +497,11 @@ class Catalog:
             if warning not in before:
                 logger.warning("%s", warning)
         self._warned[part] = warnings
+
+
+def _likeness(targets: Mapping[str, _Target], name: str) -> str:
+    """What may be meant by a name that is not published: one that its source knows by it, or the closest."""
+    own = next((public for public, target in targets.items() if target.name == name), None)
+    if own is not None:
+        return f"did you mean {own!r}?"
+    return did_you_mean(name, targets) if len(name) <= MAX_NAME and len(targets) <= _COMPARED else ""

@@ -97,7 +97,7 @@ def test_the_file_beside_the_agents_own_is_found_from_any_folder_and_so_are_its_
 def test_a_folder_of_an_entrys_own_begins_there_too(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     homes = {"deeper": str(project / "deeper"), "/else": "/else", "~/x": "~/x", "${env:X}": "${env:X}"}
     write(project / "mcp_servers.json", **{cwd: {**ENTRY, "cwd": cwd} for cwd in homes}, web={"url": "http://x"})
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(project / "program.py"))
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(project / "program.py"), raising=False)
     servers, _ = MCPConfig().to_start()
     assert servers.pop("web").entry == {"url": "http://x"}
     assert {name: server.entry["cwd"] for name, server in servers.items()} == homes
@@ -110,7 +110,7 @@ def test_a_file_of_the_current_folder_goes_before_that_of_the_agent_and_that_bef
 ) -> None:
     program = tmp_path / "program"
     write(program / "mcp_servers.json", of_program={"command": "x"})
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(program / "main.py"))
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(program / "main.py"), raising=False)
     assert MCPConfig(agent=agents()).config_file == project / "mcp_servers.json"
     assert list(MCPConfig().get_servers()) == ["of_program"]
     write(here / "mcp_servers.json", of_here={"command": "x"})

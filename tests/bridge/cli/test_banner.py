@@ -71,6 +71,11 @@ def test_a_working_folder_that_is_gone_is_a_configuration_error(
         text_of(CODE, access=access_for("127.0.0.1"))
 
 
+def test_what_a_server_that_is_starting_offers_is_said_to_follow() -> None:
+    starting = FixedSource("files", FILES.kind, FILES.features, SourceStatus(SourceState.STARTING, "it is starting"))
+    assert "    starting: what it offers follows\n" in text_of(starting, access=access_for("127.0.0.1"))
+
+
 def test_every_source_is_shown_with_its_addresses_and_all_it_offers() -> None:
     lines = text_of(CODE, FILES, access=access_for("127.0.0.1")).splitlines()
     assert lines[3:18] == [

@@ -105,6 +105,17 @@ def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.Ca
     assert "..." not in text
 
 
+def test_a_command_that_cannot_debug_says_where_an_error_of_our_own_comes_from(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setitem(program.commands, "boom", click.Command("boom", callback=fail))
+    assert main(["boom"]) == 70
+    assert re.search(r"ZeroDivisionError: by zero; it comes from .*test_program\.py:\d+$", capsys.readouterr().err)
+
+
 @pytest.mark.requirement("F-367")
 @pytest.mark.parametrize(
     ("typed", "meant"),
@@ -115,6 +126,7 @@ def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.Ca
             ("install", "add"),
             ("ls", "list"),
             ("rm", "remove"),
+            ("stop", "disable"),
             ("inspect", "test-client"),
             ("statsu", "status"),
         ],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gaia_bridge.cli import main
+from gaia_bridge.cli import main, projects
 from gaia_bridge.cli.exit_codes import ExitCode
 
 
@@ -32,6 +32,17 @@ def test_a_project_is_written_and_its_next_steps_are_told(tmp_path: Path, capsys
     told = capsys.readouterr()
     assert told.out == ""
     assert "cd -- 'my weather' && python -m pytest && gaia-bridge dev my_weather_agent.py" in told.err
+
+
+def test_where_there_is_no_pytest_the_next_steps_begin_with_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nowhere(name: str) -> None:
+        assert name == "pytest"
+
+    monkeypatch.setattr(projects, "find_spec", nowhere)
+    assert main(["init", "weather"]) == ExitCode.OK
+    assert "&& pip install pytest && python -m pytest && gaia-bridge dev" in capsys.readouterr().err
 
 
 def test_a_project_may_lie_in_another_folder(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_the_innermost_module_that_is_still_being_imported_is_named_with_its_lin
             sys.modules.pop(name, None)
     assert "module 'inner_module'" in heard.text
     assert f"{tmp_path / 'inner_module.py'}:4" in heard.text
+    assert 'what starts a server belongs under `if __name__ == "__main__":`' in heard.text
 
 
 def test_nothing_is_said_of_what_is_quick(caplog: pytest.LogCaptureFixture) -> None:

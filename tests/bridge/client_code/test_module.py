@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gaia.mcp.aio import MCPClientManager
+from gaia_bridge import Client, prompt, resource, tool
 from gaia_bridge.client import ClientDelegate, Connection, Era, connect
 from gaia_bridge.client.transports.stdio import StdioTransport
 from gaia_bridge.client_code import Offer, client_module
@@ -397,6 +398,39 @@ def generated(folder: Path, target: str, file: str) -> Path:
     name = "".join(word.title() for word in file.removesuffix(".py").split("_"))
     ran(folder, "gaia_bridge", "generate", "client", target, "-o", file, "--class-name", name)
     return folder / file
+
+
+class Sign:
+    """Hangs in a window."""
+
+    @tool
+    def turn(self, side: str) -> str:
+        return f"turned to {side}"
+
+    @prompt
+    def read_out(self) -> str:
+        return "Read it out."
+
+    @resource("shop://sign")
+    def sign(self) -> str:
+        return "open"
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_client_of_ours_is_a_connection_of_a_generated_one(tmp_path: Path, era: Any) -> None:
+    async with Client(Sign(), era=era) as connection:
+        offer = Offer(
+            "Shop",
+            await connection.list_tools(),
+            await connection.list_prompts(),
+            await connection.list_resources(),
+        )
+        (tmp_path / "sign_client.py").write_text(client_module(offer), "utf-8")
+        client = loaded(tmp_path / "sign_client.py").ShopClient(connection)
+        assert await client.turn(side="closed") == {"result": "turned to closed"}
+        [message] = await client.prompt_read_out()
+        assert message["content"]["text"] == "Read it out."
+        assert await client.read_sign() == "open"
 
 
 @pytest.mark.parametrize("era", [Era.LEGACY, Era.MODERN])

@@ -310,6 +310,9 @@ async def test_wrong_uses_say_what_is_right() -> None:
     async with client:
         with pytest.raises(RuntimeError, match="open already"):
             await client.__aenter__()
+        for use in (client.call_tool, client.get_prompt):
+            with pytest.raises(TypeError, match="expected a mapping, got 'tea'; give each by its name"):
+                await use("stamp", "tea")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="headers: only for a URL or a command"):
         await Client(Desk(), headers={"a": "b"}).__aenter__()
 

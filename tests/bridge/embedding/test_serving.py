@@ -141,6 +141,18 @@ def test_wrong_uses_say_what_is_right() -> None:
         serve(Clerk(), prot=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="nothing beside it"):
         serve(Bridge(Clerk()), Clerk())
+    with pytest.raises(TypeError, match="got port='80'; expected a number"):
+        serve(Clerk(), port="80")  # type: ignore[arg-type]
+
+
+@pytest.mark.anyio
+async def test_in_a_coroutine_nothing_is_served_and_what_to_write_is_told() -> None:
+    with pytest.raises(TypeError, match="was called where one is running; write `async with Bridge"):
+        serve(Clerk(), port=0)
+    bridge = Bridge(Clerk())
+    for use in (bridge.serve_http(port=0), bridge.serve_stdio(), bridge.add_agent(Clerk())):
+        with pytest.raises(RuntimeError, match="the bridge is not open; use it inside `async with Bridge"):
+            await use
 
 
 @pytest.mark.anyio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from types import ModuleType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import pytest
 from pydantic import BaseModel, Field
@@ -158,6 +158,46 @@ def test_a_wrapped_function_is_called_as_it_is_wrapped() -> None:
     functions = decorated_functions(twice)
     assert functions is not None
     assert functions.execute_mcp_tool("once", {})["structuredContent"] == {"result": 2}
+
+
+class Named(Protocol):
+    name: str
+
+
+class Selves:
+    """Its methods say of their object what they like."""
+
+    name = "x"
+
+    @tool
+    def protocol(self: Named, number: int) -> str:
+        return self.name * number
+
+    @tool
+    def anything(this: Any, number: int) -> str:
+        return str(this.name * number)
+
+    @tool
+    def text(this: "Selves", number: int) -> str:  # noqa: UP037
+        return this.name * number
+
+    @tool
+    @classmethod
+    def of_class(cls: type[Selves], number: int) -> str:
+        return cls.name * number
+
+    @tool
+    @staticmethod
+    def static(number: int) -> str:
+        return "x" * number
+
+
+def test_what_a_method_says_of_its_object_is_no_parameter() -> None:
+    functions = decorated_functions(Selves())
+    assert functions is not None
+    for definition in functions.get_mcp_tool_definitions():
+        assert list(definition["inputSchema"]["properties"]) == ["number"]
+        assert functions.execute_mcp_tool(definition["name"], {"number": 2})["structuredContent"] == {"result": "xx"}
 
 
 def test_a_class_is_no_tool() -> None:

@@ -374,10 +374,16 @@ class _Waiting(Middleware):
         """Would never be awaited."""
 
 
+class Slip(Middleware):
+    async def on_tool_call(self, request: McpRequest, call_next: CallNext) -> JSON:
+        return await call_next(request)
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
         (_Waiting(), "_Waiting.on_change is a coroutine function; expected `def on_change`"),
+        (Slip(), "Slip.on_tool_call is no hook, so that nothing calls it; expected one of on_request, on_list"),
         (Notes, r"got the class Notes; write Notes\(\)"),
         (lambda: None, "expected objects of subclasses of"),
         (ScriptedAgent(lambda *_: ""), "expected objects of subclasses of"),

@@ -114,6 +114,18 @@ async def test_what_was_saved_is_what_is_called() -> None:
         assert await running.says("buy") == "two"
 
 
+async def test_which_tools_came_and_went_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, agents.__name__)
+    write("shop.py", FUNCTION.format(name="buy", said="one"))
+    async with reloading("shop.py") as running:
+        write("shop.py", FUNCTION.format(name="order", said="one"))
+        assert await running.reload()
+        assert await running.reload()
+    first, second = [record.getMessage() for record in caplog.records if "reloaded in" in record.getMessage()]
+    assert first.endswith(" ms: shop; new: order; gone: buy")
+    assert second.endswith(" ms: shop")
+
+
 async def test_a_save_in_the_second_of_the_one_before_is_seen_although_the_length_is_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

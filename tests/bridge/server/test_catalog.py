@@ -61,6 +61,28 @@ def test_a_name_that_was_not_given_out_leads_nowhere(name: str) -> None:
     assert view.tool_definition(name) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("forecast", "Unknown tool: forecast; did you mean 'up__forecast'?"),
+        ("Get_Status", "Unknown tool: Get_Status; did you mean 'get-status'?"),
+        ("zebra", "Unknown tool: zebra"),
+    ],
+)
+def test_who_calls_a_tool_by_nearly_its_name_is_told_the_name(name: str, said: str) -> None:
+    view = catalog(FixedSource("one", "get-status"), FixedSource("up", "forecast", kind=SourceKind.SERVER))
+    with pytest.raises(ProtocolError) as caught:
+        view.tool(name)
+    assert caught.value.message == said
+
+
+def test_a_name_is_compared_with_a_few_others_only() -> None:
+    view = catalog(FixedSource("one", *(f"get-status-{number}" for number in range(40))))
+    with pytest.raises(ProtocolError) as caught:
+        view.tool("get-status")
+    assert caught.value.message == "Unknown tool: get-status"
+
+
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "s0__a", "s1__a", "s0", "x" * 70]), unique=True), max_size=4))
 @pytest.mark.requirement("S1-10", "S1-19")
 def test_every_tool_of_every_source_can_be_called_by_exactly_one_name(tools: list[list[str]]) -> None:

@@ -261,11 +261,14 @@ class Agent(GaiaCalls):
             offer: What counts more than `mcp_tools` and `mcp_ask`.
         """
         from gaia_bridge.sources.agent.ask_tool import AskTool
+        from gaia_bridge.sources.agent.parts import refuse_unbuilt
         from gaia_bridge.sources.agent.registry_tools import RegistryTools
 
         parts: list[AgentLike] = []
         lists = getattr(type(self), "get_mcp_tool_definitions", None)
         by_hand = lists is not None and (lists.__module__ or "").rpartition(".")[0] != __package__  # else it is ours
+        if not by_hand and "tool_registry" not in vars(self):
+            refuse_unbuilt(self)
         chosen = self.mcp_tools if offer.tools is None else offer.tools
         chosen = not by_hand if chosen is None else chosen
         if chosen is not False:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from gaia.agents.base.console import Console
 from gaia.agents.base.tools import ToolRegistry
 from gaia_bridge.errors import BridgeError
+from gaia_bridge.likeness import did_you_mean
 from gaia_bridge.protocol.json_types import JSON, is_object
 
 __all__ = ["GaiaCalls", "QueryResult"]
@@ -102,10 +103,8 @@ def _completed(tool_name: str, entries: Mapping[str, Any]) -> str | None:
 
 
 def _unknown(tool_name: str, entries: Mapping[str, Any]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(tool_name, entries, 1)
-    return f"there is no tool {tool_name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+    hint = did_you_mean(tool_name, entries)
+    return f"there is no tool {tool_name!r}" + (f"; {hint}" if hint else "")
 
 
 def _failed(problem: str) -> JSON:

@@ -35,7 +35,7 @@ from weakref import ref
 
 from gaia.agents.base.tool_schema import flat_parameters
 from gaia_bridge.functions.collection import decorated_functions, has_decorated_members
-from gaia_bridge.functions.marks import ToolMark, add_mark
+from gaia_bridge.functions.marks import ToolMark, add_mark, expect_function
 from gaia_bridge.protocol.json_types import JSON, is_object
 from gaia_bridge.runtime.unloading import on_unload
 from gaia_bridge.sources.public_names import source_prefix
@@ -354,6 +354,7 @@ def tool_entry(
     """
     from gaia_bridge.functions.typed_function import TypedFunction
 
+    expect_function(function)
     name = name or getattr(function, "__name__", "")
     if not name or name == "<lambda>":
         raise TypeError(f"{function!r} has no name of its own; give the tool one with `tool(name=...)`")

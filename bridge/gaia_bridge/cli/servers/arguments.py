@@ -13,6 +13,9 @@ __all__ = ["ArgumentsError", "tool_arguments"]
 
 _TEXT: Final = "string"
 
+_EXAMPLES: Final = {"array": "'[1, 2]'", "boolean": "true", "integer": "1", "number": "1.5", "object": """'{"a": 1}'"""}
+"""How values of these types are typed, as words that a shell leaves whole."""
+
 
 class ArgumentsError(ValueError):
     """Words that are no arguments; the text says what came and what was expected."""
@@ -46,7 +49,7 @@ def tool_arguments(words: Sequence[str], schema: Mapping[str, Any]) -> JSON:
             expected = 'expected key=value, key:=JSON, or one JSON object: {"a": 1}'
             raise ArgumentsError(f"{one_line(repr(word), 80)} is no argument; {expected}")
         if key in arguments:
-            raise ArgumentsError(f"{key!r} is there twice")
+            raise ArgumentsError(f"{key!r} is there twice; a list is one argument, in JSON: {key}={_EXAMPLES['array']}")
         arguments[key] = _json(key, text) if raw else _value(key, text, _types(properties.get(key)))
     return arguments
 
@@ -71,8 +74,10 @@ def _value(key: str, text: str, types: frozenset[str]) -> Any:
     except (ValueError, RecursionError):
         if _TEXT in types or not types:
             return text
-        value_text = one_line(repr(text), 80)
-        raise ArgumentsError(f"{key}={value_text} is not what the tool takes: {' or '.join(sorted(types))}") from None
+        wanted = sorted(types)
+        examples = " or ".join(f"{key}={_EXAMPLES[name]}" for name in wanted if name in _EXAMPLES)
+        problem = f"{key}={one_line(repr(text), 80)} is not what the tool takes: {' or '.join(wanted)}"
+        raise ArgumentsError(f"{problem}; write {examples}" if examples else problem) from None
     # `id=007` is no JSON and `id=7` is: both are texts where texts are allowed and numbers are not.
     return text if types and _TEXT in types and _type_of(value).isdisjoint(types) else value
 

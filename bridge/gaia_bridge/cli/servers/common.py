@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gaia_bridge.errors import ConfigError
+from gaia_bridge.likeness import did_you_mean
 from gaia_bridge.sanitize.escaping import one_line, printable
 
 if TYPE_CHECKING:
@@ -247,10 +248,8 @@ def unknown_hint(names: list[str], wanted: str) -> str:
         names: What there is, from anybody.
         wanted: What was named.
     """
-    import difflib
-
-    if close := difflib.get_close_matches(wanted, names, 1):
-        return f"did you mean {close[0]!r}?"
+    if hint := did_you_mean(wanted, names):
+        return hint
     if not names:
         return "there are none"
     more = len(names) - _SUGGESTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -179,12 +180,13 @@ def _keep(name: str, entry: JSON, place: _Place, as_json: bool) -> int:
     target = servers.target(name, to)
     if target.error is not None:
         raise target.error
+    changed: list[str] = []
     if target.kind is not LayerKind.LOCAL:  # which counts in its own folder alone
         entry, changed = portable(entry, current_folder())
-        for change in changed:
-            click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
     spec = _understood(name, entry, target.path.parent, later=place.untried)
     wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
+    for change in changed:
+        click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
     path = servers.add(name, entry, to=target.kind, replace=place.force)
     if target.kind is not LayerKind.GLOBAL:
         TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again
@@ -278,9 +280,29 @@ def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
         return True
     except ServerUnavailableError as error:
         hint = "it is not added; with --no-connect it is, without being tried"
-        raise ServerUnavailableError(spec.name, f"{error.problem}; {hint}") from None
+        meant = _meant_instead(spec, error.problem)
+        raise ServerUnavailableError(spec.name, f"{error.problem}; {meant}{hint}") from None
     click.echo(_introduced(found), err=as_json)
     return False
+
+
+def _meant_instead(spec: ServerSpec, problem: str) -> str:
+    """What somebody may have meant who named something that is no MCP server; empty, or with a `; ` at its end."""
+    from urllib.parse import urlsplit
+
+    from gaia_bridge.model import HttpServerSpec, StdioServerSpec
+
+    if isinstance(spec, StdioServerSpec) and problem.startswith("it exited with code 0"):
+        file = next((word for word in spec.args if word.endswith(".py")), None)
+        agent = f" (an agent in it is published by `gaia-bridge serve {shlex.quote(file)}`)" if file else ""
+        return f"a server does not end, but waits for messages, so perhaps the program starts none{agent}; "
+    if isinstance(spec, HttpServerSpec) and ("HTTP 404" in problem or "HTTP 405" in problem):
+        path = urlsplit(spec.url).path
+        if path.endswith((".json", ".yaml", ".yml")):
+            return f"an OpenAPI document is added by `gaia-bridge add {shlex.quote(spec.name)} --openapi URL`; "
+        if path in ("", "/"):
+            return f"most servers have a path, such as {spec.url.rstrip('/')}/mcp; "
+    return ""
 
 
 def _introduced(found: Probe) -> str:
@@ -359,6 +381,12 @@ def _refuse_slip(line: str) -> None:
     """
     if variable := re.match(r"\s*([A-Za-z_][A-Za-z0-9_]*)=", line):
         raise click.UsageError(f"no shell sees the command; {variable[1]} goes with --env {variable[1]}=VALUE")
+    if line.endswith(".py") and Path(line).is_file() and not os.access(line, os.X_OK):
+        file = shlex.quote(line)
+        raise click.UsageError(
+            f"{line!r} is no program; an agent in it is published by `gaia-bridge serve {file}`, "
+            f"and an MCP server is added by `gaia-bridge add NAME python {file}`"
+        )
     if re.fullmatch(r"[\w-]+(\.[\w-]+)+(:\d+)?/\S*|[\w.-]+:\d+(/\S*)?", line) and not Path(line).exists():
         raise click.UsageError(f"{line!r} is no program; did you mean https://{line}?")
 

@@ -54,13 +54,14 @@ def generate(
         _refuse_foreign(output)
     with imported_for_good():
         from gaia_bridge.cli.servers.server_probe import probe
-        from gaia_bridge.client_code import client_module
+        from gaia_bridge.client_code import client_class, client_module
 
     reached = target_of(target, config, **bridge)
     found = reached.reach(partial(probe, options=reached.spec.options))
     for problem in found.problems:
         click.echo(f"note: {one_line(problem)}", err=True)
-    text = client_module(_offer(reached, found), class_name)
+    offer = _offer(reached, found)
+    text = client_module(offer, class_name)
     if output is None:
         click.echo(text, nl=False)
         return ExitCode.OK
@@ -68,7 +69,7 @@ def generate(
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(str(output), f"cannot be written: {error.strerror}", "choose another file: -o FILE") from None
-    click.echo(f"wrote {output}", err=True)
+    click.echo(f"wrote {output}, with the class {client_class(offer, class_name)}", err=True)
     return ExitCode.OK
 
 

@@ -37,6 +37,14 @@ logger = logging.getLogger(__name__)
 
 _ALLOWED: Final = [(b"allow", b"GET, POST, DELETE")]
 
+_NO_SESSION: Final = Refusal(INVALID_REQUEST, "Bad Request: Missing session ID")
+
+_NO_HANDSHAKE: Final = Refusal(
+    INVALID_REQUEST,
+    f"{_NO_SESSION.message}. A session begins with 'initialize'; single calls without one go to POST / of this bridge.",
+)
+"""Of clients by hand, such as curl, that begin with a call."""
+
 
 class HandshakeHttp:
     """One endpoint, for clients with sessions.
@@ -79,7 +87,7 @@ class HandshakeHttp:
         if exchange.method == "GET" and not exchange.accepts[1]:
             await exchange.refuse(_NO_EVENTS, 406)
         else:
-            await exchange.refuse(Refusal(INVALID_REQUEST, "Bad Request: Missing session ID"))
+            await exchange.refuse(_NO_SESSION)
 
     async def _first(self, exchange: HttpExchange) -> None:
         """A message of nobody's session; only a handshake can be."""
@@ -91,7 +99,7 @@ class HandshakeHttp:
         elif is_object(message) and message.get("method") == "initialize" and is_request(message):
             await self._open(exchange, message)
         else:
-            await exchange.refuse(Refusal(INVALID_REQUEST, "Bad Request: Missing session ID"))
+            await exchange.refuse(_NO_HANDSHAKE)
 
     async def _open(self, exchange: HttpExchange, message: JSON) -> None:
         """Answer `initialize`. What is no handshake opens nothing, and one that fails leaves nothing behind."""

@@ -22,6 +22,7 @@ from gaia_bridge.protocol.json_types import is_larger, is_small
 from gaia_bridge.protocol.vocabulary import missing_capability, result_problem
 from gaia_bridge.results.conversion import as_protocol_error, failure_text, is_input_required
 from gaia_bridge.runtime.agent_runner import AgentRunner, LoopHandle, Outcome
+from gaia_bridge.runtime.tracebacks import traceback_of_agent
 from gaia_bridge.settings import AgentLimits
 from gaia_bridge.sources.agent.invocation import Invocation
 
@@ -116,7 +117,10 @@ class AgentInvoker:
         if isinstance(error, RequestError | ValueError):
             logger.info("%s: %s failed: %s", name, what, text)
         else:
-            logger.error("%s: %s failed, reference %s", name, what, reference, exc_info=error)
+            # From where the agent's code begins: what led to it is the same in every call.
+            shown = error.__traceback__ if logger.isEnabledFor(logging.DEBUG) else traceback_of_agent(error)
+            raised = (type(error), error, shown)
+            logger.error("%s: %s failed, reference %s", name, what, reference, exc_info=raised)
         raise ToolError(text) from error
 
     def _checked(self, result: JSON, request: ClientRequest) -> JSON:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NoReturn, Protocol, cast
 
 from msgspec.structs import replace
 
 from gaia_bridge.contract import AgentLike, HasParts, Republishes
 from gaia_bridge.functions.collection import decorated_functions
+from gaia_bridge.functions.signatures import place_of
 from gaia_bridge.model import AS_AGENTS_SAY, AgentOffer
 from gaia_bridge.sources.agent.ask_tool import AskTool
 from gaia_bridge.sources.agent.registry_tools import Chosen, RegistryTools
 
-__all__ = ["GAIA_METHODS", "ToolChoice", "is_of_gaia", "parts_of", "unmet"]
+__all__ = ["GAIA_METHODS", "ToolChoice", "is_of_gaia", "parts_of", "refuse_unbuilt", "unmet"]
 
 GAIA_METHODS: Final = ("process_query", "_register_tools")
 """What agents of amd-gaia have that are neither MCP servers nor chat models."""
@@ -127,6 +128,15 @@ def unmet(offer: AgentOffer, agents: Sequence[_Published]) -> str:
 def is_of_gaia(agent: object) -> bool:
     """Whether something is an agent of amd-gaia's kind, or a class of such agents."""
     return all(callable(getattr(agent, name, None)) for name in GAIA_METHODS)
+
+
+def refuse_unbuilt(agent: object) -> NoReturn:
+    """Refuse an agent whose own constructor left out that of its base class.
+
+    Raises:
+        TypeError: Always; says which constructor, and where it is.
+    """
+    raise TypeError(f"{place_of(type(agent).__init__)} does not call super().__init__(), which an agent needs")
 
 
 def _gaia_tools(agent: Any) -> Mapping[str, Any]:

@@ -88,8 +88,8 @@ def test_no_words_are_no_arguments() -> None:
     [
         (["count"], "'count' is no argument; expected key=value"),
         (["=3"], "'=3' is no argument"),
-        (["count=three"], "count='three' is not what the tool takes: integer"),
-        (["text=a", "text=b"], "'text' is there twice"),
+        (["count=three"], "count='three' is not what the tool takes: integer; write count=1"),
+        (["text=a", "text=b"], "'text' is there twice; a list is one argument, in JSON: text='[1, 2]'"),
         (["{"], "not valid JSON"),
         (['{"a": 1, "b": {"c": 1, "c": 2}}'], "the key 'c' appears twice"),
         (['{"text": "x", "text": "y"}'], "the key 'text' appears twice"),

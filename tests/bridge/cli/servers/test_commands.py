@@ -7,7 +7,8 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -559,6 +560,38 @@ def test_what_cannot_be_reached_is_not_added_unless_that_is_wanted(run: Run) -> 
     assert "it is not added; with --no-connect it is" in err
     assert not Path(GLOBAL).exists()
     assert run("add", "gone", "http://127.0.0.1:1/mcp", "--no-connect")[0] == 0
+
+
+def test_a_generated_client_is_told_with_its_class(run: Run) -> None:
+    write_agent(Path())
+    code, _, err = run("generate", "client", "demo.py", "-o", "demo_client.py")
+    assert (code, err) == (0, "wrote demo_client.py, with the class GAIADemoAgentClient\n"), err
+    assert "class GAIADemoAgentClient:" in Path("demo_client.py").read_text("utf-8")
+
+
+def test_a_file_that_is_long_in_being_imported_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched: list[str] = []
+
+    @contextmanager
+    def watching() -> Generator[None]:
+        watched.append("imports")
+        yield
+
+    monkeypatch.setattr("gaia_bridge.cli.slow_imports.told_of_slow_imports", watching)
+    write_agent(Path())
+    assert run("tools", "demo.py")[0] == 0
+    assert watched == ["imports"]
+
+
+def test_a_file_that_starts_no_server_is_not_added_and_what_it_may_be_is_told(run: Run) -> None:
+    Path("hello_agent.py").write_text("x = 1\n", encoding="utf-8")
+    code, _, err = run("add", "hello", "python", "hello_agent.py")
+    assert code == 69
+    assert "so perhaps the program starts none (an agent in it is published by `gaia-bridge serve " in err
+    assert "is kept as" not in err
+    code, _, err = run("add", "hello", "hello_agent.py")
+    assert (code, "added by `gaia-bridge add NAME python hello_agent.py`" in err) == (64, True), err
+    assert not Path(GLOBAL).exists()
 
 
 @pytest.mark.parametrize("url", ["ftp://example.com/mcp", "ws://127.0.0.1:1"])

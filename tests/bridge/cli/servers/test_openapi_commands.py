@@ -71,6 +71,13 @@ def test_an_api_that_does_not_work_is_not_kept(run: Run, url: str) -> None:
     assert not Path(GLOBAL).exists()
 
 
+def test_who_adds_the_address_of_an_api_as_that_of_a_server_is_told_what_to_write(run: Run, url: str) -> None:
+    code, _, err = run("add", "numbers", f"{url}/openapi.json")
+    assert (code, "is added by `gaia-bridge add numbers --openapi URL`" in err) == (69, True), err
+    code, _, err = run("add", "numbers", f"{url}/")
+    assert (code, f"most servers have a path, such as {url}/mcp;" in err) == (69, True), err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -217,6 +217,14 @@ async def test_a_guessed_deleted_or_foreign_session_is_not_found() -> None:
         assert [(await client.post(PING)).status_code for client in (kept, foreign)] == [200, 200]
 
 
+async def test_a_call_by_hand_without_a_session_is_told_where_such_calls_go() -> None:
+    async with publishing() as app, client_of(app) as http:
+        refused = await http.post("/mcp", json=PING, headers={"accept": "*/*"})
+        assert refused.status_code == 400
+        assert "A session begins with 'initialize'; single calls without one go to POST /" in refused.text
+        assert (await http.post("/", json=PING, headers={"accept": "*/*"})).json()["result"] == {}
+
+
 @pytest.mark.requirement("S-10")
 async def test_session_ids_are_random() -> None:
     async with publishing() as app, client_of(app) as http:

@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Generator
+from traceback import walk_tb
 from typing import Any
 
 import anyio
@@ -102,6 +103,8 @@ async def test_the_details_of_a_failure_are_in_the_log_under_the_reference_that_
     assert reference in record.getMessage()
     assert record.exc_info is not None
     assert "what happened" in str(record.exc_info[1])
+    frames = [frame.f_globals["__name__"] for frame, _ in walk_tb(record.exc_info[2])]
+    assert frames[0].startswith("tests."), "what led to the agent's code explains nothing"
 
 
 @pytest.mark.anyio

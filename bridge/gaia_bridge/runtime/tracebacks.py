@@ -1,0 +1,25 @@
+"""What of a traceback is an agent's own."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from gaia_bridge.constants import OWN_PACKAGES
+
+__all__ = ["traceback_of_agent"]
+
+
+def traceback_of_agent(error: BaseException) -> TracebackType | None:
+    """The traceback of an exception from the first frame on that is not ours; all of it, if all frames are.
+
+    Args:
+        error: What came out of an agent's code.
+    """
+    found = error.__traceback__
+    while found is not None and _package(found) in OWN_PACKAGES:
+        found = found.tb_next
+    return found or error.__traceback__
+
+
+def _package(traceback: TracebackType) -> str:
+    return str(traceback.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
