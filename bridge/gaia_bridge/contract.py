@@ -24,6 +24,7 @@ __all__ = [
     "GivesPrompts",
     "HasParts",
     "Introducible",
+    "KnowsItsEnd",
     "KnowsPublisher",
     "ListsResourceTemplates",
     "Publishable",
@@ -144,6 +145,15 @@ class KnowsPublisher(Protocol):
 
     def on_mcp_unpublished(self, publisher: Publisher) -> None:
         """The agent is no longer published through this publisher."""
+        ...
+
+
+@runtime_checkable
+class KnowsItsEnd(Protocol):
+    """Optional hook: learn that nothing uses the agent any more, because it was loaded anew from its changed file."""
+
+    def on_mcp_replaced(self) -> None:
+        """Another one has its place, and its calls are over: what it keeps open can be closed."""
         ...
 
 

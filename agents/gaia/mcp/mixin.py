@@ -142,7 +142,10 @@ class MCPClientMixin:
 
     @cached_property
     def _mcp_tools(self) -> RegisteredTools:
-        return RegisteredTools()
+        tools = RegisteredTools()
+        forgotten = weakref.finalize(self, tools.remove_all, self._agent_registry())
+        forgotten.atexit = False
+        return tools
 
     @cached_property
     def _mcp_loaded(self) -> set[str]:
@@ -258,6 +261,11 @@ class MCPClientMixin:
         finally:
             self._rebuild_prompt()
 
+    def on_mcp_replaced(self) -> None:
+        """Called by `gaia-bridge --reload` when the agent was loaded anew, and its calls are over: its servers end."""
+        for name in self._mcp_manager.list_servers() if self._uses_servers else ():
+            self._forget_server(name)
+
     def list_mcp_servers(self) -> list[str]:
         """The names of the servers that are connected right now."""
         self._load_what_waits()
@@ -320,10 +328,11 @@ class MCPClientMixin:
     def _tool_function(self, client: MCPClient, tool: MCPTool) -> Any:
         """What the registry calls: the tool, with its answers and failures as a model reads them."""
         call = client.create_tool_wrapper(tool)
+        manager = self._mcp_manager  # and not the agent: what the registry holds must not keep it alive
 
         def function(**arguments: Any) -> Any:
             try:
-                if not client.is_connected() and self._mcp_manager.get_client(client.name) is client:
+                if not client.is_connected() and manager.get_client(client.name) is client:
                     client.connect()  # its process ended some time ago; a call is never made twice
                 result: Any = call(**arguments)
             except Exception as error:
@@ -352,9 +361,14 @@ class MCPClientMixin:
         return registry
 
     def _register_client(self, client: MCPClient) -> None:
-        client.on_tools_changed(
-            lambda: self._refresh_client(client)
-        )  # first: they may change while they are registered
+        this, known = weakref.ref(self), weakref.ref(client)
+
+        def refresh() -> None:
+            agent, changed = this(), known()
+            if agent is not None and changed is not None:
+                agent._refresh_client(changed)
+
+        client.on_tools_changed(refresh)  # first: they may change while they are registered
         self._mcp_tools.register(client, client.name, self._agent_registry(), lambda: self._register_mcp_tools(client))
 
     def _refresh_client(self, client: MCPClient) -> None:

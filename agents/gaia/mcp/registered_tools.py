@@ -72,6 +72,11 @@ class RegisteredTools:
         with self._lock:
             _remove(self._entries.pop(client, []), registry)
 
+    def remove_all(self, registry: ToolRegistry) -> None:
+        """Take away all tools of all clients: the registries refer to these, also when the agent is gone."""
+        for client in tuple(self._entries):
+            self.remove(client, registry)
+
 
 def _free_name(entry: ToolEntry, registry: ToolRegistry) -> str:
     name = str(entry["name"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,11 +19,11 @@ from gaia_bridge.bridge.contents import Servers, agent_offer, checked_middleware
 from gaia_bridge.bridge.making import SourceMaker
 from gaia_bridge.bridge.opening import expect_open
 from gaia_bridge.bridge.report import GROUPS, INFO, Report
+from gaia_bridge.bridge.served import ServedBridge
 from gaia_bridge.client.transport import Transport
 from gaia_bridge.composition.composed import RunningSource, innermost
 from gaia_bridge.composition.description import Composition
 from gaia_bridge.config_reloader import Reloader
-from gaia_bridge.constants import DEFAULT_PORT
 from gaia_bridge.contract import JSON, Publishable, Source
 from gaia_bridge.errors import AgentLoadError, BridgeError, ConfigError, PublishError
 from gaia_bridge.loop_guard.bridge_hops import new_id
@@ -41,7 +41,6 @@ from gaia_bridge.server.backlog import Backlog
 from gaia_bridge.server.catalog import Catalog
 from gaia_bridge.server.dispatcher import Dispatcher
 from gaia_bridge.server.endpoint import Endpoint
-from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
 from gaia_bridge.settings import Settings
 from gaia_bridge.sources.agent.parts import unmet
 from gaia_bridge.sources.agent.registry import LOCAL_AGENTS
@@ -50,19 +49,14 @@ from gaia_bridge.sources.upstream.feature_cache import FeatureCache
 from gaia_bridge.sources.upstream.source import Upstream
 
 if TYPE_CHECKING:
-    from mcp.server.lowlevel import Server
-    from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp
-
     from gaia_bridge.middleware.base import Middleware
-    from gaia_bridge.server.http.access_policy import AccessPolicy
 
 __all__ = ["Bridge"]
 
 logger = logging.getLogger(__name__)
 
 
-class Bridge:
+class Bridge(ServedBridge):
     """Everything that one process publishes.
 
     An asynchronous context manager: agents and servers are served, added and removed inside of it.
@@ -327,8 +321,14 @@ class Bridge:
         else:
             scope.cancel()
 
-    async def replace_agent(self, name: str, agent: Publishable) -> None:
+    async def replace_agent(self, name: str, agent: Publishable, *, for_good: bool = False) -> None:
         """Publish another agent in the place of one: clients stay connected, and are notified of what differs.
+
+        Args:
+            name: What it is published under.
+            agent: The other agent, as `add_agent` takes it.
+            for_good: Whether nothing else uses the old one: once its calls are over, it is told so
+                (`on_mcp_replaced`), and an agent with servers of its own lets them go.
 
         Raises:
             AgentLoadError: It is no agent, or its definitions cannot be read. The old one stays published.
@@ -339,148 +339,11 @@ class Bridge:
         new = self._maker.source(agent, name)
         if not isinstance(new, AgentSource):
             raise AgentLoadError(name, "only an agent can take the place of an agent", "remove it, and add the other")
-        await old.replace(new.agent)
+        await old.replace(new.agent, for_good=for_good)
         if (forget := self._known.pop(old, None)) is not None:
             self._known[old] = LOCAL_AGENTS.add(name, old.agent)
             forget()
             self._models.exchange(name, await self._models.read(old))
-
-    async def serve_stdio(self, claimed: ClaimedStdio | None = None) -> None:
-        """Serve everything on standard input and output, until the client closes our input.
-
-        Args:
-            claimed: What `claim_stdio()` returned, where it was called before agents were loaded.
-        """
-        expect_open(self._is_open)
-        all_of_it, limits = self._endpoints["", ""].dispatcher, self.settings
-        waits = {"grace": limits.stdio_grace, "starting": limits.stdio_starting}
-        size, batch = limits.line_bytes, limits.http.batch
-        await serve_stdio(all_of_it, claimed or claim_stdio(), line_bytes=size, batch=batch, **waits)
-
-    async def serve_http(
-        self,
-        host: str = "127.0.0.1",
-        port: int = DEFAULT_PORT,
-        *,
-        hosts: Iterable[str] = (),
-        origins: Iterable[str] = (),
-        token: str | None = None,
-        task_status: TaskStatus[list[str]] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        """Serve everything over HTTP until cancelled. Signals stay the program's.
-
-        Args:
-            host: The address to listen on. One that other machines can reach needs `token` and `hosts`.
-            port: The port; 0 for any free one.
-            hosts: Further names that clients use for us, as `host` or `host:port`.
-            origins: Pages of other servers that may call us, in full.
-            token: What clients must send as `Authorization: Bearer`.
-            task_status: Told the URLs that are served, once they are.
-
-        Raises:
-            ListenError: The address cannot be listened on, or must not.
-            ConfigError: A host or an origin is not one.
-        """
-        from gaia_bridge.server.http.serving import serve_until_cancelled
-
-        expect_open(self._is_open)
-        limits, leave = self.settings.http, self.close_streams
-        await serve_until_cancelled(self.asgi, host, port, hosts, origins, token, limits, leave, task_status)
-
-    def app(
-        self,
-        *,
-        hosts: Iterable[str] = ("localhost:*", "127.0.0.1:*", "[::1]:*"),
-        origins: Iterable[str] = (),
-        token: str | None = None,
-    ) -> ASGIApp:
-        """An ASGI application, for a server of your own, or to be mounted below any path of another application.
-
-        A server that runs its lifespan opens the bridge. What is mounted has none: enter the bridge in the lifespan of
-        the application around it, as `FastAPI(lifespan=bridge.lifespan)`.
-
-        Args:
-            hosts: What clients call us: `host:port`, `host` for a standard port, `host:*` for every port. All else is
-                refused, because that is what DNS rebinding needs.
-            origins: Pages of other servers that may call us, in full: `https://tool.example`.
-            token: What clients must send as `Authorization: Bearer`.
-
-        Raises:
-            ConfigError: A host or an origin is not one.
-        """
-        from gaia_bridge.bridge.mounting import MountedBridge
-        from gaia_bridge.server.http.access_policy import AccessPolicy
-
-        policy = AccessPolicy.for_hosts(hosts, origins, token, self.settings.http)
-        return MountedBridge(self.asgi(policy), lambda: self._is_open, lambda: self)
-
-    @asynccontextmanager
-    async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
-        """The bridge is open inside of it: the lifespan of an application that mounts `app()`.
-
-        Args:
-            app: The application, which is not looked at.
-        """
-        async with self:
-            yield
-
-    def asgi(self, policy: AccessPolicy) -> ASGIApp:
-        """The HTTP application, to be served while the bridge is open.
-
-        Args:
-            policy: Who may call.
-        """
-        from gaia_bridge.server.http.app import HttpBinding, make_app
-
-        def find(group: str, name: str) -> HttpBinding | None:
-            endpoint = self._endpoints.get((group, name))
-            return None if endpoint is None else endpoint.http
-
-        return make_app(find, self._report.routes, policy, self._chat_routes)
-
-    def _chat_routes(self) -> Iterable[BaseRoute]:
-        from gaia_bridge.openai_api.app import chat_routes
-
-        return chat_routes(self._models, self._everything, self.settings.chats)
-
-    def dispatcher(self, source: str | None = None) -> Dispatcher:
-        """What answers at an endpoint, for clients and transports inside of this process.
-
-        Args:
-            source: The name of an agent or server whose own endpoint it is; everything is published if `None`.
-
-        Raises:
-            PublishError: Nothing is published under that name.
-        """
-        for (_, name), endpoint in self._endpoints.items():
-            if name == (source or ""):
-                return endpoint.dispatcher
-        raise PublishError(source or "", "nothing is published under that name")
-
-    def sdk_server(self, source: str | None = None) -> Server[Any]:
-        """An endpoint as a server of the official SDK, for middleware and transports that are written for one.
-
-        Its requests are answered while the bridge is open, on the bridge's event loop. What the SDK does not know
-        (methods of extensions, unknown fields of results) does not pass it.
-
-        Args:
-            source: The name of an agent or server whose own endpoint it is; everything is published if `None`.
-
-        Raises:
-            PublishError: Nothing is published under that name.
-        """
-        from gaia_bridge.server.sdk_server import sdk_server
-
-        return sdk_server(self.dispatcher(source))
-
-    def close_streams(self) -> None:
-        """Close the event streams of clients properly, so that a shutdown does not wait for them.
-
-        Agents that are answering a chat get some more seconds (`ChatEndpointLimits.farewell`).
-        """
-        self._models.say_goodbye()
-        for endpoint in self._endpoints.values():
-            endpoint.dispatcher.close_streams()
 
     def unmet_offer(self) -> str:
         """What is published of agents otherwise than `agent_tools` and `ask` want it; empty if nothing is."""

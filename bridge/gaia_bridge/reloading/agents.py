@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskStatus
 
-from gaia_bridge.contract import Publishable, Source
+from gaia_bridge.contract import KnowsItsEnd, Publishable, Source
 from gaia_bridge.discovery import LoadedAgent, find_agents, place_of
 from gaia_bridge.discovery.classes import is_bridge, is_mcp_server
 from gaia_bridge.errors import AgentLoadError, BridgeError, PublishError
@@ -50,7 +50,7 @@ class _Publishes(Protocol):
 
     async def add(self, target: Publishable, name: str | None = None) -> str: ...
 
-    async def replace_agent(self, name: str, agent: Publishable) -> None: ...
+    async def replace_agent(self, name: str, agent: Publishable, *, for_good: bool) -> None: ...
 
     async def remove(self, name: str) -> None: ...
 
@@ -204,17 +204,22 @@ class AgentReloader:
         old = self._running.get(name)
         if old is not None and not is_mcp_server(old.agent) and not is_mcp_server(agent.agent):
             with suppress(PublishError):  # the old one broke while it ran, and is published no more
-                return await bridge.replace_agent(name, agent.agent)
+                return await bridge.replace_agent(name, agent.agent, for_good=True)
         if old is not None:
             await self._remove(bridge, name)
         await bridge.add(agent.agent, name)
 
     async def _remove(self, bridge: _Publishes, name: str) -> None:
-        del self._running[name]
+        gone = self._running.pop(name).agent
         try:
             await bridge.remove(name)
         except PublishError:
             logger.debug("agent %s was gone already", name)
+        if isinstance(gone, KnowsItsEnd):
+            try:
+                await anyio.to_thread.run_sync(gone.on_mcp_replaced)
+            except Exception:
+                logger.exception("%s: on_mcp_replaced failed", name)
 
     def _load(self) -> tuple[list[LoadedAgent], list[AgentLoadError | PublishError]]:
         found = find_agents(self._references, root=self._root)

@@ -210,7 +210,8 @@ def test_the_prompt_lists_tools_without_repeating_their_server() -> None:
 
 @pytest.mark.requirement("S3-10", "S3-11")
 def test_people_see_a_tool_by_its_own_name_and_its_server(capsys: pytest.CaptureFixture[str]) -> None:
-    CountingAgent().connect_mcp_server("acer", {"command": "fs"})
+    agent = CountingAgent()
+    agent.connect_mcp_server("acer", {"command": "fs"})
     assert get_tool_display_name("mcp_acer_read_file") == "read_file (acer)"
     AgentConsole().print_tool_usage("mcp_acer_read_file")
     shown = capsys.readouterr().err

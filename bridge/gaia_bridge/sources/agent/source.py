@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsPublisher, Publishable
+from gaia_bridge.contract import JSON, ChangeListener, ClientRequest, KnowsItsEnd, KnowsPublisher, Publishable
 from gaia_bridge.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -169,10 +169,14 @@ class AgentSource:
             self._invoker.close()
             await self._leave(self.agent, self._publisher, (self._runner, self._reader, self._chats))
 
-    async def replace(self, agent: Publishable) -> None:
+    async def replace(self, agent: Publishable, *, for_good: bool = False) -> None:
         """Publish another agent in the place of this one, once its definitions were read. Announces what differs.
 
         Calls in flight end with the old agent, which is told afterwards that it is no longer published.
+
+        Args:
+            agent: The other agent.
+            for_good: Whether nobody else uses the old one, which is told so, too.
 
         Raises:
             AgentLoadError: Its definitions cannot be read. Nothing has changed.
@@ -197,7 +201,7 @@ class AgentSource:
                 self._runner, self._reader, self._chats = runners
                 self._publisher, self._read_at = self._new_publisher(), time.monotonic()
                 self._invoker.move_to(self._runner)
-                retiring.start_soon(self._retire, *old)
+                retiring.start_soon(self._retire, *old, for_good)
         except BaseException:
             if self._runner is not runners[0]:
                 for runner in runners:
@@ -374,18 +378,20 @@ class AgentSource:
     def _new_publisher(self) -> _Publisher:
         return _Publisher(LoopHandle(), self._announcements, self._own_files)
 
-    async def _retire(self, agent: Any, publisher: _Publisher, runners: _Runners) -> None:
+    async def _retire(self, agent: Any, publisher: _Publisher, runners: _Runners, for_good: bool) -> None:
         """Let an agent that was replaced finish its calls and chats, then end it."""
         try:
             with anyio.move_on_after(self._limits.call_timeout):
                 for runner in (runners[0], runners[2]):
                     await runner.wait_idle()
         finally:
-            await self._leave(agent, publisher, runners)
+            await self._leave(agent, publisher, runners, for_good)
 
-    async def _leave(self, agent: Any, publisher: _Publisher, runners: _Runners) -> None:
+    async def _leave(self, agent: Any, publisher: _Publisher, runners: _Runners, for_good: bool = False) -> None:
         with anyio.CancelScope(shield=True):
             await self._tell(agent, runners[1], "on_mcp_unpublished", publisher)
+            if for_good and isinstance(agent, KnowsItsEnd):
+                await self._told(runners[1], agent.on_mcp_replaced, "on_mcp_replaced")
             for runner in runners:
                 runner.close()
             await runners[0].wait_closed(self._limits.farewell)
@@ -394,10 +400,12 @@ class AgentSource:
         await self._tell(self.agent, self._reader, hook, publisher)
 
     async def _tell(self, agent: Any, reader: AgentRunner, hook: str, publisher: _Publisher) -> None:
-        if not isinstance(agent, KnowsPublisher):
-            return
+        if isinstance(agent, KnowsPublisher):
+            await self._told(reader, partial(getattr(agent, hook), publisher), hook)
+
+    async def _told(self, reader: AgentRunner, tell: Callable[[], object], hook: str) -> None:
         with anyio.move_on_after(self._limits.definitions_timeout), suppress(BusyError):
-            outcome = await reader.run(partial(getattr(agent, hook), publisher), copy_context())
+            outcome = await reader.run(tell, copy_context())
             if outcome.error is not None:
                 logger.error("%s: %s failed", self.name, hook, exc_info=outcome.error)
 

@@ -1,0 +1,188 @@
+"""How clients reach an open bridge: over stdio, over HTTP, as an application, and inside of this process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gaia_bridge.bridge.opening import expect_open
+from gaia_bridge.bridge.report import Report
+from gaia_bridge.constants import DEFAULT_PORT
+from gaia_bridge.errors import PublishError
+from gaia_bridge.openai_api.models import Models
+from gaia_bridge.server.catalog import Catalog
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.server.endpoint import Endpoint
+from gaia_bridge.server.transports.stdio import ClaimedStdio, claim_stdio, serve_stdio
+from gaia_bridge.settings import Settings
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+    from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp
+
+    from gaia_bridge.server.http.access_policy import AccessPolicy
+
+__all__ = ["ServedBridge"]
+
+
+class ServedBridge(ABC):
+    """The side of a bridge that clients see. What is published is the other side: `Bridge`."""
+
+    settings: Settings
+    _everything: Catalog
+    _endpoints: dict[tuple[str, str], Endpoint]
+    _models: Models
+    _report: Report
+    _is_open: bool
+
+    @abstractmethod
+    async def __aenter__(self) -> Self: ...
+
+    @abstractmethod
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> bool | None: ...
+
+    async def serve_stdio(self, claimed: ClaimedStdio | None = None) -> None:
+        """Serve everything on standard input and output, until the client closes our input.
+
+        Args:
+            claimed: What `claim_stdio()` returned, where it was called before agents were loaded.
+        """
+        expect_open(self._is_open)
+        all_of_it, limits = self._endpoints["", ""].dispatcher, self.settings
+        waits = {"grace": limits.stdio_grace, "starting": limits.stdio_starting}
+        size, batch = limits.line_bytes, limits.http.batch
+        await serve_stdio(all_of_it, claimed or claim_stdio(), line_bytes=size, batch=batch, **waits)
+
+    async def serve_http(
+        self,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        *,
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        token: str | None = None,
+        task_status: TaskStatus[list[str]] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve everything over HTTP until cancelled. Signals stay the program's.
+
+        Args:
+            host: The address to listen on. One that other machines can reach needs `token` and `hosts`.
+            port: The port; 0 for any free one.
+            hosts: Further names that clients use for us, as `host` or `host:port`.
+            origins: Pages of other servers that may call us, in full.
+            token: What clients must send as `Authorization: Bearer`.
+            task_status: Told the URLs that are served, once they are.
+
+        Raises:
+            ListenError: The address cannot be listened on, or must not.
+            ConfigError: A host or an origin is not one.
+        """
+        from gaia_bridge.server.http.serving import serve_until_cancelled
+
+        expect_open(self._is_open)
+        limits, leave = self.settings.http, self.close_streams
+        await serve_until_cancelled(self.asgi, host, port, hosts, origins, token, limits, leave, task_status)
+
+    def app(
+        self,
+        *,
+        hosts: Iterable[str] = ("localhost:*", "127.0.0.1:*", "[::1]:*"),
+        origins: Iterable[str] = (),
+        token: str | None = None,
+    ) -> ASGIApp:
+        """An ASGI application, for a server of your own, or to be mounted below any path of another application.
+
+        A server that runs its lifespan opens the bridge. What is mounted has none: enter the bridge in the lifespan of
+        the application around it, as `FastAPI(lifespan=bridge.lifespan)`.
+
+        Args:
+            hosts: What clients call us: `host:port`, `host` for a standard port, `host:*` for every port. All else is
+                refused, because that is what DNS rebinding needs.
+            origins: Pages of other servers that may call us, in full: `https://tool.example`.
+            token: What clients must send as `Authorization: Bearer`.
+
+        Raises:
+            ConfigError: A host or an origin is not one.
+        """
+        from gaia_bridge.bridge.mounting import MountedBridge
+        from gaia_bridge.server.http.access_policy import AccessPolicy
+
+        policy = AccessPolicy.for_hosts(hosts, origins, token, self.settings.http)
+        return MountedBridge(self.asgi(policy), lambda: self._is_open, lambda: self)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncGenerator[None]:
+        """The bridge is open inside of it: the lifespan of an application that mounts `app()`.
+
+        Args:
+            app: The application, which is not looked at.
+        """
+        async with self:
+            yield
+
+    def asgi(self, policy: AccessPolicy) -> ASGIApp:
+        """The HTTP application, to be served while the bridge is open.
+
+        Args:
+            policy: Who may call.
+        """
+        from gaia_bridge.server.http.app import HttpBinding, make_app
+
+        def find(group: str, name: str) -> HttpBinding | None:
+            endpoint = self._endpoints.get((group, name))
+            return None if endpoint is None else endpoint.http
+
+        return make_app(find, self._report.routes, policy, self._chat_routes)
+
+    def _chat_routes(self) -> Iterable[BaseRoute]:
+        from gaia_bridge.openai_api.app import chat_routes
+
+        return chat_routes(self._models, self._everything, self.settings.chats)
+
+    def dispatcher(self, source: str | None = None) -> Dispatcher:
+        """What answers at an endpoint, for clients and transports inside of this process.
+
+        Args:
+            source: The name of an agent or server whose own endpoint it is; everything is published if `None`.
+
+        Raises:
+            PublishError: Nothing is published under that name.
+        """
+        for (_, name), endpoint in self._endpoints.items():
+            if name == (source or ""):
+                return endpoint.dispatcher
+        raise PublishError(source or "", "nothing is published under that name")
+
+    def sdk_server(self, source: str | None = None) -> Server[Any]:
+        """An endpoint as a server of the official SDK, for middleware and transports that are written for one.
+
+        Its requests are answered while the bridge is open, on the bridge's event loop. What the SDK does not know
+        (methods of extensions, unknown fields of results) does not pass it.
+
+        Args:
+            source: The name of an agent or server whose own endpoint it is; everything is published if `None`.
+
+        Raises:
+            PublishError: Nothing is published under that name.
+        """
+        from gaia_bridge.server.sdk_server import sdk_server
+
+        return sdk_server(self.dispatcher(source))
+
+    def close_streams(self) -> None:
+        """Close the event streams of clients properly, so that a shutdown does not wait for them.
+
+        Agents that are answering a chat get some more seconds (`ChatEndpointLimits.farewell`).
+        """
+        self._models.say_goodbye()
+        for endpoint in self._endpoints.values():
+            endpoint.dispatcher.close_streams()
