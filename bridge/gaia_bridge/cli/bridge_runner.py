@@ -13,8 +13,9 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import click
@@ -48,6 +49,9 @@ from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import claim_stdio
 from gaia_bridge.settings import Settings
 
+if TYPE_CHECKING:
+    from gaia_bridge.background.serving import Background
+
 __all__ = ["ServeOptions", "run"]
 
 logger = logging.getLogger(__name__)
@@ -76,6 +80,8 @@ class ServeOptions(Struct, frozen=True):
     """Whether each call is written to standard error, with what was said."""
     with_servers: bool = True
     """Whether the servers of the configuration are published, too."""
+    background: Background | None = None
+    """Where it is served in the background, instead of over HTTP or stdio."""
     bridge: Bridge | None = None
     """What is served instead of agents and a configuration: it says itself what it publishes."""
 
@@ -117,7 +123,9 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
     deadline.start()
     try:
         with ended_by_interrupt():
-            if options.stdio:
+            if options.background is not None:
+                _run_background(options, options.background, deadline)
+            elif options.stdio:
                 _run_stdio(options, deadline)
             else:
                 _run_http(options, deadline)
@@ -167,6 +175,20 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
                 click.echo(banner(bridge.sources, access, bridge.models), err=True)
 
         _run(options, content, deadline, limits.shutdown_grace, serve)
+
+
+def _run_background(options: ServeOptions, background: Background, deadline: Deadline) -> None:
+    with imported_for_good():
+        from gaia_bridge.background.serving import serve_background
+        from gaia_bridge.background.sockets import listening
+
+    with listening(background.place.front) as fronts, listening(background.place.http) as http:
+        content = _load(options)
+
+        async def serve(bridge: Bridge, shutdown: Shutdown) -> None:
+            await serve_background(bridge, background, fronts, http, partial(setattr, shutdown, "stop"))
+
+        _run(options, content, deadline, options.settings.http.shutdown_grace, serve)
 
 
 def _run(

@@ -142,6 +142,13 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "agents": ("agents:agents", "Show which agents would be published."),
         "status": ("servers.status_commands:status", "Show how a running bridge is."),
     },
+    "One bridge for all editors": {
+        "connect": ("background:connect", "Serve an editor by the bridge that runs in the background."),
+        "up": ("background:up", "Start that bridge, unless it runs."),
+        "down": ("background:down", "End it."),
+        "restart": ("background:restart", "End it, and start it again; editors stay connected."),
+        "ps": ("background:ps", "Show the bridges in the background, and who uses them."),
+    },
     "Servers": {
         "add": ("servers.entry_commands:add", "Try a server, and keep it in the configuration if it works."),
         "list": ("servers.list_commands:list_servers", "Show the configured servers."),
@@ -167,9 +174,15 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 """Where each command is, below `gaia_bridge.cli`, and the first sentence of its help, which takes no import."""
 
+_HIDDEN = (("background", "background:background"),)
+"""Commands that no person types."""
+
 _CALLED_ELSEWHERE = {
     **dict.fromkeys(("develop", "reload", "watch"), "dev"),
-    **dict.fromkeys(("run", "serve-http", "start", "up"), "serve"),
+    **dict.fromkeys(("run", "serve-http"), "serve"),
+    **dict.fromkeys(("attach", "front"), "connect"),
+    **dict.fromkeys(("start", "daemon"), "up"),
+    **dict.fromkeys(("stop", "kill", "shutdown"), "down"),
     **dict.fromkeys(("add-json", "import", "install"), "add"),
     **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
     **dict.fromkeys(("get", "ls", "servers"), "list"),
@@ -179,7 +192,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("codegen", "generate-client"), "generate"),
     **dict.fromkeys(("read-resource", "resource", "cat"), "read"),
     **dict.fromkeys(("get-prompt", "prompts"), "prompt"),
-    **dict.fromkeys(("health", "info", "ps"), "status"),
+    **dict.fromkeys(("health", "info"), "status"),
     **dict.fromkeys(("auth", "signin"), "login"),
     **dict.fromkeys(("approve",), "trust"),
     **dict.fromkeys(("log", "tail"), "logs"),
@@ -193,7 +206,7 @@ _CALLED_ELSEWHERE = {
     cls=_Program,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands=_Commands((name, place) for group in _GROUPS.values() for name, (place, _) in group.items()),
+    commands=_Commands([*((name, place) for group in _GROUPS.values() for name, (place, _) in group.items()), *_HIDDEN]),
 )
 @click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
 def program() -> None:
