@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from gaia_bridge.client.transports.guardian import remove_socket, socket_identity
+from gaia_bridge.client.transports.guardian_client import GUARDIAN
 from gaia_bridge.errors import ListenError
 from gaia_bridge.runtime.forking import FORKS
 
@@ -37,22 +39,13 @@ def listening(path: str) -> Generator[socket.socket]:
         finally:
             os.umask(mask)
         FORKS.conceal(sock.fileno())
-        mine = _identity(path)
+        mine = socket_identity(path)
+        GUARDIAN.watch_socket(path)
         sock.listen(_BACKLOG)
         sock.setblocking(False)
         try:
             yield sock
         finally:
-            if mine is not None and _identity(path) == mine:
-                with suppress(OSError):
-                    os.unlink(path)
+            remove_socket(path, mine)
     finally:
         sock.close()
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        about = os.lstat(path)
-    except OSError:
-        return None
-    return about.st_dev, about.st_ino

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -57,7 +58,7 @@ _keep_option = click.option(
 @_scope_options
 @_keep_option
 def connect(name: str, everything: bool, config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
-    """Serve the editor that started this process by the bridge that runs in the background.
+    """Serve an editor by the bridge that runs in the background.
 
     It is started if it does not run, and ends some minutes after its last client. All windows of all editors share its
     servers. NAME is an agent or server of it that is wanted alone.
@@ -127,7 +128,7 @@ _FOR_EVER: Final = -1.0
 @_scope_options
 @_keep_option
 def up(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
-    """Start the bridge that `connect` uses, unless it runs.
+    """Start the bridge for all editors, unless it runs.
 
     Without --keep, it stays until it is ended by `down`.
     """
@@ -136,7 +137,9 @@ def up(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
         if is_alive(place):
             click.echo(f"it runs already: {place.http}", err=True)
         else:
-            start(place, scope, _FOR_EVER * 60 if keep is None else 60 * keep, time.monotonic() + START_PATIENCE).close()
+            start(
+                place, scope, _FOR_EVER * 60 if keep is None else 60 * keep, time.monotonic() + START_PATIENCE
+            ).close()
         click.echo(f"unix://{place.http}#/mcp")
     return ExitCode.OK
 
@@ -145,7 +148,7 @@ def up(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
 @_scope_options
 @click.option("--all", "everything", is_flag=True, help="All bridges of this user.")
 def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
-    """End the bridge that `connect` uses.
+    """End the bridge for all editors.
 
     Editors that are connected start it again when they want something of it.
     """
@@ -163,7 +166,10 @@ def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
 @_scope_options
 @_keep_option
 def restart(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
-    """Start the bridge that `connect` uses again. Editors stay connected, and calls in flight are answered."""
+    """Start the bridge for all editors anew, with editors connected.
+
+    Calls in flight are answered by the old one.
+    """
     with _as_our_errors():
         place, scope = _of(config, agents)
         told = ask(place, DRAIN)
@@ -220,7 +226,7 @@ def _end(place: Place, what: str) -> bool:
     if told is None:
         return False
     until = time.monotonic() + _DOWN_PATIENCE
-    while _runs(int(told["pid"])):  # type: ignore[call-overload]
+    while _runs(int(told["pid"])):
         if time.monotonic() > until:
             raise BridgeDownError(f"process {told['pid']} of {place.name} does not end; see {place.log}")
         time.sleep(_LOOK)
@@ -235,14 +241,12 @@ def _runs(pid: int) -> bool:
     return True
 
 
-class _as_our_errors:  # noqa: N801 - used like a function
+@contextmanager
+def _as_our_errors() -> Generator[None]:
     """What a front would say is said like everything else."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, BridgeDownError):
-            raise ServerUnavailableError("the bridge in the background", str(error)) from None
-        if isinstance(error, PlaceError):
-            raise ConfigError("the bridge in the background", str(error)) from None
+    try:
+        yield
+    except BridgeDownError as error:
+        raise ServerUnavailableError("the bridge in the background", str(error)) from None
+    except PlaceError as error:
+        raise ConfigError("the bridge in the background", str(error)) from None

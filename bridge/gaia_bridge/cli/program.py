@@ -144,9 +144,9 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "One bridge for all editors": {
         "connect": ("background:connect", "Serve an editor by the bridge that runs in the background."),
-        "up": ("background:up", "Start that bridge, unless it runs."),
-        "down": ("background:down", "End it."),
-        "restart": ("background:restart", "End it, and start it again; editors stay connected."),
+        "up": ("background:up", "Start the bridge for all editors, unless it runs."),
+        "down": ("background:down", "End the bridge for all editors."),
+        "restart": ("background:restart", "Start the bridge for all editors anew, with editors connected."),
         "ps": ("background:ps", "Show the bridges in the background, and who uses them."),
     },
     "Servers": {
@@ -179,9 +179,9 @@ _HIDDEN = (("background", "background:background"),)
 
 _CALLED_ELSEWHERE = {
     **dict.fromkeys(("develop", "reload", "watch"), "dev"),
-    **dict.fromkeys(("run", "serve-http"), "serve"),
+    **dict.fromkeys(("run", "serve-http", "start"), "serve"),
     **dict.fromkeys(("attach", "front"), "connect"),
-    **dict.fromkeys(("start", "daemon"), "up"),
+    **dict.fromkeys(("daemon",), "up"),
     **dict.fromkeys(("stop", "kill", "shutdown"), "down"),
     **dict.fromkeys(("add-json", "import", "install"), "add"),
     **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
@@ -206,7 +206,9 @@ _CALLED_ELSEWHERE = {
     cls=_Program,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands=_Commands([*((name, place) for group in _GROUPS.values() for name, (place, _) in group.items()), *_HIDDEN]),
+    commands=_Commands(
+        [*((name, place) for group in _GROUPS.values() for name, (place, _) in group.items()), *_HIDDEN]
+    ),
 )
 @click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
 def program() -> None:

@@ -1,4 +1,4 @@
-"""What a client and its bridge have said, as far as another bridge must know it to go on in the place of the first. Pure.
+"""What a client and its bridge have said, as far as another bridge must know it to go on in its place. Pure.
 
 A bridge keeps, of each client: its handshake, its log level, its subscriptions. When it is gone, the next one is told
 all of that; requests that change nothing are asked again, and for the others the client is given an error.
@@ -100,7 +100,8 @@ class Conversation:
             return self._answered(json.loads(found[1]), line)
         if _NOTICE.match(line) is not None:
             return True
-        return all([self._said(message, own) for message, own in _messages(line)])
+        told = [self._said(message, own) for message, own in _messages(line)]
+        return all(told)
 
     # What becomes of it when the bridge is gone.
 
@@ -147,7 +148,7 @@ class Conversation:
     def resumed(self) -> Iterator[bytes]:
         """What the client is told once the next bridge was told: whatever it looked at may be otherwise now."""
         for kind in _LISTS:
-            if (self._told.get(kind) or {}).get("listChanged"):
+            if _object(self._told.get(kind)).get("listChanged"):
                 yield _notification(f"notifications/{kind}/list_changed")
         for uri in self._subscribed:
             yield _notification("notifications/resources/updated", {"uri": uri})
@@ -229,8 +230,8 @@ def _messages(line: bytes) -> list[tuple[dict[str, Any], bytes]]:
         return []
     if isinstance(found, dict):
         return [(_object(found), line)]
-    batch: list[Any] = found if isinstance(found, list) else []
-    return [(message, json.dumps(message).encode()) for message in map(_object, batch)]
+    batch = map(_object, found) if isinstance(found, list) else ()  # pyright: ignore[reportUnknownArgumentType]
+    return [(message, json.dumps(message).encode()) for message in batch]
 
 
 def _params_of(message: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +239,7 @@ def _params_of(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def _error(identifier: int | str, text: str) -> bytes:

@@ -57,14 +57,13 @@ def read_greeting(line: bytes) -> dict[str, Any]:
     Raises:
         GreetingError: It is none.
     """
-    found: Any
     try:
-        found = json.loads(line)[_KEY]
+        found: dict[str, Any] = json.loads(line)[_KEY]
+        if isinstance(found["version"], str):
+            return found
     except (ValueError, TypeError, KeyError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("version"), str):
-        raise GreetingError(f'{line[:60]!r} came; expected {{"{_KEY}": {{"version": ...}}}}')
-    return found
+        pass
+    raise GreetingError(f'{line[:60]!r} came; expected {{"{_KEY}": {{"version": ...}}}}')
 
 
 def is_newer(version: str, other: str) -> bool:

@@ -23,11 +23,11 @@ from gaia_bridge.version import __version__
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from typing import Any
 
     from gaia_bridge.front.place import Place, Scope
 
-__all__ = ["BridgeDownError", "ask", "connect", "is_alive", "launch", "start"]
+__all__ = ["START_PATIENCE", "BridgeDownError", "ask", "command", "connect", "is_alive", "launch", "replace", "start"]
 
 START_PATIENCE = 60.0
 """Seconds for a bridge to start, or for whoever is starting it: a cold machine needs some, and agents import models."""
@@ -88,7 +88,7 @@ def connect(place: Place, scope: Scope, keep: float | None, asks: dict[str, obje
             replace(place)
 
 
-def ask(place: Place, what: str, patience: float = GREETING_PATIENCE) -> dict[str, object] | None:
+def ask(place: Place, what: str, patience: float = GREETING_PATIENCE) -> dict[str, Any] | None:
     """Ask a bridge for something other than to serve a client.
 
     Args:
@@ -199,7 +199,7 @@ def _reached(path: str) -> socket.socket | None:
     return connection
 
 
-def _greeting(connection: socket.socket, place: Place, patience: float = GREETING_PATIENCE) -> dict[str, object]:
+def _greeting(connection: socket.socket, place: Place, patience: float = GREETING_PATIENCE) -> dict[str, Any]:
     """What a bridge says first.
 
     Raises:
@@ -235,7 +235,9 @@ def _locked(lock: int, place: Place, until: float) -> None:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             if time.monotonic() > until:
-                raise BridgeDownError(f"another program has been starting the bridge for long; see {place.log}") from None
+                raise BridgeDownError(
+                    f"another program has been starting the bridge for long; see {place.log}"
+                ) from None
         time.sleep(_LOOK)
 
 
@@ -256,7 +258,10 @@ def _last_words(log: str, said: int) -> str:
             lines = file.read(_TOLD).decode(errors="replace").strip().splitlines()
     except OSError:
         lines = []
-    return lines[-1] if lines else f"the bridge ended as soon as it was started; see {log}"
+    if not lines:
+        return f"the bridge ended as soon as it was started; see {log}"
+    _, error, told = lines[-1].partition(": error: ")
+    return told if error else lines[-1]
 
 
 def _remove(path: str) -> None:
@@ -264,5 +269,3 @@ def _remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         pass
-
-

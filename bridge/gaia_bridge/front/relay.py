@@ -10,6 +10,7 @@ import select
 import socket
 import stat
 import time
+from contextlib import contextmanager
 
 from gaia_bridge.front.conversation import Conversation
 from gaia_bridge.front.greeting import GREETING, MOVE, REST, read_greeting, written
@@ -17,7 +18,7 @@ from gaia_bridge.front.launching import BridgeDownError
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
     from typing import Any
 
 __all__ = ["Relay"]
@@ -31,6 +32,9 @@ _LONGEST = 16 * 1_048_576
 
 _FAREWELL = 10.0
 """Seconds for answers that are still open when the client has closed our input, as `gaia-bridge serve` has it."""
+
+_LAST_WORDS = 1.0
+"""Seconds that a request is waited for that can be answered with the reason why there is no bridge."""
 
 _RESTARTS = 5
 """Bridges that may be lost within `_RESTART_WINDOW`: with more, it would go on for ever."""
@@ -124,6 +128,9 @@ class Relay:
             self._until = time.monotonic() + _FAREWELL
         elif self._bridge is None:
             self._resume()
+        self._take_from_client(chunk)
+
+    def _take_from_client(self, chunk: bytes) -> None:
         for line in self._from_client.feed(chunk):
             self._conversation.from_client(line)
             self._to_bridge += line
@@ -201,18 +208,17 @@ class Relay:
         self._tell_client(self._conversation.resumed())
 
     def _give_up(self, why: str) -> None:
-        """Tell the client why there are no answers, as far as it reads that."""
+        """Tell the client why there are no answers, also to what it is asking just now."""
+        poll = select.poll()
+        poll.register(self._reading, select.POLLIN)
         try:
-            ready = select.poll()
-            if not self._input_ended:
-                ready.register(self._reading, select.POLLIN)
-                if ready.poll(1000):
-                    self._read_client()
+            if not self._input_ended and poll.poll(_LAST_WORDS * 1000):
+                self._take_from_client(os.read(self._reading, _CHUNK))
             self._tell_client(self._conversation.ended(why))
-            if self._to_client:
-                os.set_blocking(self._writing, True)
+            os.set_blocking(self._writing, True)
+            while self._to_client:
                 self._write_to_client()
-        except OSError:
+        except OSError:  # it reads no more
             pass
 
 
@@ -255,24 +261,18 @@ class _Lines:
         return rest
 
 
-class _without_blocking:  # noqa: N801 - used like a function
-    """A descriptor that is written to without waiting, where no other program shares it."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        mode = os.fstat(descriptor).st_mode
-        self._changes = (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) and os.get_blocking(descriptor)
-
-    def __enter__(self) -> None:
-        if self._changes:
-            os.set_blocking(self._descriptor, False)
-
-    def __exit__(self, *_: object) -> None:
-        if self._changes:
-            try:
-                os.set_blocking(self._descriptor, True)
-            except OSError:
-                pass
+@contextmanager
+def _without_blocking(descriptor: int) -> Generator[None]:
+    """The descriptor is written to without waiting, where no other program shares it."""
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) or not os.get_blocking(descriptor):
+        yield
+        return
+    os.set_blocking(descriptor, False)
+    try:
+        yield
+    finally:
+        os.set_blocking(descriptor, True)
 
 
 def _reap() -> None:
