@@ -149,6 +149,10 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "restart": ("background:restart", "Start the bridge for all editors anew, with editors connected."),
         "ps": ("background:ps", "Show the bridges in the background, and who uses them."),
     },
+    "Editors": {
+        "install": ("install:install", "Put the bridge into the configuration of an editor."),
+        "import": ("import_command:import_servers", "Take over the servers that an editor has."),
+    },
     "Servers": {
         "add": ("servers.entry_commands:add", "Try a server, and keep it in the configuration if it works."),
         "list": ("servers.list_commands:list_servers", "Show the configured servers."),
@@ -183,7 +187,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("attach", "front"), "connect"),
     **dict.fromkeys(("daemon",), "up"),
     **dict.fromkeys(("stop", "kill", "shutdown"), "down"),
-    **dict.fromkeys(("add-json", "import", "install"), "add"),
+    **dict.fromkeys(("add-json",), "add"),
     **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
     **dict.fromkeys(("get", "ls", "servers"), "list"),
     **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),

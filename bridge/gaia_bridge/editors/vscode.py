@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
+from gaia_bridge.editors.entries import address_entry, program_entry
+from gaia_bridge.editors.formats import EDITORS
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = [
@@ -33,6 +35,9 @@ SERVER_NAME = "gaia-bridge"
 TOKEN_VARIABLE = "GAIA_BRIDGE_TOKEN"
 """The environment variable from which VS Code takes the token of `gaia-bridge serve --auth`."""
 
+_SHAPE = EDITORS[0].shape
+"""VS Code's own."""
+
 
 def stdio_server(
     agents: Sequence[str] = (),
@@ -49,12 +54,7 @@ def stdio_server(
         cwd: The folder that it is started in, and that the shipped agents work on; `None` leaves it to VS Code.
         env: Environment variables for it.
     """
-    server: JSON = {"type": "stdio", "command": command, "args": ["serve", "--stdio", *agents]}
-    if cwd is not None:
-        server["cwd"] = cwd
-    if env:
-        server["env"] = dict(env)
-    return server
+    return program_entry(_SHAPE, command, ["serve", "--stdio", *agents], cwd=cwd, env=env)
 
 
 def http_server(url: str, *, token_variable: str | None = None) -> JSON:
@@ -64,9 +64,8 @@ def http_server(url: str, *, token_variable: str | None = None) -> JSON:
         url: Where: `http://127.0.0.1:8765/mcp`.
         token_variable: The environment variable that holds the bearer token, if the server asks for one.
     """
-    server: JSON = {"type": "http", "url": url}
-    if token_variable is not None:
-        server["headers"] = {"Authorization": f"Bearer ${{env:{token_variable}}}"}
+    server = address_entry(_SHAPE, url, token_variable=token_variable)
+    assert server is not None  # VS Code takes addresses
     return server
 
 

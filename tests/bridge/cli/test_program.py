@@ -112,7 +112,7 @@ def test_the_help_lists_every_command_once_in_groups_and_whole(capsys: pytest.Ca
         *[(word, "serve") for word in ("run", "start")],
         *[
             ("create", "init"),
-            ("install", "add"),
+            ("add-json", "add"),
             ("ls", "list"),
             ("rm", "remove"),
             ("inspect", "test-client"),
