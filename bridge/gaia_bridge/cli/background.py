@@ -166,7 +166,7 @@ def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
 @_scope_options
 @_keep_option
 def restart(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
-    """Start the bridge for all editors anew, with editors connected.
+    """Start that bridge anew; editors stay connected.
 
     Calls in flight are answered by the old one.
     """
