@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from io import StringIO
 from pathlib import Path
 
 import click
@@ -176,7 +177,7 @@ def _of_editor(editor: Editor) -> Iterator[_Source]:
         around = Surroundings(
             str(home_folder()),
             str(folder) if in_workspace else None,
-            editor.shape,
+            editor.shape_in(place),
             bare=editor.name == "gemini-cli",
             project=str(current_folder()) if editor.name == "claude-code" else None,
         )
@@ -251,7 +252,8 @@ def _with_file(source: _Source, server: Found) -> Found:
     if not path.is_file():
         note = f"its file of variables, {path}, is not there"
         return replace(server, notes=(*server.notes, note))
-    values = {key: value for key, value in dotenv_values(path, interpolate=False).items() if value is not None}
+    read = dotenv_values(stream=StringIO(_text(path)), interpolate=False)
+    values = {key: value for key, value in read.items() if value is not None}
     own = server.entry.get("env")
     return replace(server, entry={**server.entry, "env": {**values, **(own if is_object(own) else {})}})
 

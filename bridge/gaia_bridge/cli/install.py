@@ -246,6 +246,7 @@ def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
     Raises:
         ConfigError: It cannot reach the bridge in this way.
     """
+    shape = editor.shape_in(place)
     if how.way in ("connect", "stdio"):
         command, *begin = own_program()
         words = ["connect"] if how.way == "connect" else ["serve", "--stdio"]
@@ -253,19 +254,19 @@ def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
         agents = how.scope.agents
         named = list(agents) if how.way == "stdio" else [word for agent in agents for word in ("--agent", agent)]
         in_folder = place is not None and place.scope is Scope.WORKSPACE
-        cwd = editor.shape.workspace if how.way == "stdio" and in_folder else None
-        return Wanted(how.name, program_entry(editor.shape, command, [*begin, *words, *config, *named], cwd=cwd))
+        cwd = shape.workspace if how.way == "stdio" and in_folder else None
+        return Wanted(how.name, program_entry(shape, command, [*begin, *words, *config, *named], cwd=cwd))
     if how.way == "unix":
         return Wanted(how.name, _socket_entry(editor, how))
     asks = how.auth and editor.prompts and (place is None or place.scope is not Scope.REMOTE)
     entry = address_entry(
-        editor.shape,
+        shape,
         how.url,
         token_variable=TOKEN_VARIABLE if how.auth and not asks else None,
         token_input=_TOKEN_INPUT if asks else None,
     )
     if entry is None:
-        problem = "it takes no token" if editor.shape.http is not None else "its file takes no addresses"
+        problem = "it takes no token" if shape.http is not None else "its file takes no addresses"
         hint = editor.http_by_hand or "leave out --http: it then starts gaia-bridge connect, which needs no token"
         raise ConfigError(f"{editor.title} --http", problem, hint)
     return Wanted(how.name, entry, token_input(_TOKEN_INPUT) if asks else None)

@@ -105,8 +105,7 @@ def merged(old: object, new: JSON) -> JSON:
     if not is_object(old):
         return new
     gone = _REACHING if "command" in new else _REACHING | _OF_PROGRAMS
-    kept = {key: value for key, value in old.items() if key in new or key not in gone}
-    return kept | new
+    return new | {key: value for key, value in old.items() if key not in new and key not in gone}
 
 
 def is_ours(entry: object) -> bool:

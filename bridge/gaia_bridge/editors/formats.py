@@ -35,24 +35,6 @@ class Scope(Enum):
     """On this machine, for an editor that runs on another one and works here."""
 
 
-class Place(Struct, frozen=True):
-    """A file of an editor.
-
-    Args:
-        scope: For whom it counts.
-        folder: The folder, which begins with `~`, `{support}` (`~/Library/Application Support` on macOS, else
-            `{config}`), `{config}` (`$XDG_CONFIG_HOME`, or `~/.config`), `{data}` (`$XDG_DATA_HOME`, or
-            `~/.local/share`) or, in a workspace, `.`. That it is there says that the editor is.
-        names: What the file is called in it; the first of several that exists, or else the first.
-        variable: The variable of the environment that names another folder.
-    """
-
-    scope: Scope
-    folder: str
-    names: tuple[str, ...]
-    variable: str | None = None
-
-
 class Shape(Struct, frozen=True, kw_only=True):
     """How one server is written.
 
@@ -89,6 +71,26 @@ class Shape(Struct, frozen=True, kw_only=True):
     plain_url: str = "http"
 
 
+class Place(Struct, frozen=True):
+    """A file of an editor.
+
+    Args:
+        scope: For whom it counts.
+        folder: The folder, which begins with `~`, `{support}` (`~/Library/Application Support` on macOS, else
+            `{config}`), `{config}` (`$XDG_CONFIG_HOME`, or `~/.config`), `{data}` (`$XDG_DATA_HOME`, or
+            `~/.local/share`) or, in a workspace, `.`. That it is there says that the editor is.
+        names: What the file is called in it; the first of several that exists, or else the first.
+        variable: The variable of the environment that names another folder.
+        shape: How servers are written in it, where that is not as in the editor's other files.
+    """
+
+    scope: Scope
+    folder: str
+    names: tuple[str, ...]
+    variable: str | None = None
+    shape: Shape | None = None
+
+
 class Editor(Struct, frozen=True, kw_only=True):
     """An editor, or another program that uses MCP servers.
 
@@ -117,6 +119,10 @@ class Editor(Struct, frozen=True, kw_only=True):
     sockets: bool = False
     then: str
     http_by_hand: str | None = None
+
+    def shape_in(self, place: Place | None) -> Shape:
+        """How a server is written in one of the files."""
+        return self.shape if place is None or place.shape is None else place.shape
 
 
 _VSCODE: Final = Shape(
@@ -259,7 +265,9 @@ EDITORS: Final = (
         programs=("gemini",),
         then="gemini mcp list shows it, in folders that you trust",
     ),
-    Editor(  # what `copilot mcp add` of 1.0.102 writes; a workspace's file is the portable one
+    # What `copilot mcp add` of 1.0.102 writes. A workspace's file is the portable one, in which Claude Code refuses
+    # the list `tools`; it counts in folders that Copilot trusts.
+    Editor(
         name="copilot-cli",
         title="Copilot CLI",
         shape=Shape(
@@ -267,10 +275,10 @@ EDITORS: Final = (
         ),
         places=(
             Place(Scope.USER, "~/.copilot", ("mcp-config.json",), "COPILOT_HOME"),
-            Place(Scope.WORKSPACE, ".", (".mcp.json",)),
+            Place(Scope.WORKSPACE, ".", (".mcp.json",), shape=_CLAUDE_CODE),
         ),
         programs=("copilot",),
-        then="copilot mcp list shows it",
+        then="copilot mcp list shows it, that of a workspace once copilot was started there and you trust the folder",
     ),
     Editor(  # https://opencode.ai/docs/mcp-servers/; tried with 1.18.33
         name="opencode",

@@ -100,6 +100,7 @@ def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
         raise ConfigError(str(path), f"there is a server {wanted.name!r} already, which is not the bridge", _TRUST)
     entry = merged(old, wanted.entry)
     asked = wanted.asked if wanted.asked is not None and not _is_asked(document, wanted.asked) else None
+    no_longer = known[wanted.name] if wanted.name in known and wanted.asked is None else None
     after = before
     if old != entry or asked is not None or before is None:
         try:
@@ -107,6 +108,8 @@ def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
                 text = codec.put(text, (editor.root, wanted.name), entry)
             if asked is not None:
                 text = jsonc.append(text, (_INPUTS,), asked)
+            elif no_longer is not None:
+                text = _without_input(text, document, no_longer)
         except jsonc.EditError as error:
             raise _unusable(path, str(error), editor, wanted) from None
         after = (_BOM if before is not None and before.startswith(_BOM) else b"") + text.encode("utf-8")
@@ -119,7 +122,7 @@ def plan_install(editor: Editor, path: Path, wanted: Wanted) -> Change:
         asked=None if asked is None else str(asked["id"]),
         folders=_missing_folders(path),
     )
-    record = _continued(record, known, wanted.name, before)
+    record = _continued(record, known, wanted.name, before, wanted.asked is not None)
     is_first = wanted.name not in known and before is not None
     return Change(path, before, after, wanted.name, record, installs=True, undone_by_backup=is_first)
 
@@ -276,20 +279,28 @@ def _without(editor: Editor, text: str, document: JSON, name: str, record: Insta
     text = codec.take(text, (editor.root, name))
     if record is None or codec is toml_tables:
         return text
-    inputs = document.get(_INPUTS)
-    if record.asked is not None and is_array(inputs):
-        numbers = [place for place, item in enumerate(inputs) if is_object(item) and item.get("id") == record.asked]
-        if numbers:
-            text = jsonc.take(text, (_INPUTS, numbers[0]))
-    left = jsonc.read(text)
-    if record.new_inputs and left.get(_INPUTS) == []:
-        text = jsonc.take(text, (_INPUTS,))
-    if record.new_root and left.get(editor.root) == {}:
+    text = _without_input(text, document, record)
+    if record.new_root and jsonc.read(text).get(editor.root) == {}:
         text = jsonc.take(text, (editor.root,))
     return text
 
 
-def _continued(record: Installed, known: dict[str, Installed], name: str, before: bytes | None) -> Installed:
+def _without_input(text: str, document: JSON, record: Installed) -> str:
+    """The text without what the editor asked for because of the bridge, and without the list that was made for it."""
+    inputs = document.get(_INPUTS)
+    if record.asked is None or not is_array(inputs):
+        return text
+    numbers = [place for place, item in enumerate(inputs) if is_object(item) and item.get("id") == record.asked]
+    if numbers:
+        text = jsonc.take(text, (_INPUTS, numbers[0]))
+    if record.new_inputs and jsonc.read(text).get(_INPUTS) == []:
+        text = jsonc.take(text, (_INPUTS,))
+    return text
+
+
+def _continued(
+    record: Installed, known: dict[str, Installed], name: str, before: bytes | None, asks: bool
+) -> Installed:
     """What is to be remembered where the same file was written before: what was there first, not what we made of it."""
     for other in known.values():
         record = replace(
@@ -302,7 +313,7 @@ def _continued(record: Installed, known: dict[str, Installed], name: str, before
     old = known.get(name)
     if old is None:
         return record
-    asked = record.asked or old.asked
+    asked = record.asked or (old.asked if asks else None)
     if old.after == _digest(before):
         return replace(record, backup=old.backup, exact=old.exact, asked=asked)
     return replace(record, exact=False, asked=asked)

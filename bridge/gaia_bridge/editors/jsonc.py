@@ -15,7 +15,7 @@ from gaia_bridge.protocol.json_types import JSON, RepeatedKeyError, is_array, is
 
 __all__ = ["EditError", "append", "compact", "holds", "put", "read", "strict", "take"]
 
-_STRING: Final = r'"(?:[^"\\]|\\.)*(?:"|\Z)'
+_STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)'
 _COMMENTS: Final = re.compile(rf"{_STRING}|//[^\r\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMAS: Final = re.compile(rf"{_STRING}|[\[{{]\s*,|,(?=\s*[\]}}])", re.DOTALL)
 _VISIBLE: Final = re.compile(r"[^\r\n]")

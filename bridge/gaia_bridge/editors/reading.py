@@ -154,7 +154,7 @@ def servers_of_text(text: str, around: Surroundings, *, toml: bool = False) -> l
     if around.project is not None and jsonc.holds(document, place := ("projects", around.project, "mcpServers")):
         for key in place:
             document = document[key]
-        servers |= document
+        servers |= document if is_object(document) else {}
     return [_found(name, entry, around) for name, entry in servers.items()]
 
 
@@ -236,7 +236,8 @@ def _flattened(entry: JSON) -> JSON:
             inner = {("command" if name == "path" else name): value for name, value in inner.items()}
             entry = {name: value for name, value in entry.items() if name != key} | inner
     if is_array(words := entry.get("command")) and words:
-        entry = {**entry, "command": words[0], "args": [*words[1:], *(entry.get("args") or [])]}
+        args = entry.get("args")
+        entry = {**entry, "command": words[0], "args": [*words[1:], *(args if is_array(args) else [])]}
     return entry
 
 

@@ -11,6 +11,7 @@ import json
 import re
 import tomllib
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from gaia_bridge.editors.jsonc import EditError
@@ -107,7 +108,7 @@ def _spans(lines: list[str], path: Sequence[str]) -> list[tuple[int, int]]:
     head = re.compile(rf"[ \t]*\[[ \t]*{names}[ \t]*(?:\.[^\]]*)?\][ \t]*(?:#.*)?\r?\n?")
     heads = [number for number, line in enumerate(lines) if _HEAD.match(line)]
     spans: list[tuple[int, int]] = []
-    for number, following in zip(heads, [*heads[1:], len(lines)], strict=True):
+    for number, following in pairwise((*heads, len(lines))):
         if head.fullmatch(lines[number]):
             while _OF_NO_TABLE.fullmatch(lines[following - 1]):
                 following -= 1
