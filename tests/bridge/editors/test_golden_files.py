@@ -1,4 +1,4 @@
-"""Each editor's file, with other servers and comments in it: what becomes of it, and that it is as it was afterwards."""
+"""Each editor's file, with other servers and comments in it: what becomes of it, and that all of it can be undone."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_each_way_to_the_bridge_is_another_entry_in_the_same_place(
     editor: Editor, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(editor, golden(editor, "before"))
-    others = {name: entry for name, entry in servers_of(editor, path).items()}
+    others = servers_of(editor, path)
     for options in (["--stdio"], ["--http"], ["--http", "--auth"], ["--unix"], []):
         code = main(["install", editor.name, *options, "--yes"])
         servers = servers_of(editor, path)

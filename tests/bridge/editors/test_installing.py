@@ -394,6 +394,6 @@ def test_an_editor_is_called_by_its_name_or_title_in_any_spelling() -> None:
 def test_our_program_is_named_by_its_whole_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     [program] = own_program()
     assert os.path.isabs(program) and os.access(program, os.X_OK)
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr("sysconfig.get_path", str(tmp_path).format)
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     assert own_program() == [str(tmp_path / "python"), "-m", "gaia_bridge"]

@@ -35,8 +35,8 @@ def only(text: str, around: Surroundings, *, toml: bool = False) -> Found:
     return found
 
 
-def entry(server: Any, around: Surroundings = around()) -> Any:
-    return only(json.dumps({"mcpServers": {"x": server}}), around).entry
+def entry(server: Any, surroundings: Surroundings | None = None) -> Any:
+    return only(json.dumps({"mcpServers": {"x": server}}), surroundings or around()).entry
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,8 @@ def entry(server: Any, around: Surroundings = around()) -> Any:
         ({**TIME, "env": {"N": 1, "UNSET": None}}, {**TIME, "env": {"N": 1}}),
         ({**TIME, "tools": ["*"]}, TIME),
         ({**TIME, "tools": ["now"]}, {**TIME, "allowed_tools": ["now"]}),
-        ({**TIME, "includeTools": ["a"], "excludeTools": ["b"]}, {**TIME, "allowed_tools": ["a"], "disabled_tools": ["b"]}),
+        ({**TIME, "includeTools": ["a"]}, {**TIME, "allowed_tools": ["a"]}),
+        ({**TIME, "excludeTools": ["b"]}, {**TIME, "disabled_tools": ["b"]}),
         ({**TIME, "timeout": 60000}, {**TIME, "timeout": 60.0}),
         ({**TIME, "timeout": 60}, {**TIME, "timeout": 60}),
         ({"serverUrl": "https://x.org"}, {"url": "https://x.org"}),
@@ -201,7 +202,12 @@ def test_inputs_and_files_of_variables_are_named_by_the_servers_that_use_them() 
     first, second = servers_of_text(text, around())
     assert (first.inputs, first.env_file) == ({"GH_TOKEN": "GitHub token"}, "/work/project/.env")
     assert (second.inputs, second.env_file) == ({}, None)
-    assert [variable_of_input(name) for name in ("a-b", "1st", "ü", "api.key")] == ["A_B", "INPUT_1ST", "INPUT", "API_KEY"]
+    assert [variable_of_input(name) for name in ("a-b", "1st", "ü", "api.key")] == [
+        "A_B",
+        "INPUT_1ST",
+        "INPUT",
+        "API_KEY",
+    ]
 
 
 def test_an_entry_of_ours_stays_as_it_is() -> None:
@@ -215,12 +221,14 @@ def test_an_entry_of_ours_stays_as_it_is() -> None:
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from(["${input:a}", "$A", "${x:y}"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(
-            "command args env url type timeout headers transport tools auth oauth disabled enabled envFile".split()
-        ),
-        inner,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                "command args env url type timeout headers transport tools auth oauth disabled enabled envFile".split()
+            ),
+            inner,
+        )
     ),
     max_leaves=12,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -47,7 +48,13 @@ def secrets_in(entry: JSON) -> list[Secret]:
     Args:
         entry: The entry, in our form.
     """
-    return list(_secrets(entry))
+    found: dict[str, Secret] = {}
+    for secret in _secrets(entry):
+        label = secret.label
+        if label in found:
+            label = f"{label}-{len(found) + 1}"
+        found[label] = Secret(secret.place, label, secret.value)
+    return list(found.values())
 
 
 def replaced(entry: JSON, secret: Secret, reference: str) -> JSON:
@@ -64,10 +71,20 @@ def replaced(entry: JSON, secret: Secret, reference: str) -> JSON:
 
 def _in_file(server: str, secret: Secret) -> str:
     """Write a secret into a file that its owner alone can read."""
-    place = f"{_FOLDER}/{_NO_WORD.sub('_', server)}.{_NO_WORD.sub('_', secret.label)}"
+    place = f"{_FOLDER}/{_name(server, secret)}"
     content, path = f"{secret.value}\n".encode(), expanded(Path(place))
     edit_file(path, lambda _content, _status: content, lock=path.parent / ".lock")
     return f"${{file:{place}}}"
+
+
+def _name(server: str, secret: Secret) -> str:
+    """A name for a secret that no other has, of characters that every place takes."""
+    return f"{_word(server)}.{_word(secret.label)}"
+
+
+def _word(text: str) -> str:
+    word = _NO_WORD.sub("_", text)
+    return word if word == text else f"{word}-{zlib.crc32(text.encode(errors='surrogatepass')):08x}"
 
 
 def _in_keyring(server: str, secret: Secret) -> str:
@@ -77,7 +94,7 @@ def _in_keyring(server: str, secret: Secret) -> str:
     except ImportError:
         hint = "run: pip install 'gaia-mcp-bridge[keyring]', or take --secrets file"
         raise ConfigError("--secrets keyring", "the package for the keyring is not installed", hint) from None
-    name = f"{_NO_WORD.sub('_', server)}.{_NO_WORD.sub('_', secret.label)}"
+    name = _name(server, secret)
     try:
         keyring.set_password(_SERVICE, name, secret.value)
     except Exception as error:  # a backend of the desktop may fail in any way
@@ -101,8 +118,9 @@ def _secrets(entry: JSON) -> Iterator[Secret]:
     for number, word in enumerate(args if is_array(args) else ()):
         before: object = args[number - 1] if is_array(args) and number else ""
         if isinstance(word, str) and _is_secret_word(word, before if isinstance(before, str) else ""):
-            option = before if isinstance(before, str) and before.startswith("-") else word.partition("=")[0]
-            label = option.lstrip("-") if option.startswith("-") else f"argument-{number + 1}"
+            option = word.partition("=")[0] if word.startswith("-") else before
+            named = isinstance(option, str) and option.startswith("-")
+            label = str(option).lstrip("-") if named else f"argument-{number + 1}"
             yield Secret(("args", number), label, word)
     url = entry.get("url")
     if isinstance(url, str) and "${" not in url and _shows_secret(url):
