@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -24,9 +25,11 @@ from gaia_bridge.front.place import PlaceError, runtime_folder
 from gaia_bridge.front.place import Scope as BridgeScope
 from gaia_bridge.sanitize.escaping import one_line, printable
 from gaia_bridge.sanitize.redaction import Redactor
-from gaia_bridge.sources.public_names import SERVER_NAME_RULE, is_server_name
 
 __all__ = ["complete_editor", "install", "known_editor"]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Names that no editor refuses: Codex and Claude Code take no others."""
 
 _TOKEN_INPUT = "gaia-bridge-token"
 
@@ -110,8 +113,8 @@ def install(
     """
     if editor is not None and everywhere:
         raise click.UsageError(f"--all is every editor, and {editor} one of them: leave out one")
-    if not is_server_name(name):
-        raise click.UsageError(f"--name {one_line(name, 40)!r}: {SERVER_NAME_RULE}")
+    if not _NAME.fullmatch(name):
+        raise click.UsageError(f"--name {one_line(name, 40)!r}: every editor takes 1 to 64 of A-Z a-z 0-9 _ -")
     if (url is not None or auth) and way != "http":
         raise click.UsageError("--url and --auth are for a bridge that you have started: they go with --http")
     wanted_scope = None if scope is None else Scope(scope)
@@ -204,7 +207,7 @@ def _install(editor: Editor, how: _How, scope: Scope | None, *, remove: bool, ye
     kept = "" if backup is None else f"; what was there is kept as {backup}"
     click.echo(printable(f"{how.name} is {done} {editor.title}: {path}{kept}", None), err=True)
     if not remove:
-        for hint in _hints(editor, how):
+        for hint in _hints(editor, how, place):
             click.echo(hint, err=True)
 
 
@@ -285,8 +288,10 @@ def _socket_entry(editor: Editor, how: _How) -> dict[str, object]:
     return entry
 
 
-def _hints(editor: Editor, how: _How) -> Iterator[str]:
+def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
     """What the user should know, and do next."""
+    if place.scope is Scope.WORKSPACE and how.way in ("connect", "stdio"):
+        yield "it names a program of this machine: whoever shares the folder runs the same command on theirs"
     if how.way == "http":
         started = " --auth" if how.auth else ""
         yield f"it is reached while the bridge runs: gaia-bridge serve{started}"

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gaia_bridge.config.documents import to_text
-from gaia_bridge.config.file_editor import edit_file, edit_json
+from gaia_bridge.config.file_editor import edit_file, edit_json, make_private_folder
 from gaia_bridge.config.file_reader import JsonFile, read_bytes, read_json
 from gaia_bridge.config.paths import expanded
 from gaia_bridge.errors import ConfigError
@@ -52,13 +52,25 @@ class Installed(Struct, frozen=True, omit_defaults=True):
 class InstalledFiles:
     """The backups, and what is remembered of each file.
 
+    Attributes:
+        folder: Where they are.
+
     Raises:
         ConfigError: This user has no home folder.
     """
 
     def __init__(self) -> None:
         self.folder = expanded(_FOLDER)
-        self.lock = self.folder / ".lock"
+
+    @property
+    def lock(self) -> Path:
+        """What is locked while a file of an editor is written; beside that, it would lie in people's projects.
+
+        Raises:
+            ConfigError: Its folder cannot be made.
+        """
+        self._make()
+        return self.folder / ".lock"
 
     def of(self, path: Path) -> dict[str, Installed]:
         """What is remembered of a file, by the name of the server.
@@ -116,7 +128,7 @@ class InstalledFiles:
         """
         begin = f"{zlib.crc32(_key(path).encode(errors='surrogateescape')):08x}-{path.name}"
         old = self._backups(begin)
-        if old and read_bytes(old[-1], len(content) + 1 + old[-1].stat().st_size)[0] == content:
+        if old and old[-1].stat().st_size == len(content) and read_bytes(old[-1], len(content))[0] == content:
             return old[-1]
         number = 1 + (int(old[-1].name.rpartition("-")[2]) if old else 0)
         made = self.folder / f"{begin}.bak-{number}"
@@ -137,6 +149,17 @@ class InstalledFiles:
             return None
         path = self.folder / os.path.basename(record.backup)
         return read_bytes(path, path.stat().st_size)[0] if path.exists() else None
+
+    def _make(self) -> None:
+        """Make the folder, which the lock is in.
+
+        Raises:
+            ConfigError: It cannot be made.
+        """
+        try:
+            make_private_folder(self.folder)
+        except OSError as error:
+            raise ConfigError(str(self.folder), f"cannot be made: {error.strerror}", "nothing was changed") from None
 
     def _backups(self, begin: str) -> list[Path]:
         """The backups of a file, the oldest first."""

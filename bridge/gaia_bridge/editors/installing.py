@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gaia_bridge.config.file_editor import edit_file, make_private_folder
+from gaia_bridge.config.file_editor import edit_file
 from gaia_bridge.config.file_reader import read_bytes
 from gaia_bridge.constants import MIB
 from gaia_bridge.editors import jsonc, toml_tables
@@ -176,7 +176,6 @@ def write(change: Change, *, shared: bool) -> Path | None:
         ConfigError: The file cannot be written, or is another one by now. It is as it was then.
     """
     files = InstalledFiles()
-    make_private_folder(files.folder)
     backup = None if change.before is None else files.keep(change.path, change.before)
     if change.after is None:
         _delete(change)

@@ -190,6 +190,14 @@ def test_what_cannot_be_done_is_refused_with_what_can(run: Run, arguments: list[
     assert (found, reason in err) == (code, True), err
 
 
+def test_a_program_that_will_not_stay_or_that_others_do_not_have_is_pointed_out(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gaia_bridge.cli.install.own_program", lambda: ["/h/.cache/uv/archive-v0/x/bin/gaia-bridge"])
+    assert "use uv tool install" in run("install", "cursor", "--yes")[2]
+    assert "whoever shares the folder" in run("install", "vscode", "--workspace", "--yes")[2]
+
+
 def test_another_name_makes_another_entry(run: Run) -> None:
     run("install", "cursor", "--yes")
     run("install", "cursor", "--name", "mine", "--stdio", "--yes")

@@ -195,6 +195,15 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(monkeypatch: pytest.Monkey
     assert leftovers(path) == []
 
 
+def test_where_no_backup_can_be_kept_nothing_is_written() -> None:
+    Path(".gaia").touch()
+    for path in (file_with("{}"), Path("new/mcp.json").absolute()):
+        before = path.read_bytes() if path.exists() else None
+        with pytest.raises(ConfigError, match=r"\.gaia/backups.*nothing was changed"):
+            install(path)
+        assert (path.read_bytes() if path.exists() else None) == before
+
+
 def test_what_the_user_added_to_the_entry_stays_when_it_is_written_anew() -> None:
     path = file_with('{"mcpServers": {}}')
     install(path)
