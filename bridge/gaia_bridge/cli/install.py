@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import sys
@@ -13,6 +12,7 @@ import click
 from msgspec import Struct
 
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
+from gaia_bridge.config import current_folder
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
 from gaia_bridge.editors.entries import address_entry, program_entry, token_input
 from gaia_bridge.editors.finding import editor_called, file_of, is_here, own_program, usual_place
@@ -148,7 +148,7 @@ def _published(agents: tuple[str, ...], config: str | None) -> BridgeScope:
     Raises:
         click.UsageError: A file is not there.
     """
-    folder = os.getcwd()
+    folder = str(current_folder())
     for agent in agents:
         path = agent.partition(":")[0]
         if (path.endswith(".py") or "/" in path) and not Path(folder, path).expanduser().exists():
