@@ -31,6 +31,8 @@ __all__ = ["complete_editor", "install", "known_editor"]
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that no editor refuses: Codex and Claude Code take no others."""
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 _TOKEN_INPUT = "gaia-bridge-token"
 
 
@@ -43,6 +45,7 @@ class _How(Struct, frozen=True):
         scope: What it publishes.
         url: Where it is, if the editor does not start it.
         auth: Whether it asks for a token.
+        variable: The variable that holds it, if the editor is not to ask for it.
     """
 
     way: str
@@ -50,6 +53,17 @@ class _How(Struct, frozen=True):
     scope: BridgeScope
     url: str
     auth: bool
+    variable: str | None
+
+    @property
+    def asks(self) -> bool:
+        """Whether the editor is to ask the user for the token, if it can."""
+        return self.auth and self.variable is None
+
+    @property
+    def token_variable(self) -> str | None:
+        """The variable that the token is in otherwise."""
+        return self.variable or (TOKEN_VARIABLE if self.auth else None)
 
 
 def complete_editor(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -85,6 +99,7 @@ def known_editor(name: str) -> Editor:
 @click.option("--config", metavar="PATH", help="Publish the servers of this file.  [default: ~/.gaia/mcp_servers.json]")
 @click.option("--url", metavar="URL", help=f"With --http: where.  [default: http://{DEFAULT_HOST}:{DEFAULT_PORT}/mcp]")
 @click.option("--auth", is_flag=True, help="With --http: it asks for a token (serve --auth).")
+@click.option("--token-variable", metavar="NAME", help="The same; the token is in this variable, and nobody is asked.")
 @click.option("--name", default=SERVER_NAME, show_default=True, help="What the bridge is called there.")
 @click.option("--all", "everywhere", is_flag=True, help="Every editor that is installed.")
 @click.option("--remove", is_flag=True, help="Take it out again.")
@@ -98,6 +113,7 @@ def install(
     config: str | None,
     url: str | None,
     auth: bool,
+    token_variable: str | None,
     name: str,
     everywhere: bool,
     remove: bool,
@@ -113,12 +129,9 @@ def install(
     """
     if editor is not None and everywhere:
         raise click.UsageError(f"--all is every editor, and {editor} one of them: leave out one")
-    if not _NAME.fullmatch(name):
-        raise click.UsageError(f"--name {one_line(name, 40)!r}: every editor takes 1 to 64 of A-Z a-z 0-9 _ -")
-    if (url is not None or auth) and way != "http":
-        raise click.UsageError("--url and --auth are for a bridge that you have started: they go with --http")
+    _refuse_odd(name, url, auth, token_variable, with_address=way == "http")
     wanted_scope = None if scope is None else Scope(scope)
-    how = _How(way or "connect", name, _published(agents, config), url or _usual_url(), auth)
+    how = _How(way or "connect", name, _published(agents, config), url or _usual_url(), auth, token_variable)
     if editor is None and not everywhere:
         return _list_editors()
     chosen = [known_editor(editor)] if editor is not None else _found(wanted_scope)
@@ -136,6 +149,20 @@ def install(
             click.echo(printable(f"error: {one_line(str(error), 2_000)}", None), err=True)
             failed = failed or error
     return ExitCode.OK if failed is None else exit_code_of(failed)
+
+
+def _refuse_odd(name: str, url: str | None, auth: bool, token_variable: str | None, *, with_address: bool) -> None:
+    """Look at what was typed.
+
+    Raises:
+        click.UsageError: It cannot be, or does not go together.
+    """
+    if not _NAME.fullmatch(name):
+        raise click.UsageError(f"--name {one_line(name, 40)!r}: every editor takes 1 to 64 of A-Z a-z 0-9 _ -")
+    if (url is not None or auth or token_variable is not None) and not with_address:
+        raise click.UsageError("--url, --auth and --token-variable go with --http: for a bridge that you have started")
+    if token_variable is not None and not _VARIABLE.fullmatch(token_variable):
+        raise click.UsageError(f"--token-variable {one_line(token_variable, 40)!r}: expected the name of a variable")
 
 
 def _usual_url() -> str:
@@ -261,11 +288,11 @@ def _wanted(editor: Editor, how: _How, place: Place | None) -> Wanted:
         return Wanted(how.name, program_entry(shape, command, [*begin, *words, *config, *named], cwd=cwd))
     if how.way == "unix":
         return Wanted(how.name, _socket_entry(editor, how))
-    asks = how.auth and editor.prompts and (place is None or place.scope is not Scope.REMOTE)
+    asks = how.asks and editor.prompts and (place is None or place.scope is not Scope.REMOTE)
     entry = address_entry(
         shape,
         how.url,
-        token_variable=TOKEN_VARIABLE if how.auth and not asks else None,
+        token_variable=None if asks else how.token_variable,
         token_input=_TOKEN_INPUT if asks else None,
     )
     if entry is None:
@@ -293,15 +320,15 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
     if place.scope is Scope.WORKSPACE and how.way in ("connect", "stdio"):
         yield "it names a program of this machine: whoever shares the folder runs the same command on theirs"
     if how.way == "http":
-        started = " --auth" if how.auth else ""
-        yield f"it is reached while the bridge runs: gaia-bridge serve{started}"
-        if how.auth and not editor.prompts:
-            yield f"start {editor.title} with the token in {TOKEN_VARIABLE}; without --http, none is needed"
-        elif how.auth:
+        variable = how.token_variable
+        yield f"it is reached while the bridge runs: gaia-bridge serve{'' if variable is None else ' --auth'}"
+        if how.asks and editor.prompts and place.scope is not Scope.REMOTE:
             yield (
-                "it asks for the token, which is in ~/.gaia/bridge-token; to agents that run outside of VS Code's own "
-                "chat, it lends no server that asks: for these, leave out --http"
+                "it asks for the token, which is in ~/.gaia/bridge-token; agents outside of VS Code's own chat are lent "
+                "no server that asks: for these, leave out --http, or name a --token-variable"
             )
+        elif variable is not None:
+            yield f"start {editor.title} with the token in {variable}; without --http, none is needed"
     if how.way == "unix":
         options = [*(["--config", how.scope.config] if how.scope.config else [])]
         options += [word for agent in how.scope.agents for word in ("--agent", agent)]

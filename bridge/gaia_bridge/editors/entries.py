@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gaia_bridge.constants import DEFAULT_PORT
-from gaia_bridge.editors.formats import Shape
+from gaia_bridge.editors.shapes import Shape
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.protocol.loopback_hosts import is_loopback_host
 

@@ -7,11 +7,13 @@ what is written about it.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-__all__ = ["BY_HAND", "EDITORS", "Editor", "FileKind", "Place", "Scope", "Shape"]
+from gaia_bridge.editors.shapes import VSCODE, Shape
+
+__all__ = ["BY_HAND", "EDITORS", "Editor", "FileKind", "Place", "Scope"]
 
 
 class FileKind(Enum):
@@ -33,42 +35,6 @@ class Scope(Enum):
     """In one folder; the file is there."""
     REMOTE = "remote"
     """On this machine, for an editor that runs on another one and works here."""
-
-
-class Shape(Struct, frozen=True, kw_only=True):
-    """How one server is written.
-
-    Args:
-        stdio: What the entry of a program begins with.
-        http: What the entry of an address begins with; `None` where there are none.
-        command: The key of the program.
-        args: The key of its arguments; `None` where the program and they are one list.
-        env: The key of its variables.
-        cwd: The key of its folder, where it has one.
-        workspace: What stands for the folder that is open, where something does.
-        url: The key of the address.
-        headers: The key of its headers.
-        variable: How the value of a variable of the environment is written, with `{}` for its name.
-        bearer_variable: The key of the variable that holds the token, where that is no header.
-        further: What every entry ends with.
-        milliseconds: Whether `timeout` counts these instead of seconds.
-        plain_url: What an address is reached by that has no type: `sse` or `http`.
-    """
-
-    stdio: dict[str, Any] = field(default_factory=dict[str, Any])
-    http: dict[str, Any] | None = field(default_factory=dict[str, Any])
-    command: str = "command"
-    args: str | None = "args"
-    env: str = "env"
-    cwd: str | None = "cwd"
-    workspace: str | None = None
-    url: str = "url"
-    headers: str = "headers"
-    variable: str | None = None
-    bearer_variable: str | None = None
-    further: dict[str, Any] = field(default_factory=dict[str, Any])
-    milliseconds: bool = False
-    plain_url: str = "http"
 
 
 class Place(Struct, frozen=True):
@@ -125,11 +91,6 @@ class Editor(Struct, frozen=True, kw_only=True):
         return self.shape if place is None or place.shape is None else place.shape
 
 
-_VSCODE: Final = Shape(
-    stdio={"type": "stdio"}, http={"type": "http"}, workspace="${workspaceFolder}", variable="${{env:{}}}"
-)
-"""https://code.visualstudio.com/docs/agents/reference/mcp-configuration, and `gaia_bridge.editors.vscode`."""
-
 _CLAUDE_CODE: Final = Shape(
     stdio={"type": "stdio"}, http={"type": "http"}, cwd=None, variable="${{{}}}", milliseconds=True
 )
@@ -152,7 +113,7 @@ def _vscode(name: str, title: str, support: str, remote: str | None, program: st
         title=title,
         kind=FileKind.JSONC,
         root="servers",
-        shape=_VSCODE,
+        shape=VSCODE,
         places=tuple(places),
         programs=(program,),
         prompts=True,

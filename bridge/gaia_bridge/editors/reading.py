@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from gaia_bridge.config.oauth_options import OAUTH_KEYS
 from gaia_bridge.editors import jsonc, toml_tables
 from gaia_bridge.editors.entries import is_ours
-from gaia_bridge.editors.formats import Shape
+from gaia_bridge.editors.shapes import Shape
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 
 __all__ = ["Found", "Surroundings", "entry_of_ours", "servers_in", "servers_of_text", "variable_of_input"]

@@ -133,6 +133,10 @@ def test_a_token_is_asked_for_by_the_editor_or_taken_from_a_variable_and_never_w
         assert json.loads(out)["mcpServers"]["gaia-bridge"]["headers"] == {"Authorization": f"Bearer {reference}"}
     _, out, _ = run("install", "vscode", "--remote", "--http", "--auth", "--print")
     assert "${env:GAIA_BRIDGE_TOKEN}" in out and "inputs" not in out  # which are not asked for there
+    _, out, _ = run("install", "vscode", "--http", "--token-variable", "MINE", "--print")
+    assert "Bearer ${env:MINE}" in out and "inputs" not in out
+    _, out, _ = run("install", "codex", "--http", "--token-variable", "MINE", "--print")
+    assert 'bearer_token_env_var = "MINE"' in out
     code, _, err = run("install", "zed", "--http", "--auth", "--print")
     assert (code, "it takes no token" in err) == (78, True)
 
@@ -178,8 +182,9 @@ def test_without_an_editor_all_are_listed_and_nothing_is_written(run: Run) -> No
         (["vscod"], 64, "did you mean 'vscode'?"),
         (["emacs"], 64, "expected one of vscode"),
         (["cursor", "--all"], 64, "leave out one"),
-        (["cursor", "--url", "http://x"], 64, "they go with --http"),
-        (["cursor", "--auth"], 64, "they go with --http"),
+        (["cursor", "--url", "http://x"], 64, "go with --http"),
+        (["cursor", "--auth"], 64, "go with --http"),
+        (["cursor", "--http", "--token-variable", "a b"], 64, "expected the name of a variable"),
         (["cursor", "--name", "a\nb", "--yes"], 64, "--name 'a b'"),
         (["windsurf", "--workspace", "--yes"], 78, "it has: --user"),
         (["cursor", "--remote", "--yes"], 78, "it has: --user, --workspace"),
