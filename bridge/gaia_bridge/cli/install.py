@@ -131,6 +131,8 @@ def install(
         raise click.UsageError(f"--all is every editor, and {editor} one of them: leave out one")
     _refuse_odd(name, url, auth, token_variable, with_address=way == "http")
     wanted_scope = None if scope is None else Scope(scope)
+    if way == "http" and (agents or config):
+        raise click.UsageError("what is published is said to the bridge that you start: gaia-bridge serve AGENT...")
     how = _How(way or "connect", name, _published(agents, config), url or _usual_url(), auth, token_variable)
     if editor is None and not everywhere:
         return _list_editors()
@@ -324,8 +326,8 @@ def _hints(editor: Editor, how: _How, place: Place) -> Iterator[str]:
         yield f"it is reached while the bridge runs: gaia-bridge serve{'' if variable is None else ' --auth'}"
         if how.asks and editor.prompts and place.scope is not Scope.REMOTE:
             yield (
-                "it asks for the token, which is in ~/.gaia/bridge-token; agents outside of VS Code's own chat are lent "
-                "no server that asks: for these, leave out --http, or name a --token-variable"
+                "it asks for the token, which is in ~/.gaia/bridge-token; agents outside of VS Code's own chat are "
+                "lent no server that asks: for these, leave out --http, or name a --token-variable"
             )
         elif variable is not None:
             yield f"start {editor.title} with the token in {variable}; without --http, none is needed"

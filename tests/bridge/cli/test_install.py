@@ -184,6 +184,7 @@ def test_without_an_editor_all_are_listed_and_nothing_is_written(run: Run) -> No
         (["cursor", "--all"], 64, "leave out one"),
         (["cursor", "--url", "http://x"], 64, "go with --http"),
         (["cursor", "--auth"], 64, "go with --http"),
+        (["cursor", "--http", "--agent", "code"], 64, "gaia-bridge serve AGENT"),
         (["cursor", "--http", "--token-variable", "a b"], 64, "expected the name of a variable"),
         (["cursor", "--name", "a\nb", "--yes"], 64, "--name 'a b'"),
         (["windsurf", "--workspace", "--yes"], 78, "it has: --user"),
