@@ -21,7 +21,20 @@ MORE_WORKERS = 2
 MOST_WORKERS = 4
 """Each of them collects all the tests."""
 
-CLEARED = ("GAIA_", "LEMONADE_", "LLAMA_", "MCP_", "OLLAMA_", "OPENAI_", "PROVIDER", "VLLM_", "XDG_")
+CLEARED = (
+    "CLAUDE_",
+    "CODEX_",
+    "COPILOT_",
+    "GAIA_",
+    "LEMONADE_",
+    "LLAMA_",
+    "MCP_",
+    "OLLAMA_",
+    "OPENAI_",
+    "PROVIDER",
+    "VLLM_",
+    "XDG_",
+)
 
 CORE_ONLY = "core and not thorough"
 """What `-m core` means."""

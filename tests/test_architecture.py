@@ -32,6 +32,8 @@ LAYERS = {
     "gaia_bridge.model": 0,
     "gaia_bridge.protocol.json_types": 0,
     "gaia_bridge.version": 0,
+    # what editors start, which has to be small
+    "gaia_bridge.front": 1,
     # the protocol, and other pure functions
     "gaia_bridge.calls.cancellation": 1,
     "gaia_bridge.client_code": 1,
@@ -49,6 +51,7 @@ LAYERS = {
     "gaia_bridge.runtime.event_loops": 1,
     "gaia_bridge.runtime.exception_groups": 1,
     "gaia_bridge.runtime.forking": 1,
+    "gaia_bridge.runtime.peer_credentials": 1,
     "gaia_bridge.runtime.unloading": 1,
     "gaia_bridge.sanitize": 1,
     "gaia_bridge.settings": 1,
@@ -75,6 +78,7 @@ LAYERS = {
     "gaia_bridge.editors": 6,
     "gaia_bridge.projects": 6,
     "gaia_bridge.reloading": 6,
+    "gaia_bridge.background": 7,
     # for programs that have the bridge inside of them
     "gaia_bridge.embedding": 7,
     "gaia_bridge.testing": 7,
@@ -135,6 +139,7 @@ IMPURE = ("anyio", "asyncio", "http", "pathlib", "selectors", "socket", "ssl", "
 OWNERS = {
     "asyncio": (
         "gaia.mcp.aio.*",
+        "gaia_bridge.background.*",
         "gaia_bridge.chaining.*",
         "gaia_bridge.client.*",
         "gaia_bridge.openai_api.*",
@@ -146,7 +151,7 @@ OWNERS = {
     ),
     "click": ("gaia_bridge.cli*", "gaia.cli"),
     "cryptography": ("gaia_bridge.protocol.sealed_state",),
-    "dotenv": ("gaia.environment",),
+    "dotenv": ("gaia.environment", "gaia_bridge.cli.import_command"),
     "filelock": ("gaia_bridge.config.file_editor", "gaia_bridge.client.oauth.store"),
     "httptools": ("gaia_bridge.server.http.connection", "gaia_bridge.client.transports.http1"),
     "docstring_parser": ("gaia_bridge.functions.docstrings",),
@@ -181,6 +186,7 @@ OWNERS = {
         "gaia_bridge.server.transports.http_exchange",
     ),
     "starlette": (
+        "gaia_bridge.background.usage",
         "gaia_bridge.bridge.*",
         "gaia_bridge.server.http.*",
         "gaia_bridge.openai_api.*",
@@ -566,6 +572,9 @@ def test_dependency_names_are_read_from_their_lines() -> None:
 
 
 ENDLESS = {
+    "gaia_bridge.cli.background:_end": "ends at its deadline, and sleeps between two looks",
+    "gaia_bridge.front.launching:_locked": "ends at its deadline, and sleeps between two looks",
+    "gaia_bridge.front.relay:_reap": "lets go of one ended process in each round",
     "gaia_bridge.runtime.background_loop:_result": "ends at its deadline, and each round waits for the result",
     "gaia_bridge.sources.public_names:fitting_names": "a hash of a hash: each round costs one of the taken names",
     "gaia_bridge.runtime.agent_runner:_run": "runs the event loop of an agent, on a thread of its own, until its end",

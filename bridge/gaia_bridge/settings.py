@@ -14,6 +14,7 @@ from gaia_bridge.protocol.revisions import PUBLISHED, Revisions
 
 __all__ = [
     "AgentLimits",
+    "BackgroundLimits",
     "BacklogLimits",
     "ChatEndpointLimits",
     "HttpLimits",
@@ -423,6 +424,17 @@ class ChatEndpointLimits(Limits, frozen=True):
     why it ends."""
 
 
+class BackgroundLimits(Limits, frozen=True):
+    """A bridge in the background, for all editors of a user."""
+
+    keep: float = 600.0
+    """Seconds that it stays without a client: an editor that is closed is often opened again soon."""
+    greeting_timeout: float = 10.0
+    """Seconds for whoever connects to say who it is: a front does so at once."""
+    drain_timeout: float = 600.0
+    """Seconds for calls in flight where another bridge takes its place: as long as a call may take."""
+
+
 class Settings(Limits, frozen=True):
     """All limits of one bridge."""
 
@@ -430,6 +442,7 @@ class Settings(Limits, frozen=True):
     """What clients without a handshake are served in; see `speaking`."""
 
     agent: AgentLimits = AgentLimits()
+    background: BackgroundLimits = BackgroundLimits()
     http: HttpLimits = HttpLimits()
     upstream: UpstreamLimits = UpstreamLimits()
     subscriptions: SubscriptionLimits = SubscriptionLimits()

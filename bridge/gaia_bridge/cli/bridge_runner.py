@@ -13,8 +13,9 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import click
@@ -47,6 +48,9 @@ from gaia_bridge.runtime.exception_groups import only_error_in
 from gaia_bridge.runtime.watchdog import watching
 from gaia_bridge.server.transports.stdio import claim_stdio
 from gaia_bridge.settings import Settings
+
+if TYPE_CHECKING:
+    from gaia_bridge.background.serving import Background
 
 __all__ = ["ServeOptions", "run"]
 
@@ -82,6 +86,8 @@ class ServeOptions(Struct, frozen=True):
     """Which tools of agents are published; `None`: what they say."""
     ask: bool | None = None
     """Whether agents have a tool that asks them; `None`: what they say."""
+    background: Background | None = None
+    """Where it is served in the background, instead of over HTTP or stdio."""
     bridge: Bridge | None = None
     """What is served instead of agents and a configuration: it says itself what it publishes."""
 
@@ -123,7 +129,9 @@ def run(options: ServeOptions, deadline: Deadline | None = None) -> int:
     deadline.start()
     try:
         with ended_by_interrupt():
-            if options.stdio:
+            if options.background is not None:
+                _run_background(options, options.background, deadline)
+            elif options.stdio:
                 _run_stdio(options, deadline)
             else:
                 _run_http(options, deadline)
@@ -177,6 +185,20 @@ def _run_http(options: ServeOptions, deadline: Deadline) -> None:
                 beside.cancel_scope.cancel()
 
         _run(options, content, deadline, limits.shutdown_grace, serve)
+
+
+def _run_background(options: ServeOptions, background: Background, deadline: Deadline) -> None:
+    with imported_for_good():
+        from gaia_bridge.background.serving import serve_background
+        from gaia_bridge.background.sockets import listening
+
+    with listening(background.place.front) as fronts, listening(background.place.http) as http:
+        content = _load(options)
+
+        async def serve(bridge: Bridge, shutdown: Shutdown) -> None:
+            await serve_background(bridge, background, fronts, http, partial(setattr, shutdown, "stop"))
+
+        _run(options, content, deadline, options.settings.http.shutdown_grace, serve)
 
 
 def _run(

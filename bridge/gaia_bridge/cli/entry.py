@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 
 from gaia_bridge.cli.collection import imported_for_good
-from gaia_bridge.cli.deadline import Deadline
 from gaia_bridge.cli.interrupts import ended_by_interrupt, interrupts_end_the_process
 from gaia_bridge.runtime.descriptors import reserve_descriptors, reserve_streams
 
@@ -34,6 +34,10 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
     reserve_streams()
     if os.environ.get("HOME") == "":
         del os.environ["HOME"]  # else everybody, children too, would take it for the root folder
+    if args is None and (code := _front()) is not None:
+        return code
+    from gaia_bridge.cli.deadline import Deadline
+
     deadline = Deadline(_EXIT_GRACE if args is None else None)
     if args is None:
         atexit.register(deadline.leave)  # the first to be registered is the last to be called
@@ -47,3 +51,16 @@ def main(args: Sequence[str] | None = None, prog_name: str = "gaia-bridge") -> i
     if args is None:
         interrupts_end_the_process()  # while the interpreter puts itself away
     return deadline.code
+
+
+def _front() -> int | None:
+    """What an editor starts for each of its windows needs nothing of what follows; `None` if this is not that."""
+    if sys.argv[1:2] != ["connect"]:
+        return None
+    from gaia_bridge.front import program
+
+    options = program.options_of(sys.argv[2:])
+    if options is None:
+        return None
+    interrupts_end_the_process()
+    return program.run(options)

@@ -145,6 +145,17 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "agents": ("agents:agents", "Show which agents would be published."),
         "status": ("servers.status_commands:status", "Show how a running bridge is."),
     },
+    "One bridge for all editors": {
+        "connect": ("background:connect", "Serve an editor by the bridge that runs in the background."),
+        "up": ("background:up", "Start the bridge for all editors, unless it runs."),
+        "down": ("background:down", "End the bridge for all editors."),
+        "restart": ("background:restart", "Start that bridge anew; editors stay connected."),
+        "ps": ("background:ps", "Show the bridges in the background, and who uses them."),
+    },
+    "Editors": {
+        "install": ("install:install", "Put the bridge into the configuration of an editor."),
+        "import": ("import_command:import_servers", "Take over the servers that an editor has."),
+    },
     "Servers": {
         "add": ("servers.entry_commands:add", "Try a server, and keep it in the configuration if it works."),
         "list": ("servers.list_commands:list_servers", "Show the configured servers."),
@@ -170,10 +181,16 @@ _GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 """Where each command is, below `gaia_bridge.cli`, and the first sentence of its help, which takes no import."""
 
+_HIDDEN = (("background", "background:background"),)
+"""Commands that no person types."""
+
 _CALLED_ELSEWHERE = {
     **dict.fromkeys(("develop", "reload", "watch"), "dev"),
-    **dict.fromkeys(("run", "serve-http", "start", "up"), "serve"),
-    **dict.fromkeys(("add-json", "import", "install"), "add"),
+    **dict.fromkeys(("run", "serve-http", "start"), "serve"),
+    **dict.fromkeys(("attach", "front"), "connect"),
+    **dict.fromkeys(("daemon",), "up"),
+    **dict.fromkeys(("stop", "kill", "shutdown"), "down"),
+    **dict.fromkeys(("add-json",), "add"),
     **dict.fromkeys(("create", "scaffold", "startproject"), "init"),
     **dict.fromkeys(("get", "ls", "servers"), "list"),
     **dict.fromkeys(("delete", "rm", "uninstall"), "remove"),
@@ -182,7 +199,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("codegen", "generate-client"), "generate"),
     **dict.fromkeys(("read-resource", "resource", "cat"), "read"),
     **dict.fromkeys(("get-prompt", "prompts"), "prompt"),
-    **dict.fromkeys(("health", "info", "ps"), "status"),
+    **dict.fromkeys(("health", "info"), "status"),
     **dict.fromkeys(("auth", "signin"), "login"),
     **dict.fromkeys(("approve",), "trust"),
     **dict.fromkeys(("pause", "stop"), "disable"),
@@ -198,7 +215,9 @@ _CALLED_ELSEWHERE = {
     cls=_Program,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands=_Commands((name, place) for group in _GROUPS.values() for name, (place, _) in group.items()),
+    commands=_Commands(
+        [*((name, place) for group in _GROUPS.values() for name, (place, _) in group.items()), *_HIDDEN]
+    ),
 )
 @click.version_option(__version__, prog_name="gaia-bridge", message="%(prog)s %(version)s")
 def program() -> None:

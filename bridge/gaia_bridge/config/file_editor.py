@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from gaia_bridge.config.file_reader import MAX_BYTES, JsonFile, read_bytes, read_json
+from gaia_bridge.config.file_reader import MAX_BYTES, JsonFile, json_file, read_bytes
 from gaia_bridge.errors import ConfigError
 
-__all__ = ["LOCK_TIMEOUT", "edit_json", "make_private_folder"]
+__all__ = ["LOCK_TIMEOUT", "edit_file", "edit_json", "make_private_folder"]
 
 LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait for another process that edits the same file; an edit takes milliseconds."""
@@ -32,10 +32,7 @@ _UNCHANGED: Final = "the file is as it was"
 
 
 def edit_json(path: Path, change: Callable[[JsonFile | None], str | None]) -> bool:
-    """Change a JSON file, with every other process of ours kept from it meanwhile.
-
-    A symbolic link stays, and what it leads to is changed. A new file can be read by its owner alone; an existing one
-    keeps its owner and mode. The file is read again under the lock, so that no change of anybody else is lost.
+    """Change a JSON file of ours, as `edit_file` does. A new file can be read by its owner alone.
 
     Args:
         path: The file. If it does not exist, it is made, and so are missing folders.
@@ -47,12 +44,51 @@ def edit_json(path: Path, change: Callable[[JsonFile | None], str | None]) -> bo
     Raises:
         ConfigError: It cannot be read or written, is no JSON, or has been locked for too long. It is as it was then.
     """
+
+    def changed(content: bytes | None, status: os.stat_result | None) -> bytes | None:
+        text = change(None if content is None or status is None else json_file(_target(path), content, status))
+        return None if text is None else text.encode("utf-8")
+
+    return edit_file(path, changed)
+
+
+def edit_file(
+    path: Path,
+    change: Callable[[bytes | None, os.stat_result | None], bytes | None],
+    *,
+    limit: int = MAX_BYTES,
+    shared: bool = False,
+    lock: Path | None = None,
+) -> bool:
+    """Change a file, with every other process of ours kept from it meanwhile.
+
+    A symbolic link stays, and what it leads to is changed. An existing file keeps its owner and mode. The file is read
+    again under the lock, so that no change of anybody else is lost.
+
+    Args:
+        path: The file. If it does not exist, it is made, and so are missing folders.
+        change: Given what the file holds and what the system knows about it, nothing if there is none; returns the new
+            content, or `None` to leave it.
+        limit: Bytes that it may have.
+        shared: Whether others may read a new file, and enter new folders, as far as the user's umask lets them; if
+            not, they are for their owner alone.
+        lock: The file that is locked; one beside the file if not given.
+
+    Returns:
+        Whether the file was changed.
+
+    Raises:
+        ConfigError: It cannot be read or written, or has been locked for too long. It is as it was then.
+    """
     target = _target(path)
     try:
-        make_private_folder(target.parent)
-        with _locked(target):
+        if shared:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        else:
+            make_private_folder(target.parent)
+        with _locked(target, lock or target.parent / f".{target.name}.lock"):
             _remove_leftovers(target)
-            return _edit(target, change)
+            return _edit(target, change, limit, shared)
     except OSError as error:
         raise ConfigError(str(path), f"cannot be saved: {error.strerror or error}", _UNCHANGED) from None
 
@@ -84,21 +120,25 @@ def _target(path: Path) -> Path:
         raise ConfigError(str(path), f"is a link that cannot be followed: {error.strerror}") from None
 
 
-def _edit(target: Path, change: Callable[[JsonFile | None], str | None]) -> bool:
-    current = read_json(target) if os.path.lexists(target) else None
-    if current is not None and _POSIX and os.geteuid() not in (0, current.status.st_uid):
-        raise ConfigError(str(target), f"belongs to user {current.status.st_uid}, not to you")
-    text = change(current)
-    if text is None:
+def _edit(
+    target: Path,
+    change: Callable[[bytes | None, os.stat_result | None], bytes | None],
+    limit: int,
+    shared: bool,
+) -> bool:
+    content, status = read_bytes(target, limit) if os.path.lexists(target) else (None, None)
+    if status is not None and _POSIX and os.geteuid() not in (0, status.st_uid):
+        raise ConfigError(str(target), f"belongs to user {status.st_uid}, not to you")
+    data = change(content, status)
+    if data is None:
         return False
-    data = text.encode("utf-8")
-    if len(data) > MAX_BYTES:
-        raise ConfigError(str(target), f"would become larger than {MAX_BYTES:,} bytes", _UNCHANGED)
-    _replace(target, data, None if current is None else current.status)
+    if len(data) > limit:
+        raise ConfigError(str(target), f"would become larger than {limit:,} bytes", _UNCHANGED)
+    _replace(target, data, status, shared)
     return True
 
 
-def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
+def _replace(target: Path, data: bytes, old: os.stat_result | None, shared: bool) -> None:
     import tempfile
 
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)  # mode 0600
@@ -106,6 +146,8 @@ def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
         try:
             if old is not None:
                 _keep_access(descriptor, old)
+            elif shared and _POSIX:
+                os.fchmod(descriptor, 0o666 & ~_umask())
             _write_all(descriptor, data)
             os.fsync(descriptor)
         finally:
@@ -116,6 +158,13 @@ def _replace(target: Path, data: bytes, old: os.stat_result | None) -> None:
             os.unlink(temporary)
         raise
     _sync_folder(target.parent)
+
+
+def _umask() -> int:
+    """What the user withholds from others; the system tells it only to those who set it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _keep_access(descriptor: int, old: os.stat_result) -> None:
@@ -163,8 +212,8 @@ def _remove_leftovers(target: Path) -> None:
 
 
 @contextmanager
-def _locked(target: Path) -> Generator[None]:
-    """Keep other processes and threads of ours from a file.
+def _locked(target: Path, path: Path) -> Generator[None]:
+    """Keep other processes and threads of ours from a file, by locking another.
 
     Raises:
         ConfigError: Somebody else has had it for too long.
@@ -172,7 +221,6 @@ def _locked(target: Path) -> Generator[None]:
     # Reading a configuration does not need it, and it takes longer to import than a configuration to read.
     from filelock import FileLock, Timeout
 
-    path = target.parent / f".{target.name}.lock"
     lock = FileLock(path, timeout=LOCK_TIMEOUT, mode=0o600)
     try:
         lock.acquire(poll_interval=_POLL)

@@ -16,6 +16,7 @@ from gaia_bridge.protocol.json_types import JSON, RepeatedKeyError, is_object, u
 __all__ = [
     "MAX_BYTES",
     "JsonFile",
+    "json_file",
     "read_bytes",
     "read_json",
     "read_json_file",
@@ -55,7 +56,20 @@ def read_json(path: Path) -> JsonFile:
     Raises:
         ConfigError: It cannot be read or is not such a file; names line and column where they are known.
     """
-    content, status = read_bytes(path, MAX_BYTES)
+    return json_file(path, *read_bytes(path, MAX_BYTES))
+
+
+def json_file(path: Path, content: bytes, status: os.stat_result) -> JsonFile:
+    """As `read_json`, of a file that was read already.
+
+    Args:
+        path: The file.
+        content: What it holds.
+        status: What the system knows about it.
+
+    Raises:
+        ConfigError: It is not such a file; names line and column where they are known.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

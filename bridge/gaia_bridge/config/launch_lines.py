@@ -16,7 +16,7 @@ from gaia_bridge.config.variables import changes_programs, reason_of
 from gaia_bridge.protocol.json_types import JSON, is_array, is_object
 from gaia_bridge.sanitize.redaction import MASK, redacted
 
-__all__ = ["launch_line_text", "launch_warnings"]
+__all__ = ["is_secret", "launch_line_text", "launch_warnings"]
 
 _TABLES: Final = (("env", "variable"), ("headers", "header"), ("oauth", "login"))
 """The objects of an entry, and what one of their values is called."""
@@ -83,6 +83,16 @@ def launch_line_text(entry: JSON) -> str:
         decide what is run.
     """
     return "\n".join(_lines(entry))
+
+
+def is_secret(name: str, value: object) -> bool:
+    """Whether a value of an entry is a secret, by its name or its shape, and written there itself.
+
+    Args:
+        name: Its name: of a variable, a header, or an option.
+        value: The value; a reference is no secret.
+    """
+    return not changes_programs(name) and _masked(name, value) == MASK
 
 
 def launch_warnings(entry: JSON) -> list[str]:

@@ -1,1 +1,1 @@
-"""The configuration files with which editors find the bridge. Pure: nothing here reads or changes an editor's own."""
+"""Editors and other programs that use MCP servers: where each keeps them, in which form, and how ours gets there."""

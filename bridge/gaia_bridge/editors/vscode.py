@@ -1,8 +1,8 @@
 """VS Code's `mcp.json`: the document that tells VS Code which MCP servers there are.
 
-Only keys of VS Code's own schema are written: it refuses all others. Secrets are never written into the document: the
-token of an HTTP bridge is taken from an environment variable, because VS Code does not lend a server that asks for
-input (`${input:...}`) to other programs.
+Only keys of VS Code's own schema are written: it refuses all others. Secrets are never written into the document: in
+the examples, the token of an HTTP bridge is taken from an environment variable, because VS Code does not lend a server
+that asks for input (`${input:...}`) to other programs.
 
 Format: https://code.visualstudio.com/docs/agents/reference/mcp-configuration
 """
@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT
+from gaia_bridge.editors.entries import address_entry, program_entry
+from gaia_bridge.editors.shapes import VSCODE
 from gaia_bridge.protocol.json_types import JSON
 
 __all__ = [
@@ -49,12 +51,7 @@ def stdio_server(
         cwd: The folder that it is started in, and that the shipped agents work on; `None` leaves it to VS Code.
         env: Environment variables for it.
     """
-    server: JSON = {"type": "stdio", "command": command, "args": ["serve", "--stdio", *agents]}
-    if cwd is not None:
-        server["cwd"] = cwd
-    if env:
-        server["env"] = dict(env)
-    return server
+    return program_entry(VSCODE, command, ["serve", "--stdio", *agents], cwd=cwd, env=env)
 
 
 def http_server(url: str, *, token_variable: str | None = None) -> JSON:
@@ -64,9 +61,8 @@ def http_server(url: str, *, token_variable: str | None = None) -> JSON:
         url: Where: `http://127.0.0.1:8765/mcp`.
         token_variable: The environment variable that holds the bearer token, if the server asks for one.
     """
-    server: JSON = {"type": "http", "url": url}
-    if token_variable is not None:
-        server["headers"] = {"Authorization": f"Bearer ${{env:{token_variable}}}"}
+    server = address_entry(VSCODE, url, token_variable=token_variable)
+    assert server is not None  # VS Code takes addresses
     return server
 
 

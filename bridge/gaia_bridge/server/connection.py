@@ -72,9 +72,10 @@ class Connection:
     Args:
         standing: Carries what belongs to none of the client's requests.
         revision: What the client speaks, where that is known; agreed on in the handshake otherwise.
+        asked: The largest id of a request that it was sent before: those of this connection are larger.
     """
 
-    def __init__(self, standing: Channel, revision: str | None = None) -> None:
+    def __init__(self, standing: Channel, revision: str | None = None, *, asked: int = 0) -> None:
         self.standing = standing
         self.revision = revision or LATEST_HANDSHAKE
         self.initialize_result: JSON | None = None
@@ -90,7 +91,7 @@ class Connection:
         self.log_level = DEFAULT_LOG_LEVEL
         self.received = ReceivedRequests()
         """What it asked for and was not answered yet."""
-        self._asked = 0
+        self._asked = asked
         self._when_closed: list[Callable[[], None]] = []
         self._aside: set[asyncio.Task[None]] = set()
         self._closed = False

@@ -6,14 +6,11 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import Struct
 
-from gaia_bridge.cli.collection import imported_for_good
 from gaia_bridge.cli.exit_codes import ExitCode, exit_code_of
 from gaia_bridge.cli.servers.common import (
     complete_server,
@@ -21,16 +18,13 @@ from gaia_bridge.cli.servers.common import (
     configured,
     entry_of_server,
     json_option,
-    print_json,
 )
+from gaia_bridge.cli.servers.keeping import KeptIn, done, keep
 from gaia_bridge.cli.servers.pasted_entries import PasteError, is_pasted, pasted_entries
-from gaia_bridge.cli.servers.portable_entries import portable
 from gaia_bridge.sanitize.escaping import one_line, printable
 from gaia_bridge.sources.public_names import is_server_name, is_source_name
 
 if TYPE_CHECKING:
-    from gaia_bridge.cli.servers.server_probe import Probe
-    from gaia_bridge.model import ServerSpec
     from gaia_bridge.protocol.json_types import JSON
 
 __all__ = ["add", "disable", "enable", "remove"]
@@ -113,10 +107,10 @@ def add(
     if name.startswith("-") and name != "-":
         raise click.UsageError(f"no such option: {name}; a URL is recognised by itself, and --sse is for HTTP+SSE")
     typed = _pairs("--env", "=", env), _pairs("--header", ":", header)
-    place = _Place(config, local, force, no_connect)
+    place = KeptIn(config, local, force, no_connect)
     if openapi is not None:
         api = _api_entry(name, openapi, command, *typed, sse or bool(cwd))
-        return _keep(name, api | _further(api, inherit_env, timeout), place, as_json)
+        return keep(name, api | _further(api, inherit_env, timeout), place, as_json)
     if is_pasted(name) or (len(command) == 1 and is_pasted(command[0])):
         if any(typed) or sse or cwd or (is_pasted(name) and command):
             raise click.UsageError("what is pasted says all of that itself: leave out what comes beside it")
@@ -126,20 +120,11 @@ def add(
     if not command:
         raise click.UsageError("Missing argument 'COMMAND...|URL|JSON'.")
     entry = _entry(command, *typed, sse, cwd)
-    return _keep(name, entry | _further(entry, inherit_env, timeout), place, as_json)
-
-
-class _Place(Struct, frozen=True):
-    """Where an entry is to be kept, and how."""
-
-    config: Path | None
-    local: bool | None
-    force: bool
-    untried: bool
+    return keep(name, entry | _further(entry, inherit_env, timeout), place, as_json)
 
 
 def _add_pasted(
-    name: str, command: str | None = None, *, place: _Place, further: tuple[bool, float | None], as_json: bool
+    name: str, command: str | None = None, *, place: KeptIn, further: tuple[bool, float | None], as_json: bool
 ) -> int:
     """Show each server that was pasted, and keep those that work.
 
@@ -158,43 +143,13 @@ def _add_pasted(
     for number, (each, entry) in enumerate(entries.items()):
         click.echo(("\n" if number else "") + f"{printable(each)}: {launch_line_text(entry)}", err=True)
         try:
-            _keep(each, entry | _further(entry, *further), place, as_json)
+            keep(each, entry | _further(entry, *further), place, as_json)
         except BridgeError as error:
             if len(entries) == 1:
                 raise
             click.echo(f"error: {printable(one_line(str(error)), None)}", err=True)
             failed = failed or error
     return ExitCode.OK if failed is None else exit_code_of(failed)
-
-
-def _keep(name: str, entry: JSON, place: _Place, as_json: bool) -> int:
-    """Try a server, and keep its entry if it works."""
-    from gaia_bridge.config import LayerKind, ServersConfig, TrustStore, current_folder
-    from gaia_bridge.errors import ConfigError
-
-    config, local = place.config, place.local
-    servers = ServersConfig(config, strict=True)
-    to = None if local is None or config else (LayerKind.LOCAL if local else LayerKind.GLOBAL)
-    if not place.force and (owner := servers.owner(name)) is not None:
-        raise ConfigError(str(owner.path), f"there is a server {name!r} already", "--force replaces it")
-    target = servers.target(name, to)
-    if target.error is not None:
-        raise target.error
-    changed: list[str] = []
-    if target.kind is not LayerKind.LOCAL:  # which counts in its own folder alone
-        entry, changed = portable(entry, current_folder())
-    spec = _understood(name, entry, target.path.parent, later=place.untried)
-    wants_login = spec is not None and not place.untried and _wants_login(spec, as_json)
-    for change in changed:
-        click.echo(printable(f"note: {change}, to be found from every folder", None), err=True)
-    path = servers.add(name, entry, to=target.kind, replace=place.force)
-    if target.kind is not LayerKind.GLOBAL:
-        TrustStore().approve(path, name, entry)  # what the user typed need not be shown to the user again
-    code = _done("added", name, [path], as_json)
-    if wants_login:
-        where = f" --config {shlex.quote(str(config))}" if config else ""
-        click.echo(printable(f"it wants a login; now run: gaia-bridge login {shlex.quote(name)}{where}"), err=True)
-    return code
 
 
 @click.command()
@@ -208,7 +163,7 @@ def remove(name: str, config: Path | None, as_json: bool) -> int:
     paths = servers.remove(name, of=owner.kind)
     if (other := servers.owner(name)) is not None:
         click.echo(printable(f"note: {other.path} lists {name} too, and that entry counts from now on"), err=True)
-    return _done("removed", name, paths, as_json)
+    return done("removed", name, paths, as_json)
 
 
 @click.command()
@@ -233,18 +188,7 @@ def _set_disabled(name: str, config: Path | None, disabled: bool, as_json: bool)
     servers = configured(config)
     entry_of_server(servers, name)
     path = servers.set_disabled(name, disabled)
-    return _done("disabled" if disabled else "enabled", name, [path], as_json)
-
-
-def _done(what: str, name: str, paths: Sequence[Path], as_json: bool) -> int:
-    """Say what was changed, and where."""
-    if as_json:
-        print_json({"done": what, "name": name, "files": list(map(str, paths))})
-    else:
-        preposition = {"added": "to", "removed": "from"}.get(what, "in")
-        for path in paths:
-            click.echo(printable(f"{what} {name} {preposition} {path}"))
-    return ExitCode.OK
+    return done("disabled" if disabled else "enabled", name, [path], as_json)
 
 
 def _further(entry: JSON, inherit_env: bool, timeout: float | None) -> JSON:
@@ -261,77 +205,6 @@ def _further(entry: JSON, inherit_env: bool, timeout: float | None) -> JSON:
         if timeout > UpstreamLimits().connect_timeout:
             found["startup_timeout"] = timeout
     return found
-
-
-def _wants_login(spec: ServerSpec, as_json: bool) -> bool:
-    """Try a server, and say who it is; or whether it first wants to know who we are.
-
-    Raises:
-        ServerUnavailableError: It does not work.
-    """
-    with imported_for_good():
-        from gaia_bridge.cli.servers.server_connection import LoginNeededError, reach
-        from gaia_bridge.cli.servers.server_probe import probe
-        from gaia_bridge.errors import ServerUnavailableError
-
-    try:
-        found = reach(spec, probe)
-    except LoginNeededError:
-        return True
-    except ServerUnavailableError as error:
-        hint = "it is not added; with --no-connect it is, without being tried"
-        meant = _meant_instead(spec, error.problem)
-        raise ServerUnavailableError(spec.name, f"{error.problem}; {meant}{hint}") from None
-    click.echo(_introduced(found), err=as_json)
-    return False
-
-
-def _meant_instead(spec: ServerSpec, problem: str) -> str:
-    """What somebody may have meant who named something that is no MCP server; empty, or with a `; ` at its end."""
-    from urllib.parse import urlsplit
-
-    from gaia_bridge.model import HttpServerSpec, StdioServerSpec
-
-    if isinstance(spec, StdioServerSpec) and problem.startswith("it exited with code 0"):
-        file = next((word for word in spec.args if word.endswith(".py")), None)
-        agent = f" (an agent in it is published by `gaia-bridge serve {shlex.quote(file)}`)" if file else ""
-        return f"a server does not end, but waits for messages, so perhaps the program starts none{agent}; "
-    if isinstance(spec, HttpServerSpec) and ("HTTP 404" in problem or "HTTP 405" in problem):
-        path = urlsplit(spec.url).path
-        if path.endswith((".json", ".yaml", ".yml")):
-            return f"an OpenAPI document is added by `gaia-bridge add {shlex.quote(spec.name)} --openapi URL`; "
-        if path in ("", "/"):
-            return f"most servers have a path, such as {spec.url.rstrip('/')}/mcp; "
-    return ""
-
-
-def _introduced(found: Probe) -> str:
-    """Who a server says it is, and how much it offers."""
-    number = len(found.definitions.get("tool", []))
-    introduced = " ".join(str(found.handshake.info.get(key, "")) for key in ("name", "version"))
-    said = f"{one_line(introduced) or 'a server'}, MCP {found.handshake.revision}"
-    return f"{said}: {number} tool{'' if number == 1 else 's'}"
-
-
-def _understood(name: str, entry: JSON, folder: Path, *, later: bool) -> ServerSpec | None:
-    """What the entry says; `None` if that depends on what is not there now, and it is only used later.
-
-    Raises:
-        ConfigError: The entry cannot be used.
-    """
-    from gaia_bridge.config import EntryError, MissingReferenceError, parse_entry
-    from gaia_bridge.errors import ConfigError
-
-    try:
-        parsed = parse_entry(name, entry, folder)
-    except EntryError as error:
-        if not (later and isinstance(error, MissingReferenceError)):
-            raise ConfigError(f"server {name!r}", str(error)) from None
-        click.echo(printable(f"note: {error}", None), err=True)
-        return None
-    for warning in parsed.warnings:
-        click.echo(f"note: {warning}", err=True)
-    return parsed.spec
 
 
 def _entry(command: tuple[str, ...], env: dict[str, str], headers: dict[str, str], sse: bool, cwd: str | None) -> JSON:

@@ -1,9 +1,10 @@
 """Ends what a bridge leaves behind. Run as a program of its own, one for each bridge that has children.
 
 Usage: `python -I -S guardian.py`, with the parent's news on standard input, a line each: `watch ID`, `group ID PGID`,
-`leave ID`, `process PID`. ID is the value of the environment variable that a child and its descendants are marked with:
-children by `process`, what agents start by `guarding`. A process that is known by its number alone is one that was
-forked, and has no environment of its own, or a descendant that was seen when the bridge ended.
+`leave ID`, `process PID`, `socket PATH IDENTITY` (the path in hexadecimal digits). ID is the value of the environment
+variable that a child and its descendants are marked with: children by `process`, what agents start by `guarding`. A
+process that is known by its number alone is one that was forked, and has no environment of its own, or a descendant
+that was seen when the bridge ended.
 
 A parent-death signal (`PR_SET_PDEATHSIG`) would not do: it reaches the child that was launched, and not the one that
 serves where `npx` or a shell lies in between; it depends on the thread that launched it; and only Linux has it. This
@@ -18,7 +19,20 @@ import select
 import signal
 import time
 
-__all__ = ["AGENTS_MARK", "MARK", "News", "follow_parent", "main", "marked", "note", "parents", "send", "started"]
+__all__ = [
+    "AGENTS_MARK",
+    "MARK",
+    "News",
+    "follow_parent",
+    "main",
+    "marked",
+    "note",
+    "parents",
+    "remove_socket",
+    "send",
+    "socket_identity",
+    "started",
+]
 
 GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL. The children's input has ended already, with the bridge."""
@@ -116,13 +130,34 @@ def main() -> None:
     """Listen until the parent is gone, then end what it left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    children = follow_parent(os.getppid())
+    news = News()
+    children = follow_parent(os.getppid(), news)
+    for path, identity in news.sockets:
+        remove_socket(path, identity)
     if children and send(signal.SIGTERM, children):
         time.sleep(GRACE)
         send(signal.SIGKILL, children)
 
 
-def follow_parent(parent: int) -> dict[str, int]:
+def socket_identity(path: str) -> str:
+    """What tells a file from another that has its name later; nothing if there is none."""
+    try:
+        about = os.lstat(path)
+    except OSError:
+        return ""
+    return f"{about.st_dev}-{about.st_ino}-{about.st_mtime_ns}"
+
+
+def remove_socket(path: str, identity: str) -> None:
+    """Remove a file, if it is still the one that is meant."""
+    if identity and socket_identity(path) == identity:
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+
+
+def follow_parent(parent: int, news: "News") -> dict[str, int]:
     """Take in the parent's news until it is gone; returns the children that it had then."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
@@ -136,7 +171,6 @@ def follow_parent(parent: int) -> dict[str, int]:
             pass
     os.set_blocking(0, False)
     children: dict[str, int] = {}
-    news = News()
     while os.getppid() == parent:
         ended = any(descriptor == watched for descriptor, _ in poll.poll(None if watched else _LOOK))
         if not news.read(children) or ended:
@@ -150,6 +184,8 @@ class News:
 
     def __init__(self) -> None:
         self._rest = b""
+        self.sockets: list[tuple[str, str]] = []
+        """What is to be removed when the parent is gone: paths, and the files that are meant."""
 
     def read(self, children: dict[str, int]) -> bool:
         """Take in what is there right now; returns whether more may come."""
@@ -162,7 +198,11 @@ class News:
                 return False
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             for line in lines:
-                note(children, line.decode("ascii", "replace").split())
+                words = line.decode("ascii", "replace").split()
+                if words[:1] == ["socket"] and len(words) == 3:
+                    self.sockets.append((os.fsdecode(bytes.fromhex(words[1])), words[2]))
+                else:
+                    note(children, words)
 
 
 def note(children: dict[str, int], words: list[str]) -> None:

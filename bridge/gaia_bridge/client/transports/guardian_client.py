@@ -31,6 +31,7 @@ class Guardian:
     _lock: threading.Lock
     _program: subprocess.Popen[bytes] | None
     _children: dict[str, int | None]
+    _sockets: dict[str, str]
 
     def __init__(self) -> None:
         self._reports: int | None = None
@@ -45,6 +46,12 @@ class Guardian:
         os.environ[AGENTS_MARK] = identity  # inherited by all programs that are started, on whatever way
         self._reports = -1
         self.watch(identity)
+
+    def watch_socket(self, path: str) -> None:
+        """Have the file of a socket removed when this process is gone. For processes that `watch_agents`."""
+        with self._lock:
+            self._sockets[path] = guardian.socket_identity(path)
+            self._say(_socket_news(path, self._sockets[path]))
 
     def last_news(self) -> None:
         """This process is about to end: tell of all its descendants, whatever became of their environment."""
@@ -96,6 +103,8 @@ class Guardian:
             self._reports = self._program.stdin.fileno()
         for identity, pid in self._children.items():
             self._say(f"watch {identity}" if pid is None else f"group {identity} {pid}")
+        for path, about in self._sockets.items():
+            self._say(_socket_news(path, about))
         with suppress(RuntimeError):  # no thread can be started
             threading.Thread(target=self._keep, args=(self._program,), name="guardian", daemon=True).start()
 
@@ -151,6 +160,11 @@ class Guardian:
         self._lock = threading.Lock()
         self._program = None
         self._children = {}
+        self._sockets = {}
+
+
+def _socket_news(path: str, identity: str) -> str:
+    return f"socket {os.fsencode(path).hex()} {identity}"
 
 
 def _descendants(pid: int, besides: Collection[int | None]) -> list[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
 import time
 from collections.abc import Mapping
 from email.utils import formatdate
@@ -29,6 +30,7 @@ from gaia_bridge.constants import KIB
 from gaia_bridge.openai_api.errors import NEVER_AGAIN
 from gaia_bridge.protocol.codes import INTERNAL_ERROR
 from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.runtime.peer_credentials import is_of_this_user
 from gaia_bridge.server.http.departures import DISCONNECT, Departure
 from gaia_bridge.server.http.guard import REQUEST_ID, body_for, error_body
 from gaia_bridge.server.http.request_cycle import Cycle, Piece
@@ -186,7 +188,11 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
-        FORKS.conceal(transport.get_extra_info("socket").fileno())
+        connection = transport.get_extra_info("socket")
+        FORKS.conceal(connection.fileno())
+        if connection.family is socket.AF_UNIX and not is_of_this_user(connection.fileno()):
+            logger.warning("a program of another user connected, and was sent away")
+            transport.abort()
         self._set_deadline(self._limits.header_timeout)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -66,12 +66,13 @@ class LineClient:
         dispatcher: Answers its requests.
         write: Writes to the client.
         batch: How many messages may come at once.
+        asked: The largest id of a request that the client was sent before, by another process.
     """
 
-    def __init__(self, dispatcher: Dispatcher, write: Write, batch: int) -> None:
+    def __init__(self, dispatcher: Dispatcher, write: Write, batch: int, asked: int = 0) -> None:
         self._write = write
         self._most = batch
-        self._client = DuplexClient(dispatcher, _Lines(write))
+        self._client = DuplexClient(dispatcher, _Lines(write), asked=asked)
         self._waiting = 0
         self._none_left: asyncio.Future[None] | None = None
 
@@ -93,6 +94,11 @@ class LineClient:
     def close(self) -> None:
         """The client is gone."""
         self._client.close()
+
+    @property
+    def name(self) -> str:
+        """Name and version of the client, as it says; empty before."""
+        return self._client.name
 
     @property
     def is_waiting(self) -> bool:

@@ -36,6 +36,7 @@ class DuplexClient:
         dispatcher: Answers its requests.
         channel: Carries everything that it is sent.
         cut: Ends the channel.
+        asked: The largest id of a request that the client was sent before, by another process.
     """
 
     def __init__(
@@ -43,16 +44,23 @@ class DuplexClient:
         dispatcher: Dispatcher,
         channel: Channel,
         cut: Callable[[], None] | None = None,
+        asked: int = 0,
     ) -> None:
         self._dispatcher = dispatcher
         self._channel = channel
-        self._handshake = Connection(channel)
+        self._handshake = Connection(channel, asked=asked)
         self._modern = Connection(_NoQuestions(channel), PUBLISHED.latest)
         self._handshake.cut = self._modern.cut = cut
         self._era: Connection | None = None
         self._revisions = dispatcher.settings.revisions
         self._most = dispatcher.settings.backlog.requests
         self._owed = 0
+
+    @property
+    def name(self) -> str:
+        """Name and version, as it says in its handshake; empty if it was none."""
+        told = self._handshake.client_info
+        return " ".join(str(told[key]) for key in ("name", "version") if told.get(key))
 
     @property
     def agreed(self) -> str | None:

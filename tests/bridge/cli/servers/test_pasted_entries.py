@@ -39,6 +39,15 @@ def test_one_entry_has_the_name_that_is_typed_and_an_address_that_is_called_othe
 
 
 @pytest.mark.requirement("F-365")
+def test_comments_and_trailing_commas_are_read_over() -> None:
+    text = (
+        '{ // servers\n "mcpServers": {"time": {"command": "uvx", /* its name */ "args": ["mcp-server-time",],},},\n}'
+    )
+    assert pasted_entries(text) == {"time": TIME}
+    assert pasted_entries('"time": {"url": "https://x.org//*y*/",},') == {"time": {"url": "https://x.org//*y*/"}}
+
+
+@pytest.mark.requirement("F-365")
 def test_a_line_of_a_file_and_a_name_with_blanks_will_do() -> None:
     assert pasted_entries(f'"My server": {json.dumps(TIME)},') == {"My server": TIME}
     assert pasted_entries('"-x": {"command": "y"}') == {"x": {"command": "y"}}
@@ -49,7 +58,6 @@ def test_a_line_of_a_file_and_a_name_with_blanks_will_do() -> None:
     ("text", "name", "reason"),
     [
         (json.dumps(TIME), None, "one server without a name"),
-        ('{"command": "x",}', None, "comments and trailing commas are none of JSON"),
         ('{"a": ', None, "not valid JSON"),
         ('{"a": 1}', None, "lists no servers"),
         ("{}", None, "lists no servers"),

@@ -1,0 +1,241 @@
+"""Serves the fronts of editors: each is a client of its own, as if it had a bridge of its own on stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from socket import socket
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskStatus
+from msgspec import Struct
+
+from gaia_bridge.background.usage import Usage
+from gaia_bridge.errors import PublishError
+from gaia_bridge.front.greeting import (
+    DRAIN,
+    LINE_BYTES,
+    MOVE,
+    REST,
+    SERVE,
+    STATUS,
+    STOP,
+    GreetingError,
+    read_greeting,
+    written,
+)
+from gaia_bridge.front.place import Scope
+from gaia_bridge.protocol.framing import LineFramer
+from gaia_bridge.protocol.json_types import JSON
+from gaia_bridge.runtime.peer_credentials import is_of_this_user
+from gaia_bridge.sanitize.escaping import one_line
+from gaia_bridge.server.dispatcher import Dispatcher
+from gaia_bridge.server.transports.lines import LineClient
+from gaia_bridge.settings import Settings
+
+__all__ = ["Fronts"]
+
+logger = logging.getLogger(__name__)
+
+_CHUNK: Final = 256 * 1024
+
+
+class _Front(Struct, eq=False):
+    """One front that is being served."""
+
+    pid: int
+    source: str
+    folder: str
+    since: float
+    client: LineClient
+    writer: asyncio.StreamWriter
+
+
+class Fronts:
+    """The fronts of a bridge.
+
+    Args:
+        scope: What is published: a front that wants something else is refused.
+        dispatcher: Finds what answers at an endpoint by the name of its source; raises `PublishError`.
+        names: Tells the names of the sources.
+        settings: Limits.
+        usage: Told of every front.
+        on_stop: Called when the bridge is asked to end.
+        on_drain: Called when it is asked to end once nobody waits for it.
+        report: What it says of itself.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        dispatcher: Callable[[str | None], Dispatcher],
+        names: Callable[[], list[str]],
+        settings: Settings,
+        usage: Usage,
+        on_stop: Callable[[], None],
+        on_drain: Callable[[], None],
+        report: Callable[[], JSON],
+    ) -> None:
+        self._scope = scope
+        self._dispatcher = dispatcher
+        self._names = names
+        self._settings = settings
+        self._limits = settings.background
+        self._usage = usage
+        self._on_stop = on_stop
+        self._on_drain = on_drain
+        self._report = report
+        self._fronts: set[_Front] = set()
+        self._began = time.time()
+
+    async def run(self, listener: socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled.
+
+        Args:
+            listener: Where fronts connect.
+            task_status: Told when they can.
+        """
+        server = await asyncio.start_unix_server(self._serve, sock=listener, limit=_CHUNK)
+        try:
+            task_status.started()
+            await anyio.sleep_forever()
+        finally:
+            server.close()
+            for front in self._fronts:
+                front.writer.close()
+
+    def rest(self) -> None:
+        """The bridge is about to end, because somebody wants that: fronts start no other one by themselves."""
+        self._say(do=REST)
+
+    def move(self) -> None:
+        """Another bridge takes the place of this one: fronts go there, each when nobody waits for it."""
+        self._say(do=MOVE)
+
+    def _say(self, **news: object) -> None:
+        for front in self._fronts:
+            with suppress(OSError, RuntimeError):
+                front.writer.write(written(**news))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve whoever connected."""
+        connection = writer.get_extra_info("socket")
+        try:
+            if not is_of_this_user(connection.fileno()):
+                logger.warning("a program of another user connected, and was sent away")
+                return
+            async with asyncio.timeout(self._limits.greeting_timeout):
+                line = await reader.readline()
+            greeting = read_greeting(line[:LINE_BYTES])
+            await self._greeted(greeting, reader, writer)
+        except GreetingError as error:
+            logger.info("no front: %s", one_line(str(error)))
+            writer.write(written(error=f"expected the greeting of a front: {error}"))
+        except (TimeoutError, ValueError, ConnectionError) as error:  # ValueError: a line beyond the limit
+            logger.debug("a front said nothing that could be read: %r", error)
+        finally:
+            with suppress(OSError):
+                await writer.drain()
+            writer.close()
+
+    async def _greeted(
+        self, greeting: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        what = greeting.get("do")
+        if what == STATUS:
+            writer.write(written(**self._status()))
+        elif what in (STOP, DRAIN):
+            # What follows from it may end this very task; who asked hears of it before.
+            (self._on_stop if what == STOP else self._on_drain)()
+            writer.write(written(pid=os.getpid()))
+        elif what == SERVE:
+            await self._serve_client(greeting, reader, writer)
+        else:
+            wanted = one_line(repr(what), 40)
+            writer.write(written(error=f"it is asked for {wanted}; expected one of {SERVE}, {STATUS}, {STOP}, {DRAIN}"))
+
+    async def _serve_client(
+        self, greeting: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        refusal = self._refusal(greeting)
+        if refusal is not None:
+            writer.write(written(error=refusal))
+            return
+        source = str(greeting.get("source") or "")
+        asked = greeting.get("asked")
+
+        async def write(line: bytes) -> None:
+            if not writer.is_closing():
+                writer.write(line + b"\n")
+                with suppress(ConnectionError):
+                    await writer.drain()
+
+        client = LineClient(
+            self._dispatcher(source or None), write, self._settings.http.batch, asked if isinstance(asked, int) else 0
+        )
+        front = _Front(
+            int(greeting.get("pid") or 0), source, str(greeting.get("folder") or ""), time.time(), client, writer
+        )
+        writer.write(written(pid=os.getpid()))
+        self._fronts.add(front)
+        try:
+            with self._usage.one_more():
+                await self._read(reader, client)
+        except ConnectionError:
+            pass
+        finally:
+            self._fronts.discard(front)
+            client.close()
+
+    async def _read(self, reader: asyncio.StreamReader, client: LineClient) -> None:
+        framer = LineFramer(self._settings.line_bytes)
+        while chunk := await reader.read(_CHUNK):
+            for line in framer.feed(chunk):
+                if isinstance(line, bytes) and line.startswith(_MOVED):
+                    await client.none_left()
+                    return
+                await client.take(line)
+        for line in framer.end():
+            await client.take(line)
+        with anyio.move_on_after(self._settings.stdio_grace):
+            await client.none_left()
+
+    def _refusal(self, greeting: Mapping[str, Any]) -> str | None:
+        if greeting.get("scope") != self._scope.as_json():
+            return "the bridge that runs there publishes something else; end it: gaia-bridge down --all"
+        source = str(greeting.get("source") or "")
+        try:
+            self._dispatcher(source or None)
+        except PublishError:
+            known = ", ".join(self._names()) or "nothing at all"
+            return f"{one_line(repr(source), 80)} is not published; expected one of: {known}"
+        return None
+
+    def _status(self) -> dict[str, object]:
+        fronts = [
+            {
+                "pid": front.pid,
+                "source": front.source,
+                "folder": front.folder,
+                "since": front.since,
+                "client": front.client.name,
+            }
+            for front in sorted(self._fronts, key=lambda front: front.since)
+        ]
+        return {
+            "pid": os.getpid(),
+            "since": self._began,
+            "scope": self._scope.as_json(),
+            "users": self._usage.users,
+            "fronts": fronts,
+            "report": self._report(),
+        }
+
+
+_MOVED: Final = written(do=MOVE).rstrip(b"\n").partition(b":")[0]
+"""How the answer of a front to `MOVE` begins: no message of MCP has that key."""

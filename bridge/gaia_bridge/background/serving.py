@@ -1,0 +1,101 @@
+"""Serves an open bridge to the fronts of editors, and over HTTP on a socket, until nobody uses it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from socket import socket
+
+import anyio
+from msgspec import Struct
+
+from gaia_bridge.background.fronts import Fronts
+from gaia_bridge.background.usage import Usage
+from gaia_bridge.bridge import Bridge
+from gaia_bridge.front.place import Place, Scope
+from gaia_bridge.server.http.access_policy import AccessPolicy
+from gaia_bridge.server.http.listener import HttpServer
+
+__all__ = ["Background", "serve_background"]
+
+logger = logging.getLogger(__name__)
+
+_HOSTS = ("localhost", "localhost:*", "127.0.0.1", "127.0.0.1:*", "[::1]", "[::1]:*")
+"""What clients of a socket say that they have called: no name leads there, so that none can be rebound."""
+
+
+class Background(Struct, frozen=True):
+    """Where a bridge is in the background, and for whom."""
+
+    place: Place
+    scope: Scope
+    keep: float | None
+    """Seconds that it stays without a client; for ever if `None`."""
+
+
+async def serve_background(
+    bridge: Bridge,
+    background: Background,
+    front_socket: socket,
+    http_socket: socket,
+    when_signalled: Callable[[Callable[[], None]], None],
+) -> None:
+    """Serve until nobody has used it for a while, or it is asked to end.
+
+    Args:
+        bridge: The bridge; open.
+        background: Where, and for whom.
+        front_socket: Where fronts connect; listening.
+        http_socket: Where clients of HTTP connect; listening.
+        when_signalled: Takes what a signal is to call.
+    """
+    place, settings = background.place, bridge.settings
+    ended = anyio.Event()
+    draining = anyio.Event()
+    usage = Usage(background.keep, ended.set)
+    policy = AccessPolicy.for_hosts(_HOSTS, limits=settings.http)
+    app = usage.of(bridge.asgi(policy))
+    server = HttpServer(app, sockets=[http_socket], limits=settings.http, on_shutdown=[bridge.close_streams])
+
+    def stop() -> None:
+        fronts.rest()
+        ended.set()
+
+    def drain() -> None:
+        for path in (place.front, place.http):  # the next one takes their place at once
+            with suppress(OSError):
+                os.unlink(path)
+        fronts.move()
+        draining.set()
+
+    fronts = Fronts(
+        background.scope,
+        bridge.dispatcher,
+        lambda: [source.name for source in bridge.sources],
+        settings,
+        usage,
+        stop,
+        drain,
+        bridge.status,
+    )
+    when_signalled(stop)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(server.run)
+        await tasks.start(fronts.run, front_socket)
+        logger.info("%s: process %d serves it now", place.front, os.getpid())
+        tasks.start_soon(_end_when_left, draining, usage, settings.background.drain_timeout, ended)
+        await ended.wait()
+        usage.close()
+        logger.info("%s: it ends", place.front)
+        server.stop()
+        tasks.cancel_scope.cancel()
+
+
+async def _end_when_left(draining: anyio.Event, usage: Usage, seconds: float, ended: anyio.Event) -> None:
+    """Once another bridge takes its place, end as soon as nobody waits for an answer of this one."""
+    await draining.wait()
+    with anyio.move_on_after(seconds):
+        await usage.none_left()
+    ended.set()

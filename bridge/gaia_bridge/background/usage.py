@@ -1,0 +1,75 @@
+"""Who uses a bridge, so that it can end some time after the last one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["Usage"]
+
+
+class Usage:
+    """Counts users. Make it on the event loop.
+
+    Args:
+        keep: Seconds without any after which `on_unused` is called; `None` never does.
+        on_unused: Told once.
+    """
+
+    def __init__(self, keep: float | None, on_unused: Callable[[], None]) -> None:
+        self._keep = keep
+        self._on_unused = on_unused
+        self._users = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+        self._wait()
+
+    @property
+    def users(self) -> int:
+        """How many there are."""
+        return self._users
+
+    @contextmanager
+    def one_more(self) -> Generator[None]:
+        """Inside of it, there is one more."""
+        self._users += 1
+        self._empty.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._wait()
+
+    def of(self, app: ASGIApp) -> ASGIApp:
+        """An application whose requests are users while they last, an event stream for as long as it is open."""
+
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                return await app(scope, receive, send)
+            with self.one_more():
+                await app(scope, receive, send)
+
+        return counted
+
+    async def none_left(self) -> None:
+        """Wait until there is none."""
+        await self._empty.wait()
+
+    def close(self) -> None:
+        """Nobody wants to know any more."""
+        self._keep = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait(self) -> None:
+        if self._users:
+            return
+        self._empty.set()
+        if self._keep is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._keep, self._on_unused)

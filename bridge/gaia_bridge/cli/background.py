@@ -1,0 +1,252 @@
+"""`gaia-bridge connect`, and `up`, `down`, `restart`, `ps`: one bridge in the background for all editors of a user."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from gaia_bridge.cli.collection import collect_in_larger_pieces, imported_for_good
+from gaia_bridge.cli.deadline import Deadline
+from gaia_bridge.cli.exit_codes import ExitCode
+from gaia_bridge.cli.options import log_options, set_up_logging
+from gaia_bridge.cli.streams import queue_standard_streams
+from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
+from gaia_bridge.errors import ConfigError, ServerUnavailableError
+from gaia_bridge.front.greeting import DRAIN, STATUS, STOP
+from gaia_bridge.front.launching import START_PATIENCE, BridgeDownError, ask, is_alive, start
+from gaia_bridge.front.place import Place, PlaceError, Scope, places, runtime_folder
+from gaia_bridge.front.program import FrontOptions, run
+from gaia_bridge.model import NamingPolicy
+from gaia_bridge.sanitize.escaping import printable
+
+if TYPE_CHECKING:
+    from gaia_bridge.protocol.json_types import JSON
+
+__all__ = ["background", "connect", "down", "ps", "restart", "up"]
+
+_DOWN_PATIENCE: Final = 12.0
+"""Seconds until a bridge that was asked to end is gone; it takes at most `STOP_DEADLINE` for that."""
+
+_LOOK: Final = 0.02
+"""Seconds between two looks whether it is."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _scope_options(command: F) -> F:
+    config = click.option(
+        "--config", metavar="PATH", help="Publish the servers of this file.  [default: ~/.gaia/mcp_servers.json]"
+    )
+    agents = click.option("--agent", "agents", metavar="AGENT", multiple=True, help="Publish this agent; repeatable.")
+    return config(agents(command))
+
+
+_keep_option = click.option(
+    "--keep", type=click.FloatRange(0), metavar="MINUTES", help="How long it stays without a client.  [default: 10]"
+)
+
+
+@click.command()
+@click.argument("name", required=False, default="")
+@click.option("--all", "everything", is_flag=True, help="Everything that is published, as without NAME.")
+@_scope_options
+@_keep_option
+def connect(name: str, everything: bool, config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
+    """Serve an editor by the bridge that runs in the background.
+
+    It is started if it does not run, and ends some minutes after its last client. All windows of all editors share its
+    servers. NAME is an agent or server of it that is wanted alone.
+
+    Without --config and --agent, it is the same one everywhere, but in a folder that lists servers of its own.
+    """
+    if name and everything:
+        raise click.UsageError(f"--all is everything, and {name} one of them: leave out one")
+    return run(FrontOptions(name, config, agents, keep))
+
+
+@click.command(hidden=True)
+@click.argument("agents", nargs=-1)
+@click.option("--place", required=True)
+@click.option("--name", required=True)
+@click.option("--folder", required=True)
+@click.option("--config")
+@click.option("--keep", type=float)
+@log_options
+@click.pass_context
+def background(
+    ctx: click.Context,
+    agents: tuple[str, ...],
+    place: str,
+    name: str,
+    folder: str,
+    config: str | None,
+    keep: float | None,
+    log_level: str | None,
+    debug: bool,
+) -> int:
+    """Be the bridge in the background; started by `connect` and `up`."""
+    try:
+        os.chdir(folder or Path.home())
+    except OSError as error:
+        raise ConfigError(folder, f"the folder of this bridge cannot be entered: {error.strerror}") from None
+    ctx.call_on_close(queue_standard_streams())
+    set_up_logging(ctx, log_level, debug, default="info")
+    with imported_for_good():
+        from gaia_bridge.background.serving import Background
+        from gaia_bridge.cli.bridge_runner import ServeOptions, run
+        from gaia_bridge.settings import BackgroundLimits
+
+    collect_in_larger_pieces(YOUNG_OBJECTS)
+    seconds = BackgroundLimits().keep if keep is None else None if keep == _FOR_EVER else 60 * keep
+    options = ServeOptions(
+        agents=agents,
+        stdio=False,
+        host=DEFAULT_HOST,
+        port=DEFAULT_PORT,
+        auth=False,
+        allow_hosts=(),
+        allow_origins=(),
+        config=None if config is None else Path(config),
+        names=NamingPolicy.DEFAULT,
+        with_agents=bool(agents),
+        background=Background(Place(place, name), Scope(config or "", agents, folder), seconds),
+    )
+    return run(options, ctx.find_object(Deadline))
+
+
+_FOR_EVER: Final = -1.0
+"""`--keep` of a bridge that was started by hand."""
+
+
+@click.command()
+@_scope_options
+@_keep_option
+def up(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
+    """Start the bridge for all editors, unless it runs.
+
+    Without --keep, it stays until it is ended by `down`.
+    """
+    with _as_our_errors():
+        place, scope = _of(config, agents)
+        if is_alive(place):
+            click.echo(f"it runs already: {place.http}", err=True)
+        else:
+            start(
+                place, scope, _FOR_EVER * 60 if keep is None else 60 * keep, time.monotonic() + START_PATIENCE
+            ).close()
+        click.echo(f"unix://{place.http}#/mcp")
+    return ExitCode.OK
+
+
+@click.command()
+@_scope_options
+@click.option("--all", "everything", is_flag=True, help="All bridges of this user.")
+def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
+    """End the bridge for all editors.
+
+    Editors that are connected start it again when they want something of it.
+    """
+    with _as_our_errors():
+        found = places(runtime_folder()) if everything else [_of(config, agents)[0]]
+        ended = [place for place in found if _end(place, STOP)]
+        for place in ended:
+            click.echo(f"ended: {place.name}", err=True)
+        if not ended:
+            click.echo("no bridge runs in the background" if everything else "it does not run", err=True)
+    return ExitCode.OK
+
+
+@click.command()
+@_scope_options
+@_keep_option
+def restart(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
+    """Start that bridge anew; editors stay connected.
+
+    Calls in flight are answered by the old one.
+    """
+    with _as_our_errors():
+        place, scope = _of(config, agents)
+        told = ask(place, DRAIN)
+        if told is None:
+            click.echo("it did not run", err=True)
+        start(place, scope, None if keep is None else 60 * keep, time.monotonic() + START_PATIENCE).close()
+        click.echo(f"unix://{place.http}#/mcp")
+    return ExitCode.OK
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def ps(as_json: bool) -> int:
+    """Show the bridges in the background, and who uses them."""
+    from gaia_bridge.cli.servers.common import print_json
+
+    with _as_our_errors():
+        found = [(place, told) for place in places(runtime_folder()) if (told := ask(place, STATUS)) is not None]
+    if as_json:
+        print_json([{"name": place.name, "http": place.http, "log": place.log, **told} for place, told in found])
+        return ExitCode.OK
+    if not found:
+        click.echo("no bridge runs in the background", err=True)
+    for place, told in found:
+        for line in _lines(place, told):
+            click.echo(printable(line, None))
+    return ExitCode.OK
+
+
+def _lines(place: Place, told: JSON) -> Iterator[str]:
+    report: Any = told["report"]
+    sources = ", ".join(f"{source['name']} ({source['state']})" for source in report["sources"])
+    yield f"{place.name}: process {told['pid']}, version {told['version']}, since {_time(told['since'])}"
+    yield f"  publishes {sources or 'nothing yet'}"
+    yield f"  at unix://{place.http}#/mcp, log {place.log}"
+    for front in told["fronts"]:
+        what = f" for {front['source']} alone" if front["source"] else ""
+        client = front["client"] or "a client that has not said who it is"
+        yield f"  {client}{what}: process {front['pid']} in {front['folder']}, since {_time(front['since'])}"
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%H:%M:%S" if time.time() - seconds < 86_400 else "%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _of(config: str | None, agents: tuple[str, ...]) -> tuple[Place, Scope]:
+    scope = Scope.of(config, agents, os.getcwd())
+    return Place(runtime_folder(), scope.name), scope
+
+
+def _end(place: Place, what: str) -> bool:
+    """Have a bridge end, and wait until it is gone; whether there was one."""
+    told = ask(place, what)
+    if told is None:
+        return False
+    until = time.monotonic() + _DOWN_PATIENCE
+    while _runs(int(told["pid"])):
+        if time.monotonic() > until:
+            raise BridgeDownError(f"process {told['pid']} of {place.name} does not end; see {place.log}")
+        time.sleep(_LOOK)
+    return True
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _as_our_errors() -> Generator[None]:
+    """What a front would say is said like everything else."""
+    try:
+        yield
+    except BridgeDownError as error:
+        raise ServerUnavailableError("the bridge in the background", str(error)) from None
+    except PlaceError as error:
+        raise ConfigError("the bridge in the background", str(error)) from None

@@ -1,0 +1,148 @@
+"""Secrets of entries that come from elsewhere: found, put into the keyring or a file of their own, and referred to."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from gaia_bridge.config.file_editor import edit_file
+from gaia_bridge.config.launch_lines import is_secret
+from gaia_bridge.config.paths import expanded
+from gaia_bridge.errors import ConfigError
+from gaia_bridge.protocol.json_types import JSON, is_array, is_object
+from gaia_bridge.sanitize.redaction import redacted
+
+__all__ = ["KEEPERS", "Secret", "replaced", "secrets_in"]
+
+_SERVICE: Final = "gaia-bridge"
+_FOLDER: Final = "~/.gaia/secrets"
+_NO_WORD: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class Secret(Struct, frozen=True):
+    """A secret that an entry holds itself.
+
+    Args:
+        place: The keys that lead to it.
+        label: What it is called, for people and for its file.
+        value: What it is.
+    """
+
+    place: tuple[str | int, ...]
+    label: str
+    value: str
+
+    def __repr__(self) -> str:
+        return f"Secret({self.place!r}, {self.label!r})"
+
+
+def secrets_in(entry: JSON) -> list[Secret]:
+    """The secrets that an entry holds itself: in variables, headers, arguments, its address, and its login.
+
+    Args:
+        entry: The entry, in our form.
+    """
+    found: dict[str, Secret] = {}
+    for secret in _secrets(entry):
+        label = secret.label
+        if label in found:
+            label = f"{label}-{len(found) + 1}"
+        found[label] = Secret(secret.place, label, secret.value)
+    return list(found.values())
+
+
+def replaced(entry: JSON, secret: Secret, reference: str) -> JSON:
+    """The entry with a reference in the place of a secret.
+
+    Args:
+        entry: The entry.
+        secret: What is replaced.
+        reference: Where it is now.
+    """
+    made: JSON = _replaced(entry, secret.place, reference)
+    return made
+
+
+def _in_file(server: str, secret: Secret) -> str:
+    """Write a secret into a file that its owner alone can read."""
+    place = f"{_FOLDER}/{_name(server, secret)}"
+    content, path = f"{secret.value}\n".encode(), expanded(Path(place))
+    edit_file(path, lambda _content, _status: content, lock=path.parent / ".lock")
+    return f"${{file:{place}}}"
+
+
+def _name(server: str, secret: Secret) -> str:
+    """A name for a secret that no other has, of characters that every place takes."""
+    return f"{_word(server)}.{_word(secret.label)}"
+
+
+def _word(text: str) -> str:
+    word = _NO_WORD.sub("_", text)
+    return word if word == text else f"{word}-{zlib.crc32(text.encode(errors='surrogatepass')):08x}"
+
+
+def _in_keyring(server: str, secret: Secret) -> str:
+    """Give a secret to the keyring of the desktop."""
+    try:
+        keyring: Any = importlib.import_module("keyring")
+    except ImportError:
+        hint = "run: pip install 'gaia-mcp-bridge[keyring]', or take --secrets file"
+        raise ConfigError("--secrets keyring", "the package for the keyring is not installed", hint) from None
+    name = _name(server, secret)
+    try:
+        keyring.set_password(_SERVICE, name, secret.value)
+    except Exception as error:  # a backend of the desktop may fail in any way
+        problem = f"the keyring failed with {type(error).__name__}"
+        raise ConfigError("--secrets keyring", problem, "take --secrets file") from None
+    return f"${{keyring:{_SERVICE}/{name}}}"
+
+
+KEEPERS: Final[dict[str, Callable[[str, Secret], str]]] = {"file": _in_file, "keyring": _in_keyring}
+"""Where secrets can be put. Each is given the server and the secret, and returns the reference to it."""
+
+
+def _secrets(entry: JSON) -> Iterator[Secret]:
+    for key in ("env", "headers", "oauth"):
+        table = entry.get(key)
+        for name, value in table.items() if is_object(table) else ():
+            known = key == "oauth" and name != "clientSecret"
+            if isinstance(value, str) and value and not known and is_secret(name, value):
+                yield Secret((key, name), name, value)
+    args = entry.get("args")
+    for number, word in enumerate(args if is_array(args) else ()):
+        before: object = args[number - 1] if is_array(args) and number else ""
+        if isinstance(word, str) and _is_secret_word(word, before if isinstance(before, str) else ""):
+            option = word.partition("=")[0] if word.startswith("-") else before
+            named = isinstance(option, str) and option.startswith("-")
+            label = str(option).lstrip("-") if named else f"argument-{number + 1}"
+            yield Secret(("args", number), label, word)
+    url = entry.get("url")
+    if isinstance(url, str) and "${" not in url and _shows_secret(url):
+        yield Secret(("url",), "url", url)
+
+
+def _shows_secret(url: str) -> bool:
+    words = url.replace("?", " ").replace("&", " ")
+    return redacted(words) != words
+
+
+def _is_secret_word(word: str, before: str) -> bool:
+    if "${" in word or word.startswith("--") and "=" not in word:
+        return False
+    named = f"{before.lstrip('-')}: {word}" if before.startswith("--") and "=" not in before else word
+    return redacted(named) != named
+
+
+def _replaced(value: Any, place: Sequence[str | int], reference: str) -> Any:
+    if not place:
+        return reference
+    key, *rest = place
+    if is_array(value):
+        return [_replaced(item, rest, reference) if number == key else item for number, item in enumerate(value)]
+    return {name: _replaced(item, rest, reference) if name == key else item for name, item in value.items()}

@@ -1,0 +1,51 @@
+"""How an entry for one server is written: the keys and values that editors differ in. Facts only."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+__all__ = ["VSCODE", "Shape"]
+
+
+class Shape(Struct, frozen=True, kw_only=True):
+    """How one server is written.
+
+    Args:
+        stdio: What the entry of a program begins with.
+        http: What the entry of an address begins with; `None` where there are none.
+        command: The key of the program.
+        args: The key of its arguments; `None` where the program and they are one list.
+        env: The key of its variables.
+        cwd: The key of its folder, where it has one.
+        workspace: What stands for the folder that is open, where something does.
+        url: The key of the address.
+        headers: The key of its headers.
+        variable: How the value of a variable of the environment is written, with `{}` for its name.
+        bearer_variable: The key of the variable that holds the token, where that is no header.
+        further: What every entry ends with.
+        milliseconds: Whether `timeout` counts these instead of seconds.
+        plain_url: What an address is reached by that has no type: `sse` or `http`.
+    """
+
+    stdio: dict[str, Any] = field(default_factory=dict[str, Any])
+    http: dict[str, Any] | None = field(default_factory=dict[str, Any])
+    command: str = "command"
+    args: str | None = "args"
+    env: str = "env"
+    cwd: str | None = "cwd"
+    workspace: str | None = None
+    url: str = "url"
+    headers: str = "headers"
+    variable: str | None = None
+    bearer_variable: str | None = None
+    further: dict[str, Any] = field(default_factory=dict[str, Any])
+    milliseconds: bool = False
+    plain_url: str = "http"
+
+
+VSCODE: Final = Shape(
+    stdio={"type": "stdio"}, http={"type": "http"}, workspace="${workspaceFolder}", variable="${{env:{}}}"
+)
+"""https://code.visualstudio.com/docs/agents/reference/mcp-configuration, and `gaia_bridge.editors.vscode`."""

@@ -1,0 +1,155 @@
+"""Which bridge a front belongs to, and where that is found: a socket in a folder of the user's own."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zlib
+
+TYPE_CHECKING = False  # see gaia_bridge
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Place", "PlaceError", "Scope", "places", "runtime_folder"]
+
+_FOLDER = "gaia-bridge"
+
+_SOCKET_PATH = 100
+"""Bytes of the path of a socket: the system takes 103 (macOS) or 107 (Linux)."""
+
+_ENDING = ".sock"
+
+_SERVERS_FILE = "mcp_servers.json"
+"""As `gaia_bridge.config.paths` has it, which takes longer to import."""
+
+
+class PlaceError(Exception):
+    """There is no folder that only this user can write to; says why."""
+
+
+class Scope:
+    """What a bridge in the background publishes: whoever wants the same shares it.
+
+    Args:
+        config: The absolute path of a file of servers; empty for the user's own.
+        agents: References of agents, files among them by their absolute paths.
+        folder: The folder that it runs in, absolute; empty where nothing depends on it.
+    """
+
+    def __init__(self, config: str = "", agents: Sequence[str] = (), folder: str = "") -> None:
+        self.config = config
+        self.agents = tuple(agents)
+        self.folder = folder
+
+    @classmethod
+    def of(cls, config: str | None, agents: Sequence[str], folder: str) -> Scope:
+        """The scope of what is written on a command line.
+
+        Args:
+            config: A file of servers, if one is named.
+            agents: References of agents.
+            folder: The current folder.
+
+        It depends on the folder if an agent is named that is no file, or if the folder lists servers of its own.
+        """
+        found = [_absolute(agent, folder) for agent in agents]
+        local = config is None and os.path.isfile(os.path.join(folder, _SERVERS_FILE))
+        local = local and os.path.realpath(folder) != os.path.realpath(os.path.expanduser("~/.gaia"))
+        here = local or not all(map(_is_file, found))
+        return cls("" if config is None else os.path.join(folder, config), found, folder if here else "")
+
+    @property
+    def name(self) -> str:
+        """A name for it, as a part of a file's name: `default`, or the beginning of what it is, and a check sum."""
+        if not (self.config or self.agents or self.folder):
+            return "default"
+        told = os.path.basename(self.folder or self.config or self.agents[0].partition(":")[0])
+        word = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in told)[:20].strip("-")
+        number = zlib.crc32("\0".join((self.config, self.folder, *self.agents)).encode(errors="surrogateescape"))
+        return f"{word or 'bridge'}-{number:08x}"
+
+    def as_json(self) -> dict[str, object]:
+        """As two programs tell each other."""
+        return {"config": self.config, "agents": list(self.agents), "folder": self.folder}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scope) and self.as_json() == other.as_json()
+
+    __hash__ = None  # type: ignore[assignment] # nobody keeps one in a set
+
+
+class Place:
+    """The files of one bridge in the background.
+
+    Args:
+        folder: Of all of them, the user's own.
+        name: Of this one.
+    """
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.name = name
+        self.front = os.path.join(folder, f"{name}.front{_ENDING}")
+        """The socket for fronts: a greeting, then the messages of stdio."""
+        self.http = os.path.join(folder, f"{name}{_ENDING}")
+        """The socket that speaks HTTP, for clients that take `unix:///...`."""
+        self.lock = os.path.join(folder, f"{name}.lock")
+        """Held by whoever starts the bridge."""
+        self.log = os.path.join(folder, f"{name}.log")
+
+
+def runtime_folder(environ: Mapping[str, str] | None = None) -> str:
+    """Where the sockets are: in the user's runtime folder, or in `~/.gaia/run` where there is none. It is made.
+
+    Args:
+        environ: The environment; that of this process if not given.
+
+    Raises:
+        PlaceError: It cannot be made, or others can write to it.
+    """
+    environ = os.environ if environ is None else environ
+    runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"  # also in shells that are not told of it
+    if _is_private(runtime):
+        folder = os.path.join(runtime, _FOLDER)
+    else:
+        folder = os.path.join(os.path.expanduser("~"), ".gaia", "run")
+    if len(os.fsencode(folder)) + _longest_name() > _SOCKET_PATH:
+        folder = f"/tmp/{_FOLDER}-{os.getuid()}"
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise PlaceError(f"{folder}: the folder of the bridge's sockets cannot be made: {error.strerror}") from None
+    if not _is_private(folder):
+        raise PlaceError(
+            f"{folder}: others may write to it, or it is theirs; expected a folder that only you can open: "
+            f"chmod 700 it, or remove it"
+        )
+    return folder
+
+
+def places(folder: str) -> list[Place]:
+    """The bridges that have, or had, a socket in a folder."""
+    ending = f".front{_ENDING}"
+    return [Place(folder, name.removesuffix(ending)) for name in sorted(os.listdir(folder)) if name.endswith(ending)]
+
+
+def _longest_name() -> int:
+    return len("/") + 20 + len("-00000000.front") + len(_ENDING)
+
+
+def _is_private(folder: str) -> bool:
+    try:
+        about = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o077
+
+
+def _absolute(agent: str, folder: str) -> str:
+    """The reference of an agent, with the whole path of its file if it has one."""
+    path, colon, name = agent.partition(":")
+    whole = os.path.join(folder, os.path.expanduser(path))
+    return f"{os.path.normpath(whole)}{colon}{name}" if path and os.path.exists(whole) else agent
+
+
+def _is_file(agent: str) -> bool:
+    return os.path.isabs(agent.partition(":")[0])

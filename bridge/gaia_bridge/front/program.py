@@ -1,0 +1,92 @@
+"""`gaia-bridge connect`, from its command line to the end of the client."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gaia_bridge.front.launching import BridgeDownError, connect
+from gaia_bridge.front.place import Place, PlaceError, Scope, runtime_folder
+from gaia_bridge.front.relay import Relay
+
+TYPE_CHECKING = False  # see gaia_bridge
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from socket import socket
+
+__all__ = ["FrontOptions", "options_of", "run"]
+
+_UNAVAILABLE = 69
+"""As `gaia_bridge.cli.exit_codes` has it, which takes longer to import."""
+
+
+class FrontOptions:
+    """What a front is started with.
+
+    Args:
+        source: The name of the agent or server whose own endpoint is wanted; empty for everything.
+        config: A file of servers, if one is named.
+        agents: References of agents.
+        keep: Minutes that a bridge stays without a client, where it is started.
+    """
+
+    def __init__(
+        self, source: str = "", config: str | None = None, agents: Sequence[str] = (), keep: float | None = None
+    ) -> None:
+        self.source = source
+        self.config = config
+        self.agents = tuple(agents)
+        self.keep = keep
+
+
+def options_of(words: Sequence[str]) -> FrontOptions | None:
+    """The options of a command line as editors are given it.
+
+    Args:
+        words: What stands behind `connect`.
+
+    Returns:
+        The options; `None` for whatever else was written, which the whole program reads, and explains.
+    """
+    found = FrontOptions()
+    rest = iter(words)
+    for word in rest:
+        if word == "--all":
+            continue
+        if word in ("--config", "--agent"):
+            value = next(rest, "")
+            if not value or value.startswith("-"):
+                return None
+            if word == "--config":
+                found.config = value
+            else:
+                found.agents = (*found.agents, value)
+        elif word.startswith("-") or found.source or not word:
+            return None
+        else:
+            found.source = word
+    return found
+
+
+def run(options: FrontOptions) -> int:
+    """Relay between standard input and output and the bridge, until the client is gone.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        scope = Scope.of(options.config, options.agents, os.getcwd())
+        place = Place(runtime_folder(), scope.name)
+        keep = None if options.keep is None else 60 * options.keep
+
+        def reach(asked: int) -> socket:
+            return connect(place, scope, keep, {"source": options.source, "asked": asked, "folder": os.getcwd()})
+
+        Relay(reach).run()
+    except (BridgeDownError, PlaceError) as error:
+        sys.stderr.write(f"gaia-bridge connect: error: {error}\n")
+        return _UNAVAILABLE
+    except OSError as error:
+        sys.stderr.write(f"gaia-bridge connect: error: {error.filename or 'a stream'}: {error.strerror}\n")
+        return _UNAVAILABLE
+    return 0

@@ -1,0 +1,284 @@
+"""Carries lines between a client on standard input and output, and a bridge on a socket, whichever bridge that is.
+
+One thread and one `poll`. Whole lines are passed on: a line that a bridge did not finish is never seen by the client.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import stat
+import time
+from contextlib import contextmanager
+
+from gaia_bridge.front.conversation import Conversation
+from gaia_bridge.front.greeting import GREETING, MOVE, REST, read_greeting, written
+from gaia_bridge.front.launching import BridgeDownError
+
+TYPE_CHECKING = False  # see gaia_bridge
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+    from typing import Any
+
+__all__ = ["Relay"]
+
+_CHUNK = 262_144
+_UNSENT = 1_048_576
+"""Bytes that wait for one side; the other is not read meanwhile."""
+
+_LONGEST = 16 * 1_048_576
+"""Bytes of a line of the client that is looked at. A longer one is passed on as it comes, and refused by the bridge."""
+
+_FAREWELL = 10.0
+"""Seconds for answers that are still open when the client has closed our input, as `gaia-bridge serve` has it."""
+
+_LAST_WORDS = 1.0
+"""Seconds that a request is waited for that can be answered with the reason why there is no bridge."""
+
+_RESTARTS = 5
+"""Bridges that may be lost within `_RESTART_WINDOW`: with more, it would go on for ever."""
+
+_RESTART_WINDOW = 60.0
+"""Seconds."""
+
+_WHY = "the bridge ended while it worked on this, and is started again; whether it was done is not known"
+
+
+class Relay:
+    """The relay of one client.
+
+    Args:
+        reach: Connects to the bridge, starting it if need be. Given the largest id of a request that a bridge has sent.
+        reading: The descriptor of the client's messages.
+        writing: The descriptor of the answers.
+    """
+
+    def __init__(self, reach: Callable[[int], socket.socket], reading: int = 0, writing: int = 1) -> None:
+        self._reach = reach
+        self._reading = reading
+        self._writing = writing
+        self._conversation = Conversation()
+        self._bridge: socket.socket | None = None
+        self._from_client = _Lines(_LONGEST)
+        self._from_bridge = _Lines()
+        self._to_client = bytearray()
+        self._to_bridge = bytearray()
+        self._input_ended = False
+        self._until: float | None = None
+        self._losses: list[float] = []
+        self._is_moving = False
+        """Whether the bridge is about to end, and reads nothing more."""
+        self._is_resting = False
+        """Whether it was ended on purpose, and is not to be started before it is needed."""
+
+    def run(self) -> None:
+        """Relay until the client is gone.
+
+        Raises:
+            BridgeDownError: There is no bridge, and none can be started. The client was told.
+        """
+        with _without_blocking(self._writing):
+            try:
+                self._connect()
+                while not self._is_over():
+                    self._step()
+            except BrokenPipeError:  # nobody reads what we write: the client is gone
+                pass
+            except BridgeDownError as error:
+                self._give_up(str(error))
+                raise
+            finally:
+                if self._bridge is not None:
+                    self._bridge.close()
+
+    def _is_over(self) -> bool:
+        if not self._input_ended or self._to_client or self._to_bridge:
+            return False
+        return self._bridge is None or not self._conversation.is_open or time.monotonic() > (self._until or 0)
+
+    def _step(self) -> None:
+        """Wait until something can be read or written, and do it."""
+        poll, bridge = select.poll(), self._bridge
+        reads_client = not self._input_ended and not self._is_moving and len(self._to_bridge) < _UNSENT
+        if reads_client:
+            poll.register(self._reading, select.POLLIN)
+        if bridge is not None:
+            of_bridge = select.POLLIN if len(self._to_client) < _UNSENT else 0
+            poll.register(bridge, of_bridge | (select.POLLOUT if self._to_bridge else 0))
+        # Where nothing is to be written, an error is reported all the same: the client is gone.
+        poll.register(self._writing, select.POLLOUT if self._to_client else 0)
+        wait = None if self._until is None else max(0.0, self._until - time.monotonic()) * 1000
+        ready = dict(poll.poll(wait))
+        if (what := ready.get(self._writing, 0)) & select.POLLOUT:
+            self._write_to_client()
+        elif what:
+            raise BrokenPipeError
+        if reads_client and ready.get(self._reading):
+            self._read_client()
+        if bridge is not None and (what := ready.get(bridge.fileno(), 0)):
+            self._serve_bridge(bridge, what)
+
+    # The client.
+
+    def _read_client(self) -> None:
+        chunk = os.read(self._reading, _CHUNK)
+        if not chunk:
+            self._input_ended = True
+            self._until = time.monotonic() + _FAREWELL
+        elif self._bridge is None:
+            self._resume()
+        self._take_from_client(chunk)
+
+    def _take_from_client(self, chunk: bytes) -> None:
+        for line in self._from_client.feed(chunk):
+            self._conversation.from_client(line)
+            self._to_bridge += line
+        self._to_bridge += self._from_client.overlong() if chunk else self._from_client.end()
+
+    def _write_to_client(self) -> None:
+        try:
+            del self._to_client[: os.write(self._writing, self._to_client)]
+        except BlockingIOError:
+            pass
+
+    def _tell_client(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            self._to_client += line + b"\n"
+
+    # The bridge.
+
+    def _connect(self) -> None:
+        self._bridge = self._reach(self._conversation.last_asked)
+        self._bridge.setblocking(False)
+        self._from_bridge = _Lines()
+        self._is_moving = False
+
+    def _serve_bridge(self, bridge: socket.socket, what: int) -> None:
+        """Write to the bridge and read from it, as far as it is ready for that."""
+        try:
+            if what & select.POLLOUT:
+                del self._to_bridge[: bridge.send(self._to_bridge)]
+            if what & ~select.POLLOUT:
+                self._take(bridge.recv(_CHUNK))
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._take(b"")
+
+    def _take(self, chunk: bytes) -> None:
+        for line in self._from_bridge.feed(chunk):
+            if line.startswith(GREETING):
+                self._told(read_greeting(line))
+            elif self._conversation.from_bridge(line):
+                self._to_client += line
+        if not chunk:
+            self._lost()
+
+    def _told(self, news: dict[str, Any]) -> None:
+        """The bridge says something to us."""
+        if news.get("do") == MOVE:  # what we say after this, the next one hears
+            self._is_moving = True
+            self._to_bridge += written(do=MOVE)
+        elif news.get("do") == REST:
+            self._is_resting = True
+
+    def _lost(self) -> None:
+        """The bridge is gone: the client is told what that means for it, and another one takes its place."""
+        assert self._bridge is not None
+        self._bridge.close()
+        self._bridge = None
+        _reap()
+        self._to_bridge.clear()  # what was not read is open, and is told or asked again with the rest
+        self._tell_client(self._conversation.lost(_WHY))
+        self._write_to_client()
+        now = time.monotonic()
+        self._losses = [*(loss for loss in self._losses if loss > now - _RESTART_WINDOW), now]
+        if len(self._losses) > _RESTARTS:
+            raise BridgeDownError(f"the bridge ended {len(self._losses)} times within {_RESTART_WINDOW:g} s")
+        if self._conversation.is_open or not (self._is_resting or self._input_ended):
+            self._resume()
+
+    def _resume(self) -> None:
+        """Have another bridge go on; first it hears what the one before it knew."""
+        self._is_resting = False
+        self._connect()
+        for line in self._conversation.replay():
+            self._to_bridge += line.removesuffix(b"\n") + b"\n"
+        self._tell_client(self._conversation.resumed())
+
+    def _give_up(self, why: str) -> None:
+        """Tell the client why there are no answers, also to what it is asking just now."""
+        poll = select.poll()
+        poll.register(self._reading, select.POLLIN)
+        try:
+            if not self._input_ended and poll.poll(_LAST_WORDS * 1000):
+                self._take_from_client(os.read(self._reading, _CHUNK))
+            self._tell_client(self._conversation.ended(why))
+            os.set_blocking(self._writing, True)
+            while self._to_client:
+                self._write_to_client()
+        except OSError:  # it reads no more
+            pass
+
+
+class _Lines:
+    """Cuts bytes into lines, each with its end.
+
+    Args:
+        longest: Bytes of a line beyond which it is handed over in pieces by `overlong`.
+    """
+
+    def __init__(self, longest: int | None = None) -> None:
+        self._rest: list[bytes] = []
+        self._size = 0
+        self._longest = longest
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are whole now; of an overlong one, its last piece."""
+        *lines, rest = chunk.split(b"\n")
+        whole: list[bytes] = []
+        for line in lines:
+            whole.append(b"".join((*self._rest, line, b"\n")))
+            self._rest.clear()
+            self._size = 0
+        if rest:
+            self._rest.append(rest)
+            self._size += len(rest)
+        return whole
+
+    def overlong(self) -> bytes:
+        """What has come of a line that is too long to be kept."""
+        if self._longest is None or self._size <= self._longest:
+            return b""
+        return self.end()
+
+    def end(self) -> bytes:
+        """What has come of a line that has no end."""
+        rest = b"".join(self._rest)
+        self._rest.clear()
+        self._size = 0
+        return rest
+
+
+@contextmanager
+def _without_blocking(descriptor: int) -> Generator[None]:
+    """The descriptor is written to without waiting, where no other program shares it."""
+    mode = os.fstat(descriptor).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) or not os.get_blocking(descriptor):
+        yield
+        return
+    os.set_blocking(descriptor, False)
+    try:
+        yield
+    finally:
+        os.set_blocking(descriptor, True)
+
+
+def _reap() -> None:
+    """Let go of a bridge that this process has started."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass

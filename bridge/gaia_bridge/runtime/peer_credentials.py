@@ -1,0 +1,33 @@
+"""Who is at the other end of a connection to a socket in the file system."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+__all__ = ["is_of_this_user"]
+
+_CREDENTIALS = struct.Struct("3i")
+"""`struct ucred` of Linux: process, user, group."""
+
+_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES = 0, 1, 76
+"""macOS: `struct xucred`, which begins with a version and the user."""
+
+
+def is_of_this_user(descriptor: int) -> bool:
+    """Whether the other end of a connection belongs to the user that we run as, or to root.
+
+    Args:
+        descriptor: Of the connection.
+    """
+    with socket.socket(fileno=os.dup(descriptor)) as connection:
+        try:
+            if hasattr(socket, "SO_PEERCRED"):
+                told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+                user: int = _CREDENTIALS.unpack(told)[1]
+            else:
+                user = struct.unpack_from("2I", connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES))[1]
+        except OSError:
+            return False
+    return user in (os.geteuid(), 0)
