@@ -25,8 +25,16 @@ from filelock import FileLock
 from tests.conformance.runner import CannotRunError, install_packages
 
 __all__ = [
-    "FASTMCP", "MCP1", "MCP2", "node_modules", "python_beside", "python_with", "required", "source_of", "with_fastmcp",
-]  # fmt: skip
+    "CACHE",
+    "MCP1",
+    "MCP2",
+    "node_modules",
+    "place_for",
+    "python_with",
+    "required",
+    "source_of",
+    "with_fastmcp",
+]
 
 ROOT: Final = Path(__file__).parents[2]
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "gaia-mcp-bridge-tests"
@@ -52,7 +60,7 @@ def python_with(*requirements: str) -> str:
     digest = _digest(" ".join(requirements))
     place = CACHE / f"python{version}-{digest}"
     interpreter, stamp = place / "bin" / "python", place / "installed"
-    with _locked(place):
+    with place_for(place):
         if not (interpreter.exists() and stamp.exists()):
             venv.create(place, clear=True, symlinks=True)
             pip = [sys.executable, "-m", "pip", "--python", str(interpreter), "install", "--quiet", "--retries", "1"]
@@ -101,7 +109,7 @@ def source_of(requirement: str) -> Path:
     """
     place = CACHE / f"source-{_digest(requirement)}"
     stamp = place / "unpacked"
-    with _locked(place):
+    with place_for(place):
         if not stamp.exists():
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
@@ -136,7 +144,7 @@ def node_modules(folder: Path) -> Path:
     """
     digest = _digest((folder / "package-lock.json").read_text("utf-8"))
     place = CACHE / f"node-{digest}"
-    with _locked(place):
+    with place_for(place):
         place.mkdir(exist_ok=True)
         for name in ("package.json", "package-lock.json", ".npmrc"):
             shutil.copyfile(folder / name, place / name)
@@ -164,6 +172,12 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _locked(place: Path) -> FileLock:
+def place_for(place: Path, seconds: float = INSTALL_SECONDS) -> FileLock:
+    """Keeps other test processes from a place while something is installed there.
+
+    Args:
+        place: A folder of `CACHE`.
+        seconds: How long that takes at most.
+    """
     place.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(place.with_name(f"{place.name}.lock"), timeout=INSTALL_SECONDS * 2)
+    return FileLock(place.with_name(f"{place.name}.lock"), timeout=seconds * 2)
