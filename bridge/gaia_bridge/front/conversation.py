@@ -7,12 +7,13 @@ all of that; requests that change nothing are asked again, and for the others th
 from __future__ import annotations
 
 import json
+import os
 import re
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, TypeGuard
 
 __all__ = ["LOST", "Conversation"]
 
@@ -41,8 +42,8 @@ _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _LISTS = ("tools", "prompts", "resources")
 
-_OURS = "gaia-bridge-front"
-"""How the ids of our own requests begin."""
+_REMEMBERED = frozenset(("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
+"""Requests that the next bridge is told of, if they were granted."""
 
 _ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)"')
 """How an answer begins, as our bridges write them: the rest of it, which may be large, is not looked at."""
@@ -63,10 +64,16 @@ class Conversation:
         self._initialized: bytes | None = None
         self._level: dict[str, Any] | None = None
         self._subscribed: dict[str, dict[str, Any]] = {}
-        self._listens: dict[int | str, tuple[dict[str, Any], bytes]] = {}
+        self._listens: dict[int | str, bytes] = {}
+        """Requests for news, by their ids: they are open until somebody ends them."""
+        self._confirmed: dict[int | str, dict[str, Any]] = {}
+        """What of it the client was promised."""
+        self._repeated: set[int | str] = set()
+        """Those that were promised by a bridge before, and are not by this one yet."""
         self._asked: set[int] = set()
         self._ours: set[str] = set()
-        self._repeated: set[int | str] = set()
+        self._name = f"gaia-bridge-front-{os.urandom(8).hex()}"
+        """How the ids of our own requests begin; no client has such ids."""
         self.last_asked = 0
         """The largest id of a request of the bridge: the next one goes on from there, so that no answer is taken for
         another's."""
@@ -83,11 +90,11 @@ class Conversation:
         for message, own in _messages(line):
             method, identifier = message.get("method"), message.get("id")
             if not isinstance(method, str):
-                if isinstance(identifier, int):
+                if _is_identifier(identifier):
                     self._asked.discard(identifier)
             elif "id" not in message:
                 self._noticed(method, _params_of(message), own)
-            elif isinstance(identifier, int | str):
+            elif _is_identifier(identifier):
                 self._requested(identifier, method, _params_of(message), own)
 
     def from_bridge(self, line: bytes) -> bool:
@@ -97,7 +104,10 @@ class Conversation:
             Whether it is for the client.
         """
         if (found := _ANSWER.match(line)) is not None:
-            return self._answered(json.loads(found[1]), line)
+            try:
+                return self._answered(json.loads(found[1]), line)
+            except ValueError:  # no client of ours has such an id
+                return True
         if _NOTICE.match(line) is not None:
             return True
         told = [self._said(message, own) for message, own in _messages(line)]
@@ -126,8 +136,8 @@ class Conversation:
         """
         for identifier in (*self._open, *self._listens):
             yield _error(identifier, why)
-        self._open.clear()
-        self._listens.clear()
+        for kept in (self._open, self._listens, self._confirmed):
+            kept.clear()
 
     def replay(self) -> Iterator[bytes]:
         """What the next bridge is told first."""
@@ -139,11 +149,12 @@ class Conversation:
             yield self._request("logging/setLevel", self._level)
         for params in self._subscribed.values():
             yield self._request("resources/subscribe", params)
-        self._repeated = set(self._listens)
-        for _, line in self._listens.values():
+        self._repeated = set(self._confirmed)
+        yield from self._listens.values()
+        for method, line in self._open.values():
             yield line
-        for _, line in self._open.values():
-            yield line
+            if method == "initialize" and self._initialized is not None:  # said by a client that does not wait
+                yield self._initialized
 
     def resumed(self) -> Iterator[bytes]:
         """What the client is told once the next bridge was told: whatever it looked at may be otherwise now."""
@@ -152,52 +163,62 @@ class Conversation:
                 yield _notification(f"notifications/{kind}/list_changed")
         for uri in self._subscribed:
             yield _notification("notifications/resources/updated", {"uri": uri})
-        for identifier, (wanted, _) in self._listens.items():
+        for identifier, promised in self._confirmed.items():
             meta = {"_meta": {_SUBSCRIPTION: identifier}}
             for kind in _LISTS:
-                if wanted.get(f"{kind}ListChanged"):
+                if promised.get(f"{kind}ListChanged"):
                     yield _notification(f"notifications/{kind}/list_changed", meta)
-            for uri in wanted.get("resourceSubscriptions") or ():
+            for uri in promised.get("resourceSubscriptions") or ():
                 yield _notification("notifications/resources/updated", {"uri": uri, **meta})
 
     def _requested(self, identifier: int | str, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == _LISTEN:
-            self._listens[identifier] = (_object(params.get("notifications")), line)
-            return
-        self._open[identifier] = (method, line if method in _REPEATABLE else b"")
-        uri = params.get("uri")
-        if method == "logging/setLevel":
-            self._level = params
-        elif method == "resources/subscribe" and isinstance(uri, str):
-            self._subscribed[uri] = params
-        elif method == "resources/unsubscribe" and isinstance(uri, str):
-            self._subscribed.pop(uri, None)
+            self._forget_listening(identifier)  # of the same id, which is over
+            self._listens[identifier] = line
+        else:
+            self._open[identifier] = (method, line if method in _REPEATABLE else b"")
 
     def _noticed(self, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == "notifications/initialized":
             self._initialized = line
-        elif method == "notifications/cancelled":
-            identifier = params.get("requestId")
-            if isinstance(identifier, int | str):
-                self._open.pop(identifier, None)
-                self._listens.pop(identifier, None)
+        elif method == "notifications/cancelled" and _is_identifier(identifier := params.get("requestId")):
+            self._open.pop(identifier, None)
+            self._forget_listening(identifier)
 
     def _answered(self, identifier: int | str, line: bytes) -> bool:
         if identifier in self._ours:
             self._ours.discard(str(identifier))
             return False
+        self._forget_listening(identifier)
         method, request = self._open.pop(identifier, ("", b""))
-        self._listens.pop(identifier, None)
-        if method == "initialize" and "result" in (answer := json.loads(line)):
-            self._handshake = json.loads(request)["params"]
-            self._told = _object(answer["result"].get("capabilities"))
+        if method in _REMEMBERED:
+            result = json.loads(line).get("result")
+            if isinstance(result, dict):
+                self._granted(method, _params_of(json.loads(request)), _object(result))
         return True
+
+    def _granted(self, method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
+        uri = str(params.get("uri"))
+        if method == "initialize":
+            self._handshake = params
+            self._told = _object(result.get("capabilities"))
+        elif method == "logging/setLevel":
+            self._level = params
+        elif method == "resources/subscribe":
+            self._subscribed[uri] = params
+        else:
+            self._subscribed.pop(uri, None)
+
+    def _forget_listening(self, identifier: int | str) -> None:
+        self._listens.pop(identifier, None)
+        self._confirmed.pop(identifier, None)
+        self._repeated.discard(identifier)
 
     def _said(self, message: dict[str, Any], line: bytes) -> bool:
         method, identifier = message.get("method"), message.get("id")
         params = _params_of(message)
         if method is None:
-            return not isinstance(identifier, int | str) or self._answered(identifier, line)
+            return not _is_identifier(identifier) or self._answered(identifier, line)
         if isinstance(identifier, int):
             self._asked.add(identifier)
             self.last_asked = max(self.last_asked, identifier)
@@ -206,9 +227,11 @@ class Conversation:
                 self._asked.discard(number)
         elif method == _ACKNOWLEDGED:
             subscription = _object(params.get("_meta")).get(_SUBSCRIPTION)
-            if isinstance(subscription, int | str) and subscription in self._repeated:
+            if _is_identifier(subscription) and subscription in self._listens:
+                is_news = subscription not in self._repeated
                 self._repeated.discard(subscription)
-                return False
+                self._confirmed[subscription] = _object(params.get("notifications"))
+                return is_news
         return True
 
     def _taken_back(self, why: str) -> Iterator[bytes]:
@@ -217,7 +240,7 @@ class Conversation:
         self._asked.clear()
 
     def _request(self, method: str, params: dict[str, Any]) -> bytes:
-        identifier = f"{_OURS}-{len(self._ours)}"
+        identifier = f"{self._name}-{len(self._ours)}"
         self._ours.add(identifier)
         return _line({"id": identifier, "method": method, "params": params})
 
@@ -236,6 +259,11 @@ def _messages(line: bytes) -> list[tuple[dict[str, Any], bytes]]:
 
 def _params_of(message: dict[str, Any]) -> dict[str, Any]:
     return _object(message.get("params"))
+
+
+def _is_identifier(value: Any) -> TypeGuard[int | str]:
+    """Whether it is an id as MCP has them. To Python, `True` is a number as well."""
+    return type(value) is int or type(value) is str
 
 
 def _object(value: Any) -> dict[str, Any]:
