@@ -19,6 +19,7 @@ from gaia_bridge.background.usage import Usage
 from gaia_bridge.errors import PublishError
 from gaia_bridge.front.greeting import (
     DRAIN,
+    GREETING,
     LINE_BYTES,
     MOVE,
     REST,
@@ -29,7 +30,9 @@ from gaia_bridge.front.greeting import (
     read_greeting,
     written,
 )
+from gaia_bridge.front.launching import FOR_EVER
 from gaia_bridge.front.place import Scope
+from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.protocol.framing import LineFramer
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.runtime.peer_credentials import is_of_this_user
@@ -43,6 +46,8 @@ __all__ = ["Fronts"]
 logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 256 * 1024
+
+_LOOP: Final = "take that entry out of its configuration"
 
 
 class _Front(Struct, eq=False):
@@ -67,6 +72,7 @@ class Fronts:
         usage: Told of every front.
         on_stop: Called when the bridge is asked to end.
         on_drain: Called when it is asked to end once nobody waits for it.
+        keep: Seconds that it stays without a client; `None` for ever.
         report: What it says of itself.
     """
 
@@ -79,6 +85,7 @@ class Fronts:
         usage: Usage,
         on_stop: Callable[[], None],
         on_drain: Callable[[], None],
+        keep: float | None,
         report: Callable[[], JSON],
     ) -> None:
         self._scope = scope
@@ -89,7 +96,10 @@ class Fronts:
         self._usage = usage
         self._on_stop = on_stop
         self._on_drain = on_drain
+        self._keep = keep
         self._report = report
+        self._is_leaving = False
+        """Whether it takes no more fronts."""
         self._fronts: set[_Front] = set()
         self._began = time.time()
 
@@ -110,11 +120,18 @@ class Fronts:
                 front.writer.close()
 
     def rest(self) -> None:
-        """The bridge is about to end, because somebody wants that: fronts start no other one by themselves."""
+        """The bridge is about to end, because somebody wants that: fronts start no other one by themselves.
+
+        They are left at once: how the bridge puts itself away is nothing to their clients.
+        """
+        self._is_leaving = True
         self._say(do=REST)
+        for front in self._fronts:
+            front.writer.close()
 
     def move(self) -> None:
         """Another bridge takes the place of this one: fronts go there, each when nobody waits for it."""
+        self._is_leaving = True
         self._say(do=MOVE)
 
     def _say(self, **news: object) -> None:
@@ -131,6 +148,8 @@ class Fronts:
                 return
             async with asyncio.timeout(self._limits.greeting_timeout):
                 line = await reader.readline()
+            if not line:  # it only wanted to know whether we are there
+                return
             greeting = read_greeting(line[:LINE_BYTES])
             await self._greeted(greeting, reader, writer)
         except GreetingError as error:
@@ -151,8 +170,11 @@ class Fronts:
             writer.write(written(**self._status()))
         elif what in (STOP, DRAIN):
             # What follows from it may end this very task; who asked hears of it before.
-            (self._on_stop if what == STOP else self._on_drain)()
-            writer.write(written(pid=os.getpid()))
+            writer.write(self._introduction())
+            if greeting.get("pid") in (None, os.getpid()):  # else it meant the one before
+                (self._on_stop if what == STOP else self._on_drain)()
+        elif what == SERVE and self._is_leaving:
+            pass  # it tries again, at the next one
         elif what == SERVE:
             await self._serve_client(greeting, reader, writer)
         else:
@@ -178,10 +200,10 @@ class Fronts:
         client = LineClient(
             self._dispatcher(source or None), write, self._settings.http.batch, asked if isinstance(asked, int) else 0
         )
-        front = _Front(
-            int(greeting.get("pid") or 0), source, str(greeting.get("folder") or ""), time.time(), client, writer
-        )
-        writer.write(written(pid=os.getpid()))
+        pid = greeting.get("pid")
+        folder = str(greeting.get("folder") or "")
+        front = _Front(pid if isinstance(pid, int) else 0, source, folder, time.time(), client, writer)
+        writer.write(self._introduction())
         self._fronts.add(front)
         try:
             with self._usage.one_more():
@@ -196,18 +218,16 @@ class Fronts:
         framer = LineFramer(self._settings.line_bytes)
         while chunk := await reader.read(_CHUNK):
             for line in framer.feed(chunk):
-                if isinstance(line, bytes) and line.startswith(_MOVED):
+                if isinstance(line, bytes) and line.startswith(GREETING):
                     await client.none_left()
                     return
                 await client.take(line)
-        for line in framer.end():
-            await client.take(line)
-        with anyio.move_on_after(self._settings.stdio_grace):
-            await client.none_left()
 
     def _refusal(self, greeting: Mapping[str, Any]) -> str | None:
         if greeting.get("scope") != self._scope.as_json():
             return "the bridge that runs there publishes something else; end it: gaia-bridge down --all"
+        if LINEAGE.is_above(str(greeting.get("lineage") or "")):
+            return f"it is the bridge that started this program, as a server of its own: {_LOOP}"
         source = str(greeting.get("source") or "")
         try:
             self._dispatcher(source or None)
@@ -215,6 +235,9 @@ class Fronts:
             known = ", ".join(self._names()) or "nothing at all"
             return f"{one_line(repr(source), 80)} is not published; expected one of: {known}"
         return None
+
+    def _introduction(self) -> bytes:
+        return written(pid=os.getpid(), keep=FOR_EVER if self._keep is None else self._keep)
 
     def _status(self) -> dict[str, object]:
         fronts = [
@@ -230,12 +253,9 @@ class Fronts:
         return {
             "pid": os.getpid(),
             "since": self._began,
+            "keep": self._keep,
             "scope": self._scope.as_json(),
             "users": self._usage.users,
             "fronts": fronts,
             "report": self._report(),
         }
-
-
-_MOVED: Final = written(do=MOVE).rstrip(b"\n").partition(b":")[0]
-"""How the answer of a front to `MOVE` begins: no message of MCP has that key."""

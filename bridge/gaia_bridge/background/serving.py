@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from contextlib import suppress
-from socket import socket
 
 import anyio
 from msgspec import Struct
 
 from gaia_bridge.background.fronts import Fronts
+from gaia_bridge.background.sockets import Listening
 from gaia_bridge.background.usage import Usage
 from gaia_bridge.bridge import Bridge
 from gaia_bridge.front.place import Place, Scope
@@ -33,13 +32,15 @@ class Background(Struct, frozen=True):
     scope: Scope
     keep: float | None
     """Seconds that it stays without a client; for ever if `None`."""
+    lock: int | None = None
+    """The descriptor of a lock to hold until it can be connected to."""
 
 
 async def serve_background(
     bridge: Bridge,
     background: Background,
-    front_socket: socket,
-    http_socket: socket,
+    front_socket: Listening,
+    http_socket: Listening,
     when_signalled: Callable[[Callable[[], None]], None],
 ) -> None:
     """Serve until nobody has used it for a while, or it is asked to end.
@@ -47,26 +48,27 @@ async def serve_background(
     Args:
         bridge: The bridge; open.
         background: Where, and for whom.
-        front_socket: Where fronts connect; listening.
-        http_socket: Where clients of HTTP connect; listening.
+        front_socket: Where fronts connect; bound.
+        http_socket: Where clients of HTTP connect; bound.
         when_signalled: Takes what a signal is to call.
     """
     place, settings = background.place, bridge.settings
     ended = anyio.Event()
     draining = anyio.Event()
-    usage = Usage(background.keep, ended.set)
+    usage = Usage(background.keep, settings.background.greeting_timeout, ended.set)
     policy = AccessPolicy.for_hosts(_HOSTS, limits=settings.http)
     app = usage.of(bridge.asgi(policy))
-    server = HttpServer(app, sockets=[http_socket], limits=settings.http, on_shutdown=[bridge.close_streams])
+    server = HttpServer(app, sockets=[http_socket.socket], limits=settings.http, on_shutdown=[bridge.close_streams])
 
     def stop() -> None:
         fronts.rest()
         ended.set()
 
     def drain() -> None:
-        for path in (place.front, place.http):  # the next one takes their place at once
-            with suppress(OSError):
-                os.unlink(path)
+        if draining.is_set():
+            return
+        front_socket.remove()  # the next one takes their place at once
+        http_socket.remove()
         fronts.move()
         draining.set()
 
@@ -78,12 +80,15 @@ async def serve_background(
         usage,
         stop,
         drain,
+        background.keep,
         bridge.status,
     )
     when_signalled(stop)
     async with anyio.create_task_group() as tasks:
         await tasks.start(server.run)
-        await tasks.start(fronts.run, front_socket)
+        await tasks.start(fronts.run, front_socket.socket)
+        if background.lock is not None:
+            os.close(background.lock)
         logger.info("%s: process %d serves it now", place.front, os.getpid())
         tasks.start_soon(_end_when_left, draining, usage, settings.background.drain_timeout, ended)
         await ended.wait()

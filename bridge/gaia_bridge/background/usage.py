@@ -16,16 +16,17 @@ class Usage:
 
     Args:
         keep: Seconds without any after which `on_unused` is called; `None` never does.
+        first: Seconds for the first one to come, if that is more.
         on_unused: Told once.
     """
 
-    def __init__(self, keep: float | None, on_unused: Callable[[], None]) -> None:
+    def __init__(self, keep: float | None, first: float, on_unused: Callable[[], None]) -> None:
         self._keep = keep
         self._on_unused = on_unused
         self._users = 0
         self._timer: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
-        self._wait()
+        self._wait(first)
 
     @property
     def users(self) -> int:
@@ -67,9 +68,9 @@ class Usage:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _wait(self) -> None:
+    def _wait(self, least: float = 0) -> None:
         if self._users:
             return
         self._empty.set()
         if self._keep is not None:
-            self._timer = asyncio.get_running_loop().call_later(self._keep, self._on_unused)
+            self._timer = asyncio.get_running_loop().call_later(max(self._keep, least), self._on_unused)

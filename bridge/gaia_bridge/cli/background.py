@@ -18,11 +18,13 @@ from gaia_bridge.cli.options import log_options, set_up_logging
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
-from gaia_bridge.front.greeting import DRAIN, STATUS, STOP
-from gaia_bridge.front.launching import START_PATIENCE, BridgeDownError, ask, is_alive, start
-from gaia_bridge.front.place import Place, PlaceError, Scope, places, runtime_folder
+from gaia_bridge.front.greeting import STATUS, STOP
+from gaia_bridge.front.launching import FOR_EVER, START_PATIENCE, BridgeDownError, ask, connected, start
+from gaia_bridge.front.launching import restart as restarted
+from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, places, runtime_folder
 from gaia_bridge.front.program import FrontOptions, run
 from gaia_bridge.model import NamingPolicy
+from gaia_bridge.runtime.forking import FORKS
 from gaia_bridge.sanitize.escaping import printable
 
 if TYPE_CHECKING:
@@ -76,7 +78,8 @@ def connect(name: str, everything: bool, config: str | None, agents: tuple[str, 
 @click.option("--name", required=True)
 @click.option("--folder", required=True)
 @click.option("--config")
-@click.option("--keep", type=float)
+@click.option("--keep", type=float, help="In seconds.")
+@click.option("--lock", type=int)
 @log_options
 @click.pass_context
 def background(
@@ -87,10 +90,16 @@ def background(
     folder: str,
     config: str | None,
     keep: float | None,
+    lock: int | None,
     log_level: str | None,
     debug: bool,
 ) -> int:
     """Be the bridge in the background; started by `connect` and `up`."""
+    if os.getsid(0) != os.getpid() != os.getpgrp():
+        os.setsid()  # no end of a terminal or of an editor is ours
+    if lock is not None:
+        os.set_inheritable(lock, False)
+        FORKS.conceal(lock)
     try:
         os.chdir(folder or Path.home())
     except OSError as error:
@@ -103,7 +112,7 @@ def background(
         from gaia_bridge.settings import BackgroundLimits
 
     collect_in_larger_pieces(YOUNG_OBJECTS)
-    seconds = BackgroundLimits().keep if keep is None else None if keep == _FOR_EVER else 60 * keep
+    seconds = BackgroundLimits().keep if keep is None else None if keep == FOR_EVER else keep
     options = ServeOptions(
         agents=agents,
         stdio=False,
@@ -115,13 +124,9 @@ def background(
         config=None if config is None else Path(config),
         names=NamingPolicy.DEFAULT,
         with_agents=bool(agents),
-        background=Background(Place(place, name), Scope(config or "", agents, folder), seconds),
+        background=Background(Place(place, name), Scope(config or "", agents, folder), seconds, lock),
     )
     return run(options, ctx.find_object(Deadline))
-
-
-_FOR_EVER: Final = -1.0
-"""`--keep` of a bridge that was started by hand."""
 
 
 @click.command()
@@ -134,12 +139,12 @@ def up(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
     """
     with _as_our_errors():
         place, scope = _of(config, agents)
-        if is_alive(place):
+        if (connection := connected(place)) is not None:
+            connection.close()
             click.echo(f"it runs already: {place.http}", err=True)
         else:
-            start(
-                place, scope, _FOR_EVER * 60 if keep is None else 60 * keep, time.monotonic() + START_PATIENCE
-            ).close()
+            seconds = FOR_EVER if keep is None else 60 * keep
+            start(place, scope, seconds, time.monotonic() + START_PATIENCE).close()
         click.echo(f"unix://{place.http}#/mcp")
     return ExitCode.OK
 
@@ -168,14 +173,13 @@ def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
 def restart(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
     """Start that bridge anew; editors stay connected.
 
-    Calls in flight are answered by the old one.
+    Calls in flight are answered by the old one. Without --keep, the new one stays as long as the old one would have.
     """
     with _as_our_errors():
         place, scope = _of(config, agents)
-        told = ask(place, DRAIN)
-        if told is None:
+        until = time.monotonic() + START_PATIENCE
+        if restarted(place, scope, None if keep is None else 60 * keep, until) is None:
             click.echo("it did not run", err=True)
-        start(place, scope, None if keep is None else 60 * keep, time.monotonic() + START_PATIENCE).close()
         click.echo(f"unix://{place.http}#/mcp")
     return ExitCode.OK
 
@@ -216,7 +220,7 @@ def _time(seconds: float) -> str:
 
 
 def _of(config: str | None, agents: tuple[str, ...]) -> tuple[Place, Scope]:
-    scope = Scope.of(config, agents, os.getcwd())
+    scope = Scope.of(config, agents, current_folder())
     return Place(runtime_folder(), scope.name), scope
 
 

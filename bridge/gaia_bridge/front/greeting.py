@@ -31,7 +31,7 @@ _KEY = "gaia-bridge"
 LINE_BYTES = 65_536
 """The longest greeting."""
 
-GREETING = b'{"%s":' % _KEY.encode()
+GREETING = b'{"%s"' % _KEY.encode()
 """How every greeting begins, and no message of MCP."""
 
 SERVE, STATUS, STOP, DRAIN = "serve", "status", "stop", "drain"
@@ -48,7 +48,7 @@ class GreetingError(Exception):
 
 def written(**fields: object) -> bytes:
     """A greeting, with the version of whoever writes it, as a line."""
-    return GREETING + json.dumps({"version": __version__, **fields}).encode() + b"}\n"
+    return GREETING + b":" + json.dumps({"version": __version__, **fields}).encode() + b"}\n"
 
 
 def read_greeting(line: bytes) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from gaia_bridge.front.launching import BridgeDownError, connect
-from gaia_bridge.front.place import Place, PlaceError, Scope, runtime_folder
+from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, runtime_folder
 from gaia_bridge.front.relay import Relay
 
 TYPE_CHECKING = False  # see gaia_bridge
@@ -18,6 +19,9 @@ __all__ = ["FrontOptions", "options_of", "run"]
 
 _UNAVAILABLE = 69
 """As `gaia_bridge.cli.exit_codes` has it, which takes longer to import."""
+
+_LINEAGE = "GAIA_BRIDGE_LINEAGE"
+"""As `gaia_bridge.loop_guard.process_ancestry` has it, which takes longer to import."""
 
 
 class FrontOptions:
@@ -75,12 +79,19 @@ def run(options: FrontOptions) -> int:
         The exit code.
     """
     try:
-        scope = Scope.of(options.config, options.agents, os.getcwd())
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge that we started may end long after we left it
+        folder = current_folder()
+        scope = Scope.of(options.config, options.agents, folder)
         place = Place(runtime_folder(), scope.name)
         keep = None if options.keep is None else 60 * options.keep
 
         def reach(asked: int) -> socket:
-            return connect(place, scope, keep, {"source": options.source, "asked": asked, "folder": os.getcwd()})
+            nonlocal keep
+            asks: dict[str, object] = {"source": options.source, "asked": asked, "folder": folder}
+            asks["lineage"] = os.environ.get(_LINEAGE, "")
+            connection, told = connect(place, scope, keep, asks)
+            keep = told.get("keep", keep)  # should we have to start the next one
+            return connection
 
         Relay(reach).run()
     except (BridgeDownError, PlaceError) as error:

@@ -1,4 +1,4 @@
-"""What is known of a conversation is enough for another bridge to go on with it, and for its client to notice little."""
+"""What is known of a conversation is enough for another bridge to go on with it, and its client notices little."""
 
 from __future__ import annotations
 
