@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,12 +20,13 @@ from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
 from gaia_bridge.front.greeting import STATUS, STOP
-from gaia_bridge.front.launching import FOR_EVER, START_PATIENCE, BridgeDownError, ask, connected, start
+from gaia_bridge.front.launching import FOR_EVER, START_PATIENCE, BridgeDownError, NoAnswerError, ask, connected, start
 from gaia_bridge.front.launching import restart as restarted
 from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, places, runtime_folder
 from gaia_bridge.front.program import FrontOptions, run
 from gaia_bridge.model import NamingPolicy
 from gaia_bridge.runtime.forking import FORKS
+from gaia_bridge.runtime.peer_credentials import peer_process
 from gaia_bridge.sanitize.escaping import printable
 
 if TYPE_CHECKING:
@@ -159,7 +161,7 @@ def down(config: str | None, agents: tuple[str, ...], everything: bool) -> int:
     """
     with _as_our_errors():
         found = places(runtime_folder()) if everything else [_of(config, agents)[0]]
-        ended = [place for place in found if _end(place, STOP)]
+        ended = [place for place in found if _end(place)]
         for place in ended:
             click.echo(f"ended: {place.name}", err=True)
         if not ended:
@@ -191,7 +193,7 @@ def ps(as_json: bool) -> int:
     from gaia_bridge.cli.servers.common import print_json
 
     with _as_our_errors():
-        found = [(place, told) for place in places(runtime_folder()) if (told := ask(place, STATUS)) is not None]
+        found = [(place, told) for place in places(runtime_folder()) if (told := _status(place)) is not None]
     if as_json:
         print_json([{"name": place.name, "http": place.http, "log": place.log, **told} for place, told in found])
         return ExitCode.OK
@@ -203,7 +205,17 @@ def ps(as_json: bool) -> int:
     return ExitCode.OK
 
 
+def _status(place: Place) -> JSON | None:
+    try:
+        return ask(place, STATUS)
+    except BridgeDownError as error:  # the others are told of all the same
+        return {"error": str(error)}
+
+
 def _lines(place: Place, told: JSON) -> Iterator[str]:
+    if "report" not in told:
+        yield f"{place.name}: {told['error']}"
+        return
     report: Any = told["report"]
     sources = ", ".join(f"{source['name']} ({source['state']})" for source in report["sources"])
     yield f"{place.name}: process {told['pid']}, version {told['version']}, since {_time(told['since'])}"
@@ -224,17 +236,35 @@ def _of(config: str | None, agents: tuple[str, ...]) -> tuple[Place, Scope]:
     return Place(runtime_folder(), scope.name), scope
 
 
-def _end(place: Place, what: str) -> bool:
+def _end(place: Place) -> bool:
     """Have a bridge end, and wait until it is gone; whether there was one."""
-    told = ask(place, what)
-    if told is None:
-        return False
+    try:
+        told = ask(place, STOP)
+    except NoAnswerError:
+        pid = _killed(place)
+    else:
+        pid = 0 if told is None else int(told["pid"])
     until = time.monotonic() + _DOWN_PATIENCE
-    while _runs(int(told["pid"])):
+    while pid and _runs(pid):
         if time.monotonic() > until:
-            raise BridgeDownError(f"process {told['pid']} of {place.name} does not end; see {place.log}")
+            raise BridgeDownError(f"process {pid} of {place.name} does not end; see {place.log}")
         time.sleep(_LOOK)
-    return True
+    return pid != 0
+
+
+def _killed(place: Place) -> int:
+    """Kill a bridge that hears nothing; its process."""
+    connection = connected(place)
+    if connection is None:
+        return 0
+    with connection:
+        pid = peer_process(connection)
+    if pid is None:
+        raise BridgeDownError(f"the bridge at {place.front} does not answer, and its process is not known")
+    click.echo(f"{place.name} does not answer: process {pid} is killed", err=True)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return pid
 
 
 def _runs(pid: int) -> bool:
@@ -242,7 +272,11 @@ def _runs(pid: int) -> bool:
         os.kill(pid, 0)
     except OSError:
         return False
-    return True
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as about:  # of one whose parent does not want to know
+            return not about.read().rpartition(b") ")[2].startswith(b"Z")
+    except OSError:
+        return True
 
 
 @contextmanager

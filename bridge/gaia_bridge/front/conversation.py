@@ -57,7 +57,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self._open: dict[int | str, tuple[str, bytes]] = {}
-        """Requests of the client that are not answered: their methods and lines."""
+        """Requests of the client that are not answered: their methods, and their lines, if they may be made again."""
         self._handshake: dict[str, Any] | None = None
         self._told: dict[str, Any] = {}
         """The capabilities that the client was told in its handshake."""
@@ -115,14 +115,26 @@ class Conversation:
 
     # What becomes of it when the bridge is gone.
 
+    def unsent(self, lines: bytes) -> None:
+        """What the bridge was not sent any more, it has not done: such requests can be made again, whatever they are.
+
+        Args:
+            lines: Whole ones, after the rest of one that it was sent the beginning of.
+        """
+        for line in lines.split(b"\n"):
+            for message, own in _messages(line):
+                method, identifier = message.get("method"), message.get("id")
+                if isinstance(method, str) and _is_identifier(identifier) and identifier in self._open:
+                    self._open[identifier] = (method, own)
+
     def lost(self, why: str) -> Iterator[bytes]:
         """What the client is told at once: errors for what was being done, and that no answers are wanted.
 
         Args:
             why: What happened, as a sentence.
         """
-        for identifier, (method, _) in list(self._open.items()):
-            if method not in _REPEATABLE:
+        for identifier, (method, line) in list(self._open.items()):
+            if not line:
                 del self._open[identifier]
                 yield _error(identifier, f"{method}: {why}")
         yield from self._taken_back(why)

@@ -33,6 +33,7 @@ __all__ = [
     "FOR_EVER",
     "START_PATIENCE",
     "BridgeDownError",
+    "NoAnswerError",
     "ask",
     "command",
     "connect",
@@ -66,6 +67,10 @@ _NOT_INHERITED = ("GAIA_BRIDGE_CHILD", "GAIA_BRIDGE_AGENTS")
 
 class BridgeDownError(Exception):
     """There is no bridge, and none can be started; says why."""
+
+
+class NoAnswerError(BridgeDownError):
+    """There is one that takes connections, and says nothing."""
 
 
 def connect(
@@ -262,7 +267,8 @@ def _greeting(connection: socket.socket, place: Place) -> dict[str, Any]:
     """What a bridge says first.
 
     Raises:
-        BridgeDownError: Nothing, or something else.
+        NoAnswerError: It says nothing.
+        BridgeDownError: It says something else.
         OSError: It ended.
     """
     line = b""
@@ -271,7 +277,7 @@ def _greeting(connection: socket.socket, place: Place) -> dict[str, Any]:
     until = time.monotonic() + GREETING_PATIENCE
     while not line.endswith(b"\n"):
         if not poll.poll(max(0, until - time.monotonic()) * 1000):
-            raise BridgeDownError(
+            raise NoAnswerError(
                 f"the bridge at {place.front} takes connections and does not answer; see {place.log}, "
                 "or end it: gaia-bridge down"
             )

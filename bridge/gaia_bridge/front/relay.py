@@ -31,7 +31,7 @@ _LONGEST = 4 * 1_048_576
 see `Settings.line_bytes`."""
 
 _FAREWELL = 10.0
-"""Seconds for answers that are still open when the client has closed our input, as `gaia-bridge serve` has it."""
+"""Seconds for answers that are still open when the client has closed our input, and still reads."""
 
 _LAST_WORDS = 1.0
 """Seconds that a request is waited for that can be answered with the reason why there is no bridge."""
@@ -121,10 +121,11 @@ class Relay:
             self._write_to_client()
         elif what:
             raise BrokenPipeError
-        if reads_client and ready.get(self._reading):
-            self._read_client()
+        # The bridge first: should it be gone, the next one hears what the client says now.
         if bridge is not None and (what := ready.get(bridge.fileno(), 0)):
             self._serve_bridge(bridge, what)
+        if reads_client and ready.get(self._reading):
+            self._read_client()
 
     # The client.
 
@@ -218,7 +219,8 @@ class Relay:
         assert self._bridge is not None
         self._bridge.close()
         self._bridge = None
-        self._to_bridge.clear()  # what was not read is open, and is told or asked again with the rest
+        self._conversation.unsent(bytes(self._to_bridge))
+        self._to_bridge.clear()  # what of it is open is asked again with the rest
         self._tell_client(self._conversation.lost(_WHY))
         self._write_to_client()
         now = time.monotonic()

@@ -292,6 +292,18 @@ def test_true_is_no_number() -> None:
     assert ids(conversation.lost("it ended")) == [1]
 
 
+def test_what_the_bridge_was_never_sent_is_asked_of_the_next_one_whatever_it_is() -> None:
+    conversation = Conversation()
+    calls = [line(id=number, method="tools/call", params={"name": "pay"}) for number in (1, 2, 3)]
+    for call in calls:
+        conversation.from_client(call)
+    conversation.unsent(calls[1][30:] + calls[2] + b"nonsense\n[1]\n")
+    assert ids(conversation.lost("it ended")) == [1, 2]
+    assert [again.strip() for again in conversation.replay()] == [calls[2].strip()]
+    assert conversation.from_bridge(line(id=3, result={}))
+    assert not conversation.is_open
+
+
 def test_if_there_will_be_no_other_bridge_everything_that_is_open_is_an_error() -> None:
     conversation = Conversation()
     conversation.from_client(line(id=1, method="tools/list"))

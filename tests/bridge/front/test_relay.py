@@ -475,6 +475,25 @@ def test_a_client_that_is_gone_needs_no_other_bridge(piped: Window) -> None:
     assert piped.bridges.empty()
 
 
+def test_a_call_that_no_bridge_was_sent_is_made_at_the_next_one(piped: Window) -> None:
+    first = greeted(piped)
+    filling = line(method="notifications/x", params={"data": "x" * 10_000})
+    os.set_blocking(piped.speaking, False)
+    while select.select([], [piped.speaking], [], 0.1)[1]:
+        with suppress(BlockingIOError):
+            os.write(piped.speaking, filling[:4096].replace(b"\n", b" "))
+    os.set_blocking(piped.speaking, True)
+    writer = threading.Thread(target=piped.says, args=[b"\n" + line(id=2, method="tools/call", params={})])
+    writer.start()
+    first.ends()
+    second = piped.bridge()
+    writer.join(PATIENCE)
+    while b'"id":2' not in (heard := second.hears()):
+        assert heard
+    second.says(line(id=2, result={}))
+    assert line(id=2, result={}) in (piped.hears() for _ in range(10))
+
+
 # Moves and rests.
 
 
