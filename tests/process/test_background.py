@@ -15,9 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 import pytest
 
+from gaia_bridge.cli import main
+from gaia_bridge.front import launching
 from tests.bridge.cli.running import DEADLINE
 from tests.process.windows import AGENT, LISTS, User, Window, user
 from tests.support.installed_programs import python_with, required
@@ -484,6 +487,78 @@ def test_a_bridge_that_was_meant_to_stay_stays_when_a_front_starts_it_again(me: 
     assert me.bridge_pid([first]) == window.told("process")["pid"]
     [told] = me.bridges()
     assert told["keep"] is None
+
+
+def test_a_bridge_that_hears_nothing_any_more_can_be_ended_all_the_same(
+    me: User, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    me.window("--agent", str(AGENT))
+    for name in ("HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, me.environment[name])
+    monkeypatch.setattr(launching, "GREETING_PATIENCE", 0.2)
+    pid = me.bridge_pid()
+    psutil.Process(pid).suspend()
+    assert main(["ps"]) == 0
+    assert "does not answer" in capsys.readouterr().out
+    assert main(["down", "--all"]) == 0
+    assert f"does not answer: process {pid} is killed" in capsys.readouterr().err
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+# Editors that reach sockets themselves.
+
+
+def over_http(me: User) -> httpx2.Client:
+    """A client of the address that `up` prints."""
+    done = me.run("up", "--agent", str(AGENT))
+    path, _, endpoint = done.stdout.strip().removeprefix("unix://").partition("#")
+    transport = httpx2.HTTPTransport(uds=path)
+    headers = {"Accept": "application/json, text/event-stream"}
+    return httpx2.Client(transport=transport, base_url=f"http://localhost{endpoint}", headers=headers, timeout=DEADLINE)
+
+
+def post(client: httpx2.Client, method: str, session: str = "", **more: Any) -> httpx2.Response:
+    headers = {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"} if session else {}
+    return client.post("", json={"jsonrpc": "2.0", "method": method, **more}, headers=headers)
+
+
+def test_an_editor_needs_no_front_where_it_reaches_sockets(me: User) -> None:
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "editor", "version": "1"}}
+    with over_http(me) as client:
+        greeting = post(client, "initialize", id=1, params=params)
+        session = greeting.headers["mcp-session-id"]
+        assert greeting.json()["result"]["serverInfo"]["name"] == "GAIA WindowAgent"
+        assert post(client, "notifications/initialized", session).status_code == 202
+        level = post(client, "logging/setLevel", session, id=2, params={"level": "info"})
+        assert level.json()["result"] == {}
+        subscribed = post(client, "resources/subscribe", session, id=3, params={"uri": "note://seen"})
+        assert subscribed.json()["result"] == {}
+        with client.stream("GET", "", headers={"Mcp-Session-Id": session, "Accept": "text/event-stream"}) as news:
+            window = me.window("--agent", str(AGENT))
+            window.told("touch")
+            lines = news.iter_lines()
+            text = next(text for text in lines if text.startswith("data: {"))
+            assert json.loads(text.removeprefix("data: "))["method"] == "notifications/resources/updated"
+            [told] = me.bridges()
+            assert told["users"] >= 2
+            me.run("restart", "--agent", str(AGENT))
+            assert all(not line.startswith("data: {") for line in lines), "it ends, without an answer"
+        gone = post(client, "tools/list", session, id=4)
+        assert gone.status_code == 404, "which tells it to begin anew"
+        again = post(client, "initialize", id=5, params=params).headers["mcp-session-id"]
+        tools = post(client, "tools/list", again, id=6)
+        assert "process" in {tool["name"] for tool in tools.json()["result"]["tools"]}
+        window.told("process")
+    eventually(lambda: len(me.pids(" background ")) == 1)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", ""])
+def test_who_calls_it_by_another_name_is_refused(shared: User, host: str) -> None:
+    opened(shared, False)
+    [path] = [path for path in shared.sockets.glob("*.sock") if "front" not in path.name]
+    with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path)), base_url="http://localhost") as client:
+        answer = client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers={"Host": host})
+    assert answer.status_code in (400, 403, 421)
 
 
 # Who may connect.

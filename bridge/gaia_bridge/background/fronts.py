@@ -101,6 +101,7 @@ class Fronts:
         self._is_leaving = False
         """Whether it takes no more fronts."""
         self._fronts: set[_Front] = set()
+        self._one_left = asyncio.Event()
         self._began = time.time()
 
     async def run(self, listener: socket, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -133,6 +134,12 @@ class Fronts:
         """Another bridge takes the place of this one: fronts go there, each when nobody waits for it."""
         self._is_leaving = True
         self._say(do=MOVE)
+
+    async def none_left(self) -> None:
+        """Wait until no front is served."""
+        while self._fronts:
+            self._one_left.clear()
+            await self._one_left.wait()
 
     def _say(self, **news: object) -> None:
         for front in self._fronts:
@@ -212,6 +219,7 @@ class Fronts:
             pass
         finally:
             self._fronts.discard(front)
+            self._one_left.set()
             client.close()
 
     async def _read(self, reader: asyncio.StreamReader, client: LineClient) -> None:

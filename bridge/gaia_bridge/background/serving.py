@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gaia_bridge.background.fronts import Fronts
 from gaia_bridge.background.sockets import Listening
@@ -58,7 +59,9 @@ async def serve_background(
     usage = Usage(background.keep, settings.background.greeting_timeout, ended.set)
     policy = AccessPolicy.for_hosts(_HOSTS, limits=settings.http)
     app = usage.of(bridge.asgi(policy))
-    server = HttpServer(app, sockets=[http_socket.socket], limits=settings.http, on_shutdown=[bridge.close_streams])
+    # Stopped by itself, it makes room for another bridge, and lets calls in flight finish.
+    limits = replace(settings.http, shutdown_grace=settings.background.drain_timeout)
+    server = HttpServer(app, sockets=[http_socket.socket], limits=limits, on_shutdown=[bridge.close_streams])
 
     def stop() -> None:
         fronts.rest()
@@ -83,6 +86,15 @@ async def serve_background(
         background.keep,
         bridge.status,
     )
+
+    async def end_when_left() -> None:
+        await draining.wait()
+        with anyio.move_on_after(settings.background.drain_timeout):
+            await fronts.none_left()
+            server.stop()  # after them, since it ends the subscriptions of all clients
+            await usage.none_left()
+        ended.set()
+
     when_signalled(stop)
     async with anyio.create_task_group() as tasks:
         await tasks.start(server.run)
@@ -90,17 +102,9 @@ async def serve_background(
         if background.lock is not None:
             os.close(background.lock)
         logger.info("%s: process %d serves it now", place.front, os.getpid())
-        tasks.start_soon(_end_when_left, draining, usage, settings.background.drain_timeout, ended)
+        tasks.start_soon(end_when_left)
         await ended.wait()
         usage.close()
         logger.info("%s: it ends", place.front)
         server.stop()
         tasks.cancel_scope.cancel()
-
-
-async def _end_when_left(draining: anyio.Event, usage: Usage, seconds: float, ended: anyio.Event) -> None:
-    """Once another bridge takes its place, end as soon as nobody waits for an answer of this one."""
-    await draining.wait()
-    with anyio.move_on_after(seconds):
-        await usage.none_left()
-    ended.set()
