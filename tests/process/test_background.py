@@ -414,6 +414,20 @@ def test_a_newer_version_takes_the_place_of_an_older_one_and_clients_hear_of_lis
     assert another.told("process")["pid"] == second, "an older front is content with a newer bridge"
 
 
+def test_a_question_that_a_modern_client_looks_at_is_answered_where_it_was_asked(me: User) -> None:
+    window = me.window("--agent", str(AGENT), modern=True)
+    first = window.told("process")["pid"]
+    asked = window.result_of("tools/call", name="ask", arguments={"name": "me"})
+    assert me.run("restart", "--agent", str(AGENT)).returncode == 0
+    [key] = asked["inputRequests"]
+    answers = {key: {"action": "accept", "content": {"name": "it is me"}}}
+    more = {"inputResponses": answers, "requestState": asked["requestState"]}
+    assert window.result_of("tools/call", name="ask", arguments={"name": "me"}, **more)["structuredContent"] == {
+        "name": "it is me"
+    }
+    assert window.told("process")["pid"] != first
+
+
 # Its life.
 
 

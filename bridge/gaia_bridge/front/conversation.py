@@ -48,6 +48,12 @@ _REMEMBERED = frozenset(("initialize", "logging/setLevel", "resources/subscribe"
 _ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)"')
 """How an answer begins, as our bridges write them: the rest of it, which may be large, is not looked at."""
 
+_ASKS = b'"resultType":"input_required"'
+"""What is in an answer that asks something: the client comes back with the answer, and the bridge waits for that."""
+
+_QUESTIONS = 100
+"""Those that are remembered; a client need not come back."""
+
 _NOTICE = re.compile(rb'\{"jsonrpc":"2\.0","method":"notifications/(?!cancelled"|subscriptions/ack)')
 """A notification that changes nothing here."""
 
@@ -71,6 +77,8 @@ class Conversation:
         self._repeated: set[int | str] = set()
         """Those that were promised by a bridge before, and are not by this one yet."""
         self._asked: set[int] = set()
+        self._waited_for: dict[str, None] = {}
+        """The states with which a client of 2026-07-28 comes back when it has an answer, the oldest first."""
         self._ours: set[str] = set()
         self._name = f"gaia-bridge-front-{os.urandom(8).hex()}"
         """How the ids of our own requests begin; no client has such ids."""
@@ -82,6 +90,11 @@ class Conversation:
     def is_open(self) -> bool:
         """Whether the client waits for an answer, or the bridge for one of the client."""
         return bool(self._open or self._asked)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the bridge could be another one from now on, without anybody missing anything."""
+        return not (self.is_open or self._waited_for)
 
     # What is said.
 
@@ -139,6 +152,7 @@ class Conversation:
                 yield _error(identifier, f"{method}: {why}")
         yield from self._taken_back(why)
         self._ours.clear()
+        self._waited_for.clear()
 
     def ended(self, why: str) -> Iterator[bytes]:
         """What the client is told if there will be no other bridge.
@@ -189,6 +203,8 @@ class Conversation:
             self._listens[identifier] = line
         else:
             self._open[identifier] = (method, line if method in _REPEATABLE else b"")
+            if isinstance(state := params.get("requestState"), str):
+                self._waited_for.pop(state, None)
 
     def _noticed(self, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == "notifications/initialized":
@@ -204,9 +220,11 @@ class Conversation:
         self._forget_listening(identifier)
         method, request = self._open.pop(identifier, ("", b""))
         if method in _REMEMBERED:
-            result = json.loads(line).get("result")
+            result = _object(json.loads(line)).get("result")
             if isinstance(result, dict):
                 self._granted(method, _params_of(json.loads(request)), _object(result))
+        elif _ASKS in line:
+            self._asks(_object(_object(json.loads(line)).get("result")))
         return True
 
     def _granted(self, method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
@@ -220,6 +238,12 @@ class Conversation:
             self._subscribed[uri] = params
         else:
             self._subscribed.pop(uri, None)
+
+    def _asks(self, result: dict[str, Any]) -> None:
+        if result.get("resultType") == "input_required" and isinstance(state := result.get("requestState"), str):
+            self._waited_for[state] = None
+            if len(self._waited_for) > _QUESTIONS:
+                del self._waited_for[next(iter(self._waited_for))]
 
     def _forget_listening(self, identifier: int | str) -> None:
         self._listens.pop(identifier, None)

@@ -53,23 +53,34 @@ def options_of(words: Sequence[str]) -> FrontOptions | None:
         The options; `None` for whatever else was written, which the whole program reads, and explains.
     """
     found = FrontOptions()
+    everything = False
     rest = iter(words)
     for word in rest:
         if word == "--all":
-            continue
-        if word in ("--config", "--agent"):
-            value = next(rest, "")
-            if not value or value.startswith("-"):
+            everything = True
+        elif word in ("--config", "--agent", "--keep"):
+            if not _is_taken(found, word, next(rest, "")):
                 return None
-            if word == "--config":
-                found.config = value
-            else:
-                found.agents = (*found.agents, value)
         elif word.startswith("-") or found.source or not word:
             return None
         else:
             found.source = word
-    return found
+    return None if everything and found.source else found
+
+
+def _is_taken(found: FrontOptions, option: str, value: str) -> bool:
+    """Whether the value of an option is a usual one."""
+    if not value or value.startswith("-"):
+        return False
+    if option == "--config":
+        found.config = value
+    elif option == "--agent":
+        found.agents = (*found.agents, value)
+    elif value.isascii() and value.replace(".", "", 1).isdecimal():
+        found.keep = float(value)
+    else:
+        return False
+    return True
 
 
 def run(options: FrontOptions) -> int:

@@ -210,7 +210,7 @@ class Relay:
 
     def _move_if_quiet(self) -> None:
         """Leave a bridge whose place another one takes. What is open was begun there, and is finished there."""
-        if self._is_to_move and not (self._conversation.is_open or self._to_bridge or self._from_client.is_inside):
+        if self._is_to_move and self._conversation.is_quiet and not (self._to_bridge or self._from_client.is_inside):
             self._is_to_move, self._is_moving = False, True
             self._to_bridge += written(do=MOVE)  # what we say after this, the next one hears
 

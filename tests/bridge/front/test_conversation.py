@@ -304,6 +304,25 @@ def test_what_the_bridge_was_never_sent_is_asked_of_the_next_one_whatever_it_is(
     assert not conversation.is_open
 
 
+def test_it_is_not_quiet_while_the_client_looks_for_an_answer() -> None:
+    conversation = Conversation()
+    conversation.from_client(line(id=1, method="tools/call", params={}))
+    result = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
+    assert conversation.from_bridge(line(id=1, result=result))
+    assert not conversation.is_open
+    assert not conversation.is_quiet
+    conversation.from_client(line(id=2, method="tools/call", params={"requestState": "s"}))
+    text = {"content": [{"type": "text", "text": '"resultType":"input_required"'}], "requestState": "t"}
+    assert conversation.from_bridge(line(id=2, result=text))
+    assert conversation.is_quiet
+    for number in range(1_000):
+        conversation.from_client(line(id=number, method="tools/call", params={}))
+        assert conversation.from_bridge(line(id=number, result={**result, "requestState": str(number)}))
+    assert len(conversation._waited_for) == 100
+    assert list(conversation.lost("it ended")) == []
+    assert conversation.is_quiet
+
+
 def test_if_there_will_be_no_other_bridge_everything_that_is_open_is_an_error() -> None:
     conversation = Conversation()
     conversation.from_client(line(id=1, method="tools/list"))
