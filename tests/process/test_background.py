@@ -394,7 +394,7 @@ def test_a_newer_version_takes_the_place_of_an_older_one_and_clients_hear_of_lis
     call = old.begin_call("wait-for", begun=str(begun), path=str(path))
     eventually(begun.exists)
     first = me.bridge_pid()
-    new = me.window("--agent", str(AGENT), modern=modern, **newer(me))
+    new = me.window("--agent", str(AGENT), modern=modern, environment=newer(me))
     second = new.told("process")["pid"]
     assert second != first
     if not modern:  # what is asked while a call is in flight goes where that is

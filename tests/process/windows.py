@@ -130,7 +130,7 @@ class User:
         """Write the configuration that `--config` names."""
         self.config.write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
 
-    def start(self, *words: str, **environment: str) -> Running:
+    def start(self, *words: str, environment: Mapping[str, str] = {}) -> Running:
         """Start `gaia-bridge`, to the end of the test."""
         process = subprocess.Popen(
             [sys.executable, "-m", "gaia_bridge", *words],
@@ -139,15 +139,17 @@ class User:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=self.environment | environment,
+            env={**self.environment, **environment},
         )
         running = Running(process)
         self._opened.callback(_put_away, process, running)
         return running
 
-    def window(self, *words: str, modern: bool = False, begin: bool = True, **environment: str) -> Window:
+    def window(
+        self, *words: str, modern: bool = False, begin: bool = True, environment: Mapping[str, str] = {}
+    ) -> Window:
         """Open a window; its editor starts a front."""
-        window = Window(self.start("connect", *words, **environment), modern)
+        window = Window(self.start("connect", *words, environment=environment), modern)
         if begin:
             window.begin()
         return window
