@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -134,13 +135,20 @@ def background(
 @click.command()
 @_scope_options
 @_keep_option
-def up(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
+@click.option("--at-login", is_flag=True, help="Also whenever you log in: writes a file for systemd or launchd.")
+@click.option("--remove", is_flag=True, help="With --at-login: remove that file; the bridge is left as it is.")
+@click.option("--yes", is_flag=True, help="With --at-login: do not ask; what is written is shown all the same.")
+def up(config: str | None, agents: tuple[str, ...], keep: float | None, at_login: bool, remove: bool, yes: bool) -> int:
     """Start the bridge for all editors, unless it runs.
 
     Without --keep, it stays until it is ended by `down`.
     """
+    if (remove or yes) and not at_login:
+        raise click.UsageError("--remove and --yes belong to --at-login")
     with _as_our_errors():
         place, scope = _of(config, agents)
+        if at_login and not _arranged(scope, remove, yes):
+            return ExitCode.OK
         if (connection := connected(place)) is not None:
             connection.close()
             click.echo(f"it runs already: {place.http}", err=True)
@@ -149,6 +157,24 @@ def up(config: str | None, agents: tuple[str, ...], keep: float | None) -> int:
             start(place, scope, seconds, time.monotonic() + START_PATIENCE).close()
         click.echo(f"unix://{place.http}#/mcp")
     return ExitCode.OK
+
+
+def _arranged(scope: Scope, remove: bool, yes: bool) -> bool:
+    """Have the bridge started at login, or not any more; whether it is to be started now."""
+    from gaia_bridge.cli import at_login
+
+    wanted = at_login.at_login(scope)
+    if remove:
+        is_gone = at_login.remove(wanted)
+        click.echo(f"{'removed' if is_gone else 'there is no'}: {wanted.path}", err=True)
+        return False
+    if not (told := at_login.changes(wanted)):
+        click.echo(f"it is started at login already: {wanted.path}", err=True)
+        return True
+    if not at_login.agreed(told, yes, sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    at_login.install(wanted)
+    return True
 
 
 @click.command()

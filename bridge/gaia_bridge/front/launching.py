@@ -200,8 +200,6 @@ def _started(place: Place, scope: Scope, keep: float | None, until: float, lock:
             raise BridgeDownError(_last_words(place.log, said))
         time.sleep(_LOOK)
     os.kill(pid, signal.SIGKILL)
-    while not _has_ended(pid):
-        time.sleep(_LOOK)
     raise BridgeDownError(f"the bridge did not start within {START_PATIENCE:g} s; see {place.log}")
 
 

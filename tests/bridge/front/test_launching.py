@@ -216,7 +216,7 @@ def test_one_that_does_not_come_up_is_ended(fakes: Fakes, monkeypatch: pytest.Mo
     monkeypatch.setattr(launching, "START_PATIENCE", 0.3)
     with pytest.raises(BridgeDownError, match="did not start within"):
         fakes.connect()
-    assert fakes.running == []
+    eventually(lambda: fakes.running == [])
 
 
 def test_one_that_hangs_before_it_greets_is_told_of(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
