@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from gaia_bridge.front.conversation import Conversation
 from gaia_bridge.front.greeting import GREETING, MOVE, REST, GreetingError, read_greeting, written
 from gaia_bridge.front.launching import BridgeDownError
+from gaia_bridge.front.readiness import way_for
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Relay:
         self._reach = reach
         self._reading = reading
         self._writing = writing
+        self._ready = way_for(reading, writing)
         self._conversation = Conversation()
         self._bridge: socket.socket | None = None
         self._from_client = _Lines(_LONGEST)
@@ -67,6 +69,8 @@ class Relay:
         self._input_ended = False
         self._until: float | None = None
         self._losses: list[float] = []
+        self._is_hasty = False
+        """Whether writing to the client never waits."""
         self._is_to_move = False
         """Whether another bridge takes its place, to which we go as soon as nothing is open."""
         self._is_moving = False
@@ -80,7 +84,7 @@ class Relay:
         Raises:
             BridgeDownError: There is no bridge, and none can be started. The client was told.
         """
-        with _without_blocking(self._writing):
+        with _without_blocking(self._writing) as self._is_hasty:
             try:
                 self._connect()
                 while not self._is_over():
@@ -106,26 +110,27 @@ class Relay:
     def _step(self) -> None:
         """Wait until something can be read or written, and do it."""
         self._move_if_quiet()
-        poll, bridge = select.poll(), self._bridge
+        bridge, wanted = self._bridge, {}
+        # Where nothing is to be written, an error is reported all the same: the client is gone.
+        wanted[self._writing] = select.POLLOUT if self._to_client else 0
         reads_client = not self._input_ended and not self._is_moving and len(self._to_bridge) < _UNSENT
-        if reads_client:
-            poll.register(self._reading, select.POLLIN)
+        if reads_client:  # maybe on the same descriptor
+            wanted[self._reading] = wanted.get(self._reading, 0) | select.POLLIN
         if bridge is not None:
             of_bridge = select.POLLIN if len(self._to_client) < _UNSENT else 0
-            poll.register(bridge, of_bridge | (select.POLLOUT if self._to_bridge else 0))
-        # Where nothing is to be written, an error is reported all the same: the client is gone.
-        poll.register(self._writing, select.POLLOUT if self._to_client else 0)
-        wait = None if self._until is None else max(0.0, self._until - time.monotonic()) * 1000
-        ready = dict(poll.poll(wait))
+            wanted[bridge.fileno()] = of_bridge | (select.POLLOUT if self._to_bridge else 0)
+        ready = self._ready(wanted, None if self._until is None else max(0.0, self._until - time.monotonic()))
         if (what := ready.get(self._writing, 0)) & select.POLLOUT:
             self._write_to_client()
-        elif what:
+        elif what & ~select.POLLIN:
             raise BrokenPipeError
         # The bridge first: should it be gone, the next one hears what the client says now.
         if bridge is not None and (what := ready.get(bridge.fileno(), 0)):
             self._serve_bridge(bridge, what)
         if reads_client and ready.get(self._reading):
             self._read_client()
+        if self._to_client and self._is_hasty:
+            self._write_to_client()
 
     # The client.
 
@@ -139,6 +144,8 @@ class Relay:
         elif self._bridge is None:
             self._resume()
         self._take_from_client(chunk)
+        if self._bridge is not None:
+            self._serve_bridge(self._bridge, select.POLLOUT)  # it has room for it nearly always
 
     def _read(self) -> bytes | None:
         """What the client says; nothing if it is gone, `None` if it does not say anything."""
@@ -241,10 +248,8 @@ class Relay:
 
     def _give_up(self, why: str) -> None:
         """Tell the client why there are no answers, also to what it is asking just now."""
-        poll = select.poll()
-        poll.register(self._reading, select.POLLIN)
         try:
-            if not self._input_ended and poll.poll(_LAST_WORDS * 1000):
+            if not self._input_ended and self._ready({self._reading: select.POLLIN}, _LAST_WORDS):
                 self._take_from_client(self._read() or b"")
             self._tell_client(self._conversation.ended(why))
             os.set_blocking(self._writing, True)
@@ -305,14 +310,16 @@ class _Lines:
 
 
 @contextmanager
-def _without_blocking(descriptor: int) -> Generator[None]:
-    """The descriptor is written to without waiting, where no other program shares it."""
+def _without_blocking(descriptor: int) -> Generator[bool]:
+    """The descriptor is written to without waiting, where no other program shares it; tells whether it is."""
     mode = os.fstat(descriptor).st_mode
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)) or not os.get_blocking(descriptor):
-        yield
-        return
-    os.set_blocking(descriptor, False)
-    try:
-        yield
-    finally:
-        os.set_blocking(descriptor, True)
+    if not os.get_blocking(descriptor):
+        yield True
+    elif not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        yield False
+    else:
+        os.set_blocking(descriptor, False)
+        try:
+            yield True
+        finally:
+            os.set_blocking(descriptor, True)

@@ -52,7 +52,7 @@ def loaded_by(folder: Path, *words: str) -> set[str]:
         listener.settimeout(DEADLINE)
 
         def greet() -> None:
-            with listener.accept()[0] as connection, suppress(ConnectionResetError):
+            with listener.accept()[0] as connection, suppress(ConnectionError):
                 connection.recv(65_536)
                 connection.sendall(written(pid=1))
                 while line := connection.recv(65_536):

@@ -7,6 +7,7 @@ import os
 import queue
 import select
 import socket
+import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Generator
@@ -19,6 +20,7 @@ from gaia_bridge.front import relay as module
 from gaia_bridge.front.conversation import LOST
 from gaia_bridge.front.greeting import MOVE, REST, read_greeting, written
 from gaia_bridge.front.launching import BridgeDownError
+from gaia_bridge.front.readiness import by_poll, by_select, way_for
 from gaia_bridge.front.relay import Relay
 from tests.bridge.front.test_conversation import ALL_LISTS, line
 from tests.support.waiting import PATIENCE, eventually
@@ -145,10 +147,13 @@ class Window:
         return self._thread.is_alive()
 
     def close(self) -> None:
+        self.refusal = "the test is over"
         self.hangs_up()
         for bridge in self._made:
             bridge.ends()
         self._thread.join(PATIENCE)
+        for bridge in self._made:  # one that was reached meanwhile
+            bridge.ends()
         for end in (self.reading, self.writing):
             os.close(end)
         assert not self._thread.is_alive(), "it goes on without a client"
@@ -184,6 +189,34 @@ def greeted(window: Window) -> Bridge:
     bridge.says(line(id=1, result={"capabilities": ALL_LISTS}))
     window.hears()
     return bridge
+
+
+@pytest.mark.parametrize("system", ["darwin", "linux"])
+def test_devices_are_waited_for_as_the_system_can(monkeypatch: pytest.MonkeyPatch, system: str) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    reading, writing = os.pipe()
+    device = os.open(os.devnull, os.O_RDWR)
+    try:
+        assert way_for(reading, writing) is by_poll
+        assert way_for(reading, device) is (by_select if system == "darwin" else by_poll)
+    finally:
+        for descriptor in (reading, writing, device):
+            os.close(descriptor)
+
+
+def test_devices_are_served_like_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "way_for", lambda *_: by_select)
+    with opened() as window:
+        first = greeted(window)
+        window.says(line(id=2, method="tools/list"))
+        first.hears()
+        first.ends()
+        second = window.bridge()
+        assert second.hears_all(3)[-1]["id"] == 2
+        second.says(line(id=2, result={}))
+        assert window.hears_all(4)[-1]["id"] == 2
+        window.hangs_up()
+        assert window.ended() is None
 
 
 # Lines.
