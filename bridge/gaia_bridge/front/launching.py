@@ -98,9 +98,9 @@ def connect(
         try:
             connection.sendall(written(do=SERVE, scope=scope.as_json(), pid=os.getpid(), **asks))
             told = _greeting(connection, place)
-            if told.get("error"):
-                raise BridgeDownError(str(told["error"]))
-            if not is_newer(__version__, told["version"]):
+            if not is_newer(__version__, told["version"]):  # else it may not even know what we want
+                if told.get("error"):
+                    raise BridgeDownError(str(told["error"]))
                 return connection, told
         except OSError:  # it ended meanwhile
             told = {}
@@ -111,8 +111,7 @@ def connect(
         if time.monotonic() > until:
             raise BridgeDownError(f"the bridge at {place.front} ends whenever it is connected to; see {place.log}")
         if told:  # this very one: others may have replaced it already
-            ask(place, DRAIN, pid=told.get("pid"))
-            keep = told.get("keep", keep)
+            restart(place, scope, told.get("keep", keep), until, told.get("pid"))
 
 
 def ask(place: Place, what: str, **details: object) -> dict[str, Any] | None:
@@ -168,7 +167,9 @@ def start(place: Place, scope: Scope, keep: float | None, until: float) -> socke
         return connected(place) or _started(place, scope, keep, until, lock)
 
 
-def restart(place: Place, scope: Scope, keep: float | None, until: float) -> dict[str, Any] | None:
+def restart(
+    place: Place, scope: Scope, keep: float | None, until: float, pid: int | None = None
+) -> dict[str, Any] | None:
     """Have another bridge take the place of the one that runs, or start one; fronts start none meanwhile.
 
     Args:
@@ -176,6 +177,7 @@ def restart(place: Place, scope: Scope, keep: float | None, until: float) -> dic
         scope: What it publishes.
         keep: Seconds that it stays without a client; as the one before it, if `None`.
         until: When to give up, in monotonic time.
+        pid: The process of the one that is meant; if another one runs, nothing is done.
 
     Returns:
         What the one before said of itself; `None` if there was none.
@@ -184,7 +186,9 @@ def restart(place: Place, scope: Scope, keep: float | None, until: float) -> dic
         BridgeDownError: It ended again, or takes too long.
     """
     with _alone(place, until) as lock:
-        told = ask(place, DRAIN)
+        told = ask(place, DRAIN) if pid is None else ask(place, DRAIN, pid=pid)
+        if pid is not None and told is not None and told.get("pid") != pid:
+            return told
         if keep is None and told is not None:
             keep = told.get("keep")
         _started(place, scope, keep, until, lock).close()

@@ -15,13 +15,13 @@ from typing import Any
 import anyio
 import pytest
 
-from gaia_bridge.background import fronts as module
 from gaia_bridge.background.fronts import Fronts
 from gaia_bridge.background.sockets import listening
 from gaia_bridge.background.usage import Usage
 from gaia_bridge.errors import ListenError
 from gaia_bridge.front.greeting import DRAIN, MOVE, REST, SERVE, STATUS, STOP, read_greeting, written
 from gaia_bridge.front.place import Scope
+from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.protocol.json_types import JSON
 from gaia_bridge.settings import BackgroundLimits, Settings
 from tests.bridge.cli.running import INITIALIZE
@@ -252,7 +252,7 @@ async def test_the_calls_of_a_front_that_is_gone_are_cancelled_at_once() -> None
 
 async def test_a_front_below_this_bridge_would_be_a_circle() -> None:
     async with served() as it:
-        environment = module.LINEAGE.environment("itself", "launch")
+        environment = LINEAGE.environment("itself", "launch")
         line = await it.connect()
         [lineage] = environment.values()
         told = await line.asks(do=SERVE, scope=SCOPE.as_json(), lineage=lineage)

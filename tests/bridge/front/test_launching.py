@@ -156,6 +156,19 @@ def test_twenty_newer_ones_at_once_replace_an_older_one_by_one(fakes: Fakes) -> 
     assert fakes.kept == [None, 77.0], "it stays as long as the one before it would have"
 
 
+def test_an_older_one_that_does_not_understand_is_replaced_and_one_of_our_own_is_believed(fakes: Fakes) -> None:
+    fakes.version, fakes.how = "0.0.1", "refuse"
+    with start(fakes.place, SCOPE, None, time.monotonic() + PATIENCE):
+        pass
+    fakes.version, fakes.how = __version__, "greet"
+    with fakes.connect()[0]:
+        assert len(fakes.started) == 2
+    fakes.end()
+    fakes.how = "refuse"
+    with pytest.raises(BridgeDownError, match="^expected something else$"):
+        fakes.connect()
+
+
 def test_an_older_one_is_content_with_a_newer_bridge(fakes: Fakes) -> None:
     fakes.version = "999.0"
     connection, told = fakes.connect()
