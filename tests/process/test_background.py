@@ -21,6 +21,7 @@ import pytest
 
 from gaia_bridge.cli import main
 from gaia_bridge.front import launching
+from gaia_bridge.protocol.json_types import JSON
 from tests.bridge.cli.running import DEADLINE
 from tests.process.windows import AGENT, LISTS, User, Window, user
 from tests.support.installed_programs import python_with, required
@@ -153,8 +154,8 @@ def test_questions_of_a_shared_server_reach_exactly_the_window_whose_call_asks(s
         asked = asking.answer(call)["result"]
         [(key, question)] = asked["inputRequests"].items()
         assert question["params"]["message"] == "Really?"
-        answers = {key: {"action": "accept", "content": {}}}
-        more = {"inputResponses": answers, "requestState": asked["requestState"]}
+        answers: JSON = {key: {"action": "accept", "content": {}}}
+        more: JSON = {"inputResponses": answers, "requestState": asked["requestState"]}
         result = asking.result_of("tools/call", name="asks__agree", arguments={}, **more)
     else:
         question = asking.question()
@@ -229,11 +230,16 @@ def test_a_window_that_does_not_read_is_in_nobodys_way(shared: User) -> None:
     sending.shutdown()
 
 
+def process_of(window: Window) -> int:
+    pid: int = window.told("process")["pid"]
+    return pid
+
+
 def test_many_windows_at_once_start_one_bridge(me: User) -> None:
     windows = [me.window("--agent", str(AGENT), begin=False) for _ in range(8)]
     with ThreadPoolExecutor(len(windows)) as pool:
         list(pool.map(Window.begin, windows))
-        assert len(set(pool.map(lambda window: window.told("process")["pid"], windows))) == 1
+        assert len(set(pool.map(process_of, windows))) == 1
     assert me.log().count("serves it now") == 1
     assert len(me.pids(" background ")) == 1
 

@@ -1,8 +1,8 @@
 """Stands in for a bridge in the background. Run with `-I -S`, so that it starts in no time.
 
-Usage: `fake_bridge.py SOCKET HOW VERSION LOCK`. HOW is what it does with whoever connects: `greet`, `refuse`, `hang`, `stammer` or
-`close`; or what it does instead: `fail` to start, `sleep` before it can be connected to. LOCK is a descriptor that it
-closes once it can.
+Usage: `fake_bridge.py SOCKET HOW VERSION LOCK`. HOW is what it does with whoever connects: `greet`, `refuse`, `hang`,
+`stammer` or `close`; or what it does instead: `fail` to start, `sleep` before it can be connected to. LOCK is a
+descriptor that it closes once it can.
 """
 
 import json

@@ -110,7 +110,8 @@ class Relay:
     def _step(self) -> None:
         """Wait until something can be read or written, and do it."""
         self._move_if_quiet()
-        bridge, wanted = self._bridge, {}
+        bridge = self._bridge
+        wanted: dict[int, int] = {}
         # Where nothing is to be written, an error is reported all the same: the client is gone.
         wanted[self._writing] = select.POLLOUT if self._to_client else 0
         reads_client = not self._input_ended and not self._is_moving and len(self._to_bridge) < _UNSENT

@@ -176,7 +176,7 @@ async def test_whoever_does_not_come_to_the_point_is_left(said: bytes) -> None:
 
 async def test_nonsense_in_a_greeting_is_in_nobodys_way() -> None:
     async with served() as it:
-        line = await it.front(folder=[1], asked="many", lineage=[{}])
+        line = await it.front(folder=[1], asked="many", lineage=[1])
         await shake_hands(line)
         other = await it.connect()
         assert "error" not in await other.asks(do=SERVE, scope=SCOPE.as_json(), pid={"a": 1}, lineage="[[[")

@@ -13,7 +13,7 @@ import pytest
 
 from gaia_bridge.cli import at_login as module
 from gaia_bridge.cli import background, main
-from gaia_bridge.cli.at_login import at_login, changes, install, remove
+from gaia_bridge.cli.at_login import AtLogin, at_login, changes, install, remove
 from gaia_bridge.errors import ConfigError
 from gaia_bridge.front.place import Scope
 
@@ -34,14 +34,22 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Scope]:
         return Connection()
 
     monkeypatch.setattr(background, "start", start)
-    monkeypatch.setattr(module, "_reload", lambda wanted: None)
+    monkeypatch.setattr(module, "_reload", nothing)
     return scopes
 
 
+def nothing(wanted: AtLogin) -> None:
+    """Do not tell systemd."""
+
+
 def on_terminal(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
-    monkeypatch.setattr(background.sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(background.sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("click.termui.visible_prompt_func", lambda text: answer)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+
+    def answered(text: str) -> str:
+        return answer
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", answered)
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not there to say what it reads")

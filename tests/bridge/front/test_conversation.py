@@ -1,5 +1,6 @@
 """What is known of a conversation is enough for another bridge to go on with it, and its client notices little."""
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import json
@@ -240,7 +241,7 @@ def test_a_question_of_a_bridge_that_is_gone_is_taken_back_and_its_number_not_us
 
 def test_each_request_of_a_batch_has_an_end_of_its_own() -> None:
     conversation = Conversation()
-    batch = [
+    batch: list[Any] = [
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}},
         {"jsonrpc": "2.0", "id": "\ud800", "method": "tools/list"},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
@@ -307,7 +308,7 @@ def test_what_the_bridge_was_never_sent_is_asked_of_the_next_one_whatever_it_is(
 def test_it_is_not_quiet_while_the_client_looks_for_an_answer() -> None:
     conversation = Conversation()
     conversation.from_client(line(id=1, method="tools/call", params={}))
-    result = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
+    result: JSON = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
     assert conversation.from_bridge(line(id=1, result=result))
     assert not conversation.is_open
     assert not conversation.is_quiet
@@ -378,7 +379,7 @@ class AnyConversation(RuleBasedStateMachine):
             self.conversation.from_bridge(acknowledged(identifier, toolsListChanged=True))
             self.at_bridge.append(request)
             return
-        end = {"result": {"capabilities": {}}} if ok else {"error": {"code": -1, "message": "no"}}
+        end: JSON = {"result": {"capabilities": {}}} if ok else {"error": {"code": -1, "message": "no"}}
         text = line(id=identifier, **end) if ours else line(**end, id=identifier)
         for_client = self.conversation.from_bridge(b"[" + text.strip() + b"]\n" if batch else text)
         assert for_client is (identifier in self.waiting)

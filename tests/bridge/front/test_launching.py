@@ -1,5 +1,6 @@
 """A bridge is found or started: one, however many look for it, and whatever became of the one before."""
 
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import json
@@ -93,7 +94,8 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Generator[Fakes]:
 
 def all_at_once(number: int, work: Callable[[], None]) -> None:
     """Run something in many threads that begin together."""
-    barrier, failed = threading.Barrier(number), []
+    barrier = threading.Barrier(number)
+    failed: list[BaseException] = []
 
     def run() -> None:
         barrier.wait(PATIENCE)
@@ -202,8 +204,12 @@ def test_one_that_ends_while_it_starts_says_why(fakes: Fakes) -> None:
     assert len(fakes.started) == 2
 
 
+def ends_at_once(*_: object) -> list[str]:
+    return ["/bin/false"]
+
+
 def test_one_that_ends_without_a_word_has_its_log_named(fakes: Fakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launching, "command", lambda *_: ["/bin/false"])
+    monkeypatch.setattr(launching, "command", ends_at_once)
     with pytest.raises(BridgeDownError, match=f"as soon as it was started; see {fakes.place.log}"):
         fakes.connect()
 

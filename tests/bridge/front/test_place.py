@@ -180,11 +180,16 @@ def test_a_folder_of_its_own_that_others_can_write_to_is_refused(short: Path, ma
     assert "expected" in str(refused.value) or "cannot be made" in str(refused.value)
 
 
+def unchanged(path: str) -> str:
+    """As for a user that the system does not know."""
+    return path
+
+
 def test_without_a_home_it_is_a_folder_that_depends_on_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, short: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as for a user that the system does not know
+    monkeypatch.setattr(os.path, "expanduser", unchanged)
     folder = runtime_folder({"XDG_RUNTIME_DIR": "/nowhere"})
     assert folder == f"{short}/gaia-bridge-{os.getuid()}"
     assert os.listdir(tmp_path) == []
