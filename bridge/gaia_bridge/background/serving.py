@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gaia_bridge.background.fronts import Fronts
+from gaia_bridge.background.log_file import keep_bounded
 from gaia_bridge.background.sockets import Listening
 from gaia_bridge.background.usage import Usage
 from gaia_bridge.bridge import Bridge
@@ -103,6 +104,7 @@ async def serve_background(
             os.close(background.lock)
         logger.info("%s: process %d serves it now", place.front, os.getpid())
         tasks.start_soon(end_when_left)
+        tasks.start_soon(keep_bounded, place.log, settings.background)
         await ended.wait()
         usage.close()
         logger.info("%s: it ends", place.front)
