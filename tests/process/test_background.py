@@ -288,6 +288,26 @@ def test_lists_that_were_being_asked_for_are_answered_by_the_next_bridge(me: Use
         assert "result" in window.answer(number)
 
 
+def test_after_that_servers_of_every_hand_answer_again_in_both_eras(shared: User) -> None:
+    windows = opened(shared, False, True)
+    for window in windows:
+        all_there(window)
+        listening(window)
+    first = windows[0].told("process")["pid"]
+    os.kill(first, signal.SIGKILL)
+    eventually(lambda: not psutil.pid_exists(first))
+    for window in windows:
+        all_there(window)
+        assert "UTC" in json.dumps(window.told("time__get_current_time", timezone="UTC"))
+        assert window.told("sdk__add", a=2, b=3)["sum"] == 5
+        assert int(window.told("raw__pid")) in shared.processes()
+        window.heard()
+    windows[0].told("touch")
+    for window in windows:
+        window.until("notifications/resources/updated")
+    assert windows[0].told("process") == windows[1].told("process") != {"pid": first}
+
+
 ORDERS = [
     pytest.param(order, id=" ".join(order), marks=() if order[0] == "editor" else pytest.mark.thorough)
     for order in itertools.permutations(("bridge", "front", "editor"))

@@ -18,6 +18,7 @@ import pytest
 from gaia_bridge.background.fronts import Fronts
 from gaia_bridge.background.sockets import listening
 from gaia_bridge.background.usage import Usage
+from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import ListenError
 from gaia_bridge.front.greeting import DRAIN, MOVE, REST, SERVE, STATUS, STOP, read_greeting, written
 from gaia_bridge.front.place import Scope
@@ -132,6 +133,24 @@ async def test_a_front_is_a_client_like_any_other() -> None:
         assert (status["users"], status["keep"]) == (1, 12.0)
         line.writer.close()
         await until(lambda: it.usage.users == 0)
+
+
+async def test_the_questions_of_a_bridge_are_numbered_from_where_the_one_before_it_was() -> None:
+    async def work(arguments: JSON) -> str:
+        return str(await get_request_context().alist_roots())
+
+    async with served(work=work) as it:
+        line = await it.front(asked=41)
+        params = {**INITIALIZE["params"], "capabilities": {"roots": {}}}
+        await line.says(json.dumps({**INITIALIZE, "params": params}).encode() + b"\n")
+        await line.hears()
+        await line.says(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        await line.says(b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"work"}}\n')
+        question = json.loads(await line.hears())
+        assert (question["id"], question["method"]) == (42, "roots/list")
+        await line.says(b'{"jsonrpc":"2.0","id":41,"result":{"roots":[{"uri":"file:///of-the-one-before"}]}}\n')
+        await line.says(b'{"jsonrpc":"2.0","id":42,"result":{"roots":[{"uri":"file:///mine"}]}}\n')
+        assert b"file:///mine" in await line.hears()
 
 
 @pytest.mark.parametrize(
