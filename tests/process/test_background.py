@@ -359,6 +359,16 @@ def _lines(begun: Path) -> bytes:
     return b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages)
 
 
+def test_the_program_that_watches_over_it_is_replaced_and_told_everything_again(me: User) -> None:
+    me.run("up", "--agent", str(AGENT))
+    [watching] = me.pids("guardian.py")
+    os.kill(watching, signal.SIGKILL)
+    eventually(lambda: me.pids("guardian.py") not in ([], [watching]))
+    [told] = me.bridges()
+    os.kill(told["pid"], signal.SIGKILL)
+    eventually(me.nothing_is_left)
+
+
 def test_the_calls_of_a_front_that_is_killed_are_cancelled_and_others_go_on(me: User) -> None:
     doomed, well = (me.window("--agent", str(AGENT)) for _ in range(2))
     doomed.begin_call("hang")
