@@ -201,6 +201,17 @@ def test_each_window_has_isolated_servers_of_its_own(shared: User, modern: bool)
     assert second.told("own__pid") == pids[1]
 
 
+def test_each_window_is_shown_as_many_tools_as_its_editor_takes(shared: User) -> None:
+    words = ("--config", str(shared.config), "--agent", str(AGENT))
+    cursor, other = (shared.window(*words, begin=False) for _ in range(2))
+    cursor.begin(clientInfo={"name": "cursor-vscode", "version": "1"})
+    other.begin()
+    all_there(other)
+    other.told("raw__grow", by=40)
+    eventually(lambda: len(other.result_of("tools/list")["tools"]) > 40)
+    assert {tool["name"] for tool in cursor.result_of("tools/list")["tools"]} == {"tool_search", "call_tool"}
+
+
 def test_news_go_to_those_who_want_them(shared: User) -> None:
     legacy, modern, other = opened(shared, False, True, False)
     listening(legacy)

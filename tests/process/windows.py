@@ -48,8 +48,9 @@ class Window(LineClient):
         """Say what an editor says first."""
         if self.modern:
             return self.result_of("server/discover", **more)
-        params = {"protocolVersion": LEGACY, "capabilities": self._capabilities, **more}
-        greeting = self.result_of("initialize", clientInfo={"name": "window", "version": "1"}, **params)
+        who = {"name": "window", "version": "1"}
+        params = {"protocolVersion": LEGACY, "capabilities": self._capabilities, "clientInfo": who, **more}
+        greeting = self.result_of("initialize", **params)
         self.notify("notifications/initialized")
         return greeting
 

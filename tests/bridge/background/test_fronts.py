@@ -141,7 +141,7 @@ async def test_the_questions_of_a_bridge_are_numbered_from_where_the_one_before_
 
     async with served(work=work) as it:
         line = await it.front(asked=41)
-        params = {**INITIALIZE["params"], "capabilities": {"roots": {}}}
+        params: JSON = {**INITIALIZE["params"], "capabilities": {"roots": {}}}
         await line.says(json.dumps({**INITIALIZE, "params": params}).encode() + b"\n")
         await line.hears()
         await line.says(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
