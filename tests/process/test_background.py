@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -83,8 +84,10 @@ def listening(window: Window) -> None:
 def all_there(window: Window) -> set[str]:
     """Wait until all servers are listed; the names of the tools."""
     names: set[str] = set()
+    pause = threading.Event()
 
     def are_there() -> bool:
+        pause.wait(0.05)  # what is busy listing has the servers wait for a core
         names.update(tool["name"] for tool in window.result_of("tools/list")["tools"])
         return {"time__get_current_time", "sdk__add", "raw__pid", "own__pid", "asks__agree", "process"} <= names
 
