@@ -37,6 +37,8 @@ _REPEATABLE = frozenset(
 )
 """Requests that mean the same to the next bridge, and do nothing if they are made twice."""
 
+_LAST_OF_TASKS = ("tasks/result", "tasks/cancel")
+_ENDED = ("failed", "cancelled")
 _LISTEN = "subscriptions/listen"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -51,8 +53,11 @@ _ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:re
 _ASKS = b'"resultType":"input_required"'
 """What is in an answer that asks something: the client comes back with the answer, and the bridge waits for that."""
 
-_QUESTIONS = 100
-"""Those that are remembered; a client need not come back."""
+_TASK = b'"taskId":"'
+"""What is in an answer that tells of a task: the client comes back for what comes of it."""
+
+_WAITED_FOR = 100
+"""Questions and tasks that are remembered; a client need not come back."""
 
 _NOTICE = re.compile(rb'\{"jsonrpc":"2\.0","method":"notifications/(?!cancelled"|subscriptions/ack)')
 """A notification that changes nothing here."""
@@ -78,7 +83,7 @@ class Conversation:
         """Those that were promised by a bridge before, and are not by this one yet."""
         self._asked: set[int] = set()
         self._waited_for: dict[str, None] = {}
-        """The states with which a client of 2026-07-28 comes back when it has an answer, the oldest first."""
+        """With what a client comes back, the oldest first: with a state when it has an answer, or with a task's id."""
         self._ours: set[str] = set()
         self._name = f"gaia-bridge-front-{os.urandom(8).hex()}"
         """How the ids of our own requests begin; no client has such ids."""
@@ -203,8 +208,8 @@ class Conversation:
             self._listens[identifier] = line
         else:
             self._open[identifier] = (method, line if method in _REPEATABLE else b"")
-            if isinstance(state := params.get("requestState"), str):
-                self._waited_for.pop(state, None)
+            for key in ("requestState", *(["taskId"] if method in _LAST_OF_TASKS else ())):
+                self._waited_for.pop(str(params.get(key)), None)
 
     def _noticed(self, method: str, params: dict[str, Any], line: bytes) -> None:
         if method == "notifications/initialized":
@@ -223,8 +228,8 @@ class Conversation:
             result = _object(json.loads(line)).get("result")
             if isinstance(result, dict):
                 self._granted(method, _params_of(json.loads(request)), _object(result))
-        elif _ASKS in line:
-            self._asks(_object(_object(json.loads(line)).get("result")))
+        elif _ASKS in line or _TASK in line:
+            self._comes_back(_object(_object(json.loads(line)).get("result")))
         return True
 
     def _granted(self, method: str, params: dict[str, Any], result: dict[str, Any]) -> None:
@@ -239,11 +244,16 @@ class Conversation:
         else:
             self._subscribed.pop(uri, None)
 
-    def _asks(self, result: dict[str, Any]) -> None:
-        if result.get("resultType") == "input_required" and isinstance(state := result.get("requestState"), str):
-            self._waited_for[state] = None
-            if len(self._waited_for) > _QUESTIONS:
+    def _comes_back(self, result: dict[str, Any]) -> None:
+        """The client may have to go on with that at the same bridge."""
+        task = result if result.get("resultType") == "task" else _object(result.get("task"))
+        key = result.get("requestState") if result.get("resultType") == "input_required" else task.get("taskId")
+        if isinstance(key, str):
+            self._waited_for[key] = None
+            if len(self._waited_for) > _WAITED_FOR:
                 del self._waited_for[next(iter(self._waited_for))]
+        elif "taskId" in result and ("result" in result or result.get("status") in _ENDED):
+            self._waited_for.pop(str(result["taskId"]), None)
 
     def _forget_listening(self, identifier: int | str) -> None:
         self._listens.pop(identifier, None)

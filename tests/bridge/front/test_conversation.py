@@ -324,6 +324,25 @@ def test_it_is_not_quiet_while_the_client_looks_for_an_answer() -> None:
     assert conversation.is_quiet
 
 
+TASK: JSON = {"taskId": "t", "status": "working"}
+
+
+@pytest.mark.parametrize("created", [{"task": TASK}, {"resultType": "task", **TASK}], ids=["legacy", "modern"])
+@pytest.mark.parametrize("how", ["its result", "its end", "cancelled", "failed"])
+def test_it_is_not_quiet_while_a_task_is_worked_on(created: JSON, how: str) -> None:
+    conversation = Conversation()
+    conversation.from_client(line(id=1, method="tools/call", params={"task": {}}))
+    assert conversation.from_bridge(line(id=1, result=created))
+    conversation.from_client(line(id=2, method="tasks/get", params={"taskId": "t"}))
+    assert conversation.from_bridge(line(id=2, result={**TASK, "status": "completed"}))
+    assert not conversation.is_quiet
+    method = {"its result": "tasks/result", "cancelled": "tasks/cancel"}.get(how, "tasks/get")
+    conversation.from_client(line(id=3, method=method, params={"taskId": "t"}))
+    end: JSON = {"status": "failed"} if how == "failed" else {"status": "completed", "result": {}}
+    assert conversation.from_bridge(line(id=3, result={**TASK, **end}))
+    assert conversation.is_quiet
+
+
 def test_if_there_will_be_no_other_bridge_everything_that_is_open_is_an_error() -> None:
     conversation = Conversation()
     conversation.from_client(line(id=1, method="tools/list"))
