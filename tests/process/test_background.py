@@ -507,6 +507,15 @@ def test_an_agent_that_cannot_be_loaded_is_the_error_of_the_handshake(me: User) 
     eventually(me.nothing_is_left)
 
 
+def test_a_place_that_cannot_be_used_is_the_error_of_the_handshake(me: User) -> None:
+    me.sockets.write_text("in the way", encoding="utf-8")
+    window = me.window("--agent", str(AGENT), begin=False)
+    answer = window.answer(window.ask("initialize", protocolVersion="2025-11-25"))
+    assert str(me.sockets) in answer["error"]["message"]
+    assert window.bridge.ended() == 69
+    assert answer["error"]["message"] in window.bridge.all_errors()
+
+
 def test_a_configuration_that_starts_its_own_front_is_told_so(me: User) -> None:
     entry = {"command": sys.executable, "args": ["-m", "gaia_bridge", "connect", "--config", str(me.config)]}
     me.has_servers({"itself": {**entry, "env": {"XDG_RUNTIME_DIR": str(me.folder / "run")}}})

@@ -12,10 +12,10 @@ from gaia_bridge.front.relay import Relay
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from socket import socket
 
-__all__ = ["FrontOptions", "options_of", "run"]
+__all__ = ["FrontOptions", "options_of", "reaching", "run"]
 
 _UNAVAILABLE = 69
 """As `gaia_bridge.cli.exit_codes` has it, which takes longer to import."""
@@ -89,26 +89,40 @@ def run(options: FrontOptions) -> int:
     Returns:
         The exit code.
     """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge that we started may end long after we left it
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge that we started may end long after we left it
-        folder = current_folder()
-        scope = Scope.of(options.config, options.agents, folder)
-        place = Place(runtime_folder(), scope.name)
-        keep = None if options.keep is None else 60 * options.keep
-
-        def reach(asked: int) -> socket:
-            nonlocal keep
-            asks: dict[str, object] = {"source": options.source, "asked": asked, "folder": folder}
-            asks["lineage"] = os.environ.get(_LINEAGE, "")
-            connection, told = connect(place, scope, keep, asks)
-            keep = told.get("keep", keep)  # should we have to start the next one
-            return connection
-
-        Relay(reach).run()
-    except (BridgeDownError, PlaceError) as error:
+        Relay(reaching(options)).run()
+    except BridgeDownError as error:
         sys.stderr.write(f"gaia-bridge connect: error: {error}\n")
         return _UNAVAILABLE
     except OSError as error:
         sys.stderr.write(f"gaia-bridge connect: error: {error.filename or 'a stream'}: {error.strerror}\n")
         return _UNAVAILABLE
     return 0
+
+
+def reaching(options: FrontOptions) -> Callable[[int], socket]:
+    """What reaches the bridge of these options, as a relay wants it: its errors are told to the client.
+
+    Args:
+        options: What the front was started with, in the folder where it was.
+    """
+    folder = current_folder()
+    scope = Scope.of(options.config, options.agents, folder)
+    keep = None if options.keep is None else 60 * options.keep
+
+    def reach(asked: int) -> socket:
+        nonlocal keep
+        asks: dict[str, object] = {"source": options.source, "asked": asked, "folder": folder}
+        asks["lineage"] = os.environ.get(_LINEAGE, "")
+        try:
+            connection, told = connect(Place(runtime_folder(), scope.name), scope, keep, asks)
+        except PlaceError as error:
+            raise BridgeDownError(str(error)) from None
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise BridgeDownError(f"the bridge cannot be started: {where}{error.strerror or error}") from None
+        keep = told.get("keep", keep)  # should we have to start the next one
+        return connection
+
+    return reach
