@@ -554,8 +554,8 @@ def test_up_ps_restart_and_down_by_hand(me: User) -> None:
 
 def test_a_bridge_that_was_meant_to_stay_stays_when_a_front_starts_it_again(me: User) -> None:
     words = ("--agent", str(AGENT))
-    me.run("up", *words)
-    window = me.window(*words)
+    window = me.window(*words, "--keep", SOON)
+    assert "it runs already" in me.run("up", *words).stderr
     os.kill(first := window.told("process")["pid"], signal.SIGKILL)
     assert me.bridge_pid([first]) == window.told("process")["pid"]
     [told] = me.bridges()

@@ -20,6 +20,7 @@ from gaia_bridge.errors import PublishError
 from gaia_bridge.front.greeting import (
     DRAIN,
     GREETING,
+    KEEP,
     LINE_BYTES,
     MOVE,
     REST,
@@ -72,7 +73,6 @@ class Fronts:
         usage: Told of every front.
         on_stop: Called when the bridge is asked to end.
         on_drain: Called when it is asked to end once nobody waits for it.
-        keep: Seconds that it stays without a client; `None` for ever.
         report: What it says of itself.
     """
 
@@ -85,7 +85,6 @@ class Fronts:
         usage: Usage,
         on_stop: Callable[[], None],
         on_drain: Callable[[], None],
-        keep: float | None,
         report: Callable[[], JSON],
     ) -> None:
         self._scope = scope
@@ -96,7 +95,6 @@ class Fronts:
         self._usage = usage
         self._on_stop = on_stop
         self._on_drain = on_drain
-        self._keep = keep
         self._report = report
         self._is_leaving = False
         """Whether it takes no more fronts."""
@@ -175,6 +173,12 @@ class Fronts:
         what = greeting.get("do")
         if what == STATUS:
             writer.write(written(**self._status()))
+        elif what == KEEP:
+            seconds = greeting.get("keep")
+            if isinstance(seconds, int | float):
+                self._usage.stay(None if seconds < 0 else seconds)
+                self._say(do=KEEP, keep=seconds)
+            writer.write(self._introduction())
         elif what in (STOP, DRAIN):
             # What follows from it may end this very task; who asked hears of it before.
             writer.write(self._introduction())
@@ -186,7 +190,8 @@ class Fronts:
             await self._serve_client(greeting, reader, writer)
         else:
             wanted = one_line(repr(what), 40)
-            writer.write(written(error=f"it is asked for {wanted}; expected one of {SERVE}, {STATUS}, {STOP}, {DRAIN}"))
+            known = ", ".join((SERVE, STATUS, KEEP, STOP, DRAIN))
+            writer.write(written(error=f"it is asked for {wanted}; expected one of: {known}"))
 
     async def _serve_client(
         self, greeting: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -245,7 +250,8 @@ class Fronts:
         return None
 
     def _introduction(self) -> bytes:
-        return written(pid=os.getpid(), keep=FOR_EVER if self._keep is None else self._keep)
+        keep = self._usage.keep
+        return written(pid=os.getpid(), keep=FOR_EVER if keep is None else keep)
 
     def _status(self) -> dict[str, object]:
         fronts = [
@@ -261,7 +267,7 @@ class Fronts:
         return {
             "pid": os.getpid(),
             "since": self._began,
-            "keep": self._keep,
+            "keep": self._usage.keep,
             "scope": self._scope.as_json(),
             "users": self._usage.users,
             "fronts": fronts,

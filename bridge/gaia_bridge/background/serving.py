@@ -84,7 +84,6 @@ async def serve_background(
         usage,
         stop,
         drain,
-        background.keep,
         bridge.status,
     )
 

@@ -33,6 +33,22 @@ class Usage:
         """How many there are."""
         return self._users
 
+    @property
+    def keep(self) -> float | None:
+        """Seconds that it stays without any; `None` for ever."""
+        return self._keep
+
+    def stay(self, keep: float | None) -> None:
+        """Stay for another time than was said.
+
+        Args:
+            keep: Seconds without any user; `None` for ever.
+        """
+        self._keep = keep
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wait()
+
     @contextmanager
     def one_more(self) -> Generator[None]:
         """Inside of it, there is one more."""

@@ -20,7 +20,7 @@ from gaia_bridge.cli.options import log_options, set_up_logging
 from gaia_bridge.cli.streams import queue_standard_streams
 from gaia_bridge.constants import DEFAULT_HOST, DEFAULT_PORT, YOUNG_OBJECTS
 from gaia_bridge.errors import ConfigError, ServerUnavailableError
-from gaia_bridge.front.greeting import STATUS, STOP
+from gaia_bridge.front.greeting import KEEP, STATUS, STOP
 from gaia_bridge.front.launching import FOR_EVER, START_PATIENCE, BridgeDownError, NoAnswerError, ask, connected, start
 from gaia_bridge.front.launching import restart as restarted
 from gaia_bridge.front.place import Place, PlaceError, Scope, current_folder, places, runtime_folder
@@ -149,11 +149,10 @@ def up(config: str | None, agents: tuple[str, ...], keep: float | None, at_login
         place, scope = _of(config, agents)
         if at_login and not _arranged(scope, remove, yes):
             return ExitCode.OK
-        if (connection := connected(place)) is not None:
-            connection.close()
+        seconds = FOR_EVER if keep is None else 60 * keep
+        if ask(place, KEEP, keep=seconds) is not None:
             click.echo(f"it runs already: {place.http}", err=True)
         else:
-            seconds = FOR_EVER if keep is None else 60 * keep
             start(place, scope, seconds, time.monotonic() + START_PATIENCE).close()
         click.echo(f"unix://{place.http}#/mcp")
     return ExitCode.OK

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DRAIN",
     "GREETING",
+    "KEEP",
     "LINE_BYTES",
     "MOVE",
     "REST",
@@ -34,8 +35,9 @@ LINE_BYTES = 65_536
 GREETING = b'{"%s"' % _KEY.encode()
 """How every greeting begins, and no message of MCP."""
 
-SERVE, STATUS, STOP, DRAIN = "serve", "status", "stop", "drain"
-"""What a bridge is asked for: to serve a client; how it is; to end; to end once nobody is waiting for an answer."""
+SERVE, STATUS, KEEP, STOP, DRAIN = "serve", "status", "keep", "stop", "drain"
+"""What a bridge is asked for: to serve a client; how it is; to stay for another time without a client, which it tells
+all fronts; to end; to end once nobody is waiting for an answer."""
 
 MOVE, REST = "move", "rest"
 """What it says to a front: another bridge takes its place, to which the front goes on once it has said `MOVE` as well;

@@ -12,10 +12,11 @@ from gaia_bridge.front.relay import Relay
 
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from socket import socket
+    from typing import Any
 
-__all__ = ["FrontOptions", "options_of", "reaching", "run"]
+__all__ = ["FrontOptions", "Reaching", "options_of", "run"]
 
 _UNAVAILABLE = 69
 """As `gaia_bridge.cli.exit_codes` has it, which takes longer to import."""
@@ -91,7 +92,8 @@ def run(options: FrontOptions) -> int:
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a bridge that we started may end long after we left it
     try:
-        Relay(reaching(options)).run()
+        reaching = Reaching(options)
+        Relay(reaching.reach, reaching.heard).run()
     except BridgeDownError as error:
         sys.stderr.write(f"gaia-bridge connect: error: {error}\n")
         return _UNAVAILABLE
@@ -101,28 +103,40 @@ def run(options: FrontOptions) -> int:
     return 0
 
 
-def reaching(options: FrontOptions) -> Callable[[int], socket]:
-    """What reaches the bridge of these options, as a relay wants it: its errors are told to the client.
+class Reaching:
+    """What reaches the bridge of some options, as a relay wants it: its errors are told to the client.
 
     Args:
         options: What the front was started with, in the folder where it was.
     """
-    folder = current_folder()
-    scope = Scope.of(options.config, options.agents, folder)
-    keep = None if options.keep is None else 60 * options.keep
 
-    def reach(asked: int) -> socket:
-        nonlocal keep
-        asks: dict[str, object] = {"source": options.source, "asked": asked, "folder": folder}
+    def __init__(self, options: FrontOptions) -> None:
+        self._source = options.source
+        self._folder = current_folder()
+        self._scope = Scope.of(options.config, options.agents, self._folder)
+        self._keep = None if options.keep is None else 60 * options.keep
+
+    def heard(self, news: dict[str, Any]) -> None:
+        """The bridge said something: how long it stays, the one that takes its place stays as well."""
+        self._keep = news.get("keep", self._keep)
+
+    def reach(self, asked: int) -> socket:
+        """Connect to the bridge, and start it if need be.
+
+        Args:
+            asked: The largest id of a request that a bridge has sent.
+
+        Raises:
+            BridgeDownError: There is none.
+        """
+        asks: dict[str, object] = {"source": self._source, "asked": asked, "folder": self._folder}
         asks["lineage"] = os.environ.get(_LINEAGE, "")
         try:
-            connection, told = connect(Place(runtime_folder(), scope.name), scope, keep, asks)
+            connection, told = connect(Place(runtime_folder(), self._scope.name), self._scope, self._keep, asks)
         except PlaceError as error:
             raise BridgeDownError(str(error)) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             raise BridgeDownError(f"the bridge cannot be started: {where}{error.strerror or error}") from None
-        keep = told.get("keep", keep)  # should we have to start the next one
+        self.heard(told)
         return connection
-
-    return reach

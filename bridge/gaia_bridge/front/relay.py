@@ -20,6 +20,7 @@ from gaia_bridge.front.readiness import way_for
 TYPE_CHECKING = False  # see gaia_bridge
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
+    from typing import Any
 
 __all__ = ["Relay"]
 
@@ -51,12 +52,20 @@ class Relay:
 
     Args:
         reach: Connects to the bridge, starting it if need be. Given the largest id of a request that a bridge has sent.
+        heard: Told whatever the bridge says to us.
         reading: The descriptor of the client's messages.
         writing: The descriptor of the answers.
     """
 
-    def __init__(self, reach: Callable[[int], socket.socket], reading: int = 0, writing: int = 1) -> None:
+    def __init__(
+        self,
+        reach: Callable[[int], socket.socket],
+        heard: Callable[[dict[str, Any]], object],
+        reading: int = 0,
+        writing: int = 1,
+    ) -> None:
         self._reach = reach
+        self._heard = heard
         self._reading = reading
         self._writing = writing
         self._ready = way_for(reading, writing)
@@ -210,11 +219,12 @@ class Relay:
     def _told(self, line: bytes) -> None:
         """The bridge says something to us."""
         try:
-            news = read_greeting(line).get("do")
+            news = read_greeting(line)
         except GreetingError:  # of another version than we know
             return
-        self._is_to_move |= news == MOVE
-        self._is_resting |= news == REST
+        self._heard(news)
+        self._is_to_move |= news.get("do") == MOVE
+        self._is_resting |= news.get("do") == REST
 
     def _move_if_quiet(self) -> None:
         """Leave a bridge whose place another one takes. What is open was begun there, and is finished there."""

@@ -20,7 +20,7 @@ from gaia_bridge.background.sockets import listening
 from gaia_bridge.background.usage import Usage
 from gaia_bridge.calls.request_context import get_request_context
 from gaia_bridge.errors import ListenError
-from gaia_bridge.front.greeting import DRAIN, MOVE, REST, SERVE, STATUS, STOP, read_greeting, written
+from gaia_bridge.front.greeting import DRAIN, KEEP, MOVE, REST, SERVE, STATUS, STOP, read_greeting, written
 from gaia_bridge.front.place import Scope
 from gaia_bridge.loop_guard.process_ancestry import LINEAGE
 from gaia_bridge.protocol.json_types import JSON
@@ -88,7 +88,7 @@ async def served(
         made = Served(f"{folder}/a.sock")
         with listening(made.path) as bound:
             async with running_bridge(one_tool(work), settings=settings) as running, anyio.create_task_group() as tasks:
-                made.usage = Usage(None, 0, lambda: None)
+                made.usage = Usage(12.0, 0, lambda: None)
                 made.fronts = Fronts(
                     SCOPE,
                     running.bridge.dispatcher,
@@ -97,7 +97,6 @@ async def served(
                     made.usage,
                     lambda: made.asked.append(STOP),
                     lambda: made.asked.append(DRAIN),
-                    12.0,
                     running.bridge.status,
                 )
                 await tasks.start(made.fronts.run, bound.socket)
@@ -211,6 +210,18 @@ async def test_a_wish_that_is_meant_for_another_one_is_answered_and_not_followed
             await (await it.connect()).asks(do=what)
             assert it.asked == [what, what]
             it.asked.clear()
+
+
+@pytest.mark.parametrize(("said", "kept"), [(-1.0, None), (0, 0), (5, 5.0), ("for ever", 12.0), (None, 12.0)])
+async def test_how_long_it_stays_can_be_said_later(said: object, kept: float | None) -> None:
+    async with served() as it:
+        front = await it.front()
+        told = await (await it.connect()).asks(do=KEEP, keep=said)
+        assert told["keep"] == (-1.0 if kept is None else kept)
+        assert it.usage.keep == kept
+        if kept != 12.0:
+            assert read_greeting(await front.hears())["keep"] == said
+        front.writer.close()
 
 
 async def test_while_it_makes_room_nobody_new_is_served_and_it_still_says_how_it_is() -> None:

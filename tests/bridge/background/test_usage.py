@@ -66,6 +66,24 @@ async def test_one_that_stays_for_ever_or_is_closed_is_never_unused(keep: float 
     assert not ended.is_set()
 
 
+async def test_it_stays_as_was_said_last() -> None:
+    ended = anyio.Event()
+    usage = Usage(5, 1, ended.set)
+    usage.stay(None)
+    await anyio.sleep(1000)
+    assert not ended.is_set()
+    usage.stay(60)
+    with usage.one_more():
+        usage.stay(5)
+        await anyio.sleep(1000)
+        assert not ended.is_set()
+    await anyio.sleep(4)
+    assert not ended.is_set()
+    await anyio.sleep(2)
+    assert ended.is_set()
+    assert usage.keep == 5
+
+
 async def test_a_request_is_a_user_while_it_lasts_and_what_is_no_request_is_none() -> None:
     usage = Usage(None, 1, lambda: None)
     seen: dict[str, int] = {}

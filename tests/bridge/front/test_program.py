@@ -10,7 +10,7 @@ import pytest
 
 from gaia_bridge.front import launching
 from gaia_bridge.front.launching import BridgeDownError
-from gaia_bridge.front.program import FrontOptions, options_of, reaching
+from gaia_bridge.front.program import FrontOptions, Reaching, options_of
 
 
 def read(text: str) -> tuple[str, str | None, tuple[str, ...], float | None] | None:
@@ -76,11 +76,11 @@ def no_such_program(*_: object) -> list[str]:
 def test_a_python_that_is_gone_meanwhile_is_told_to_the_client(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "command", no_such_program)
     with pytest.raises(BridgeDownError, match="cannot be started: /no/such/python: No such file or directory"):
-        reaching(FrontOptions())(0)
+        Reaching(FrontOptions()).reach(0)
 
 
 def test_a_folder_that_is_nobodys_own_is_told_to_the_client(runtime: Path) -> None:
-    reach = reaching(FrontOptions())
+    reach = Reaching(FrontOptions()).reach
     (runtime / "gaia-bridge").write_text("in the way", encoding="utf-8")
     with pytest.raises(BridgeDownError, match="cannot be made"):
         reach(0)
@@ -93,7 +93,7 @@ def test_a_folder_that_is_nobodys_own_is_told_to_the_client(runtime: Path) -> No
 
 def test_a_folder_that_was_removed_meanwhile_is_made_again(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "command", no_such_program)
-    reach = reaching(FrontOptions())
+    reach = Reaching(FrontOptions()).reach
     for _ in range(2):
         with pytest.raises(BridgeDownError, match="/no/such/python"):
             reach(0)

@@ -83,7 +83,8 @@ class Window:
         self.bridges: queue.Queue[Bridge] = queue.Queue()
         self.refusal = ""
         self.error: BaseException | None = None
-        self.relay = Relay(self._reach, self.reading, self.writing)
+        self.news: list[Any] = []
+        self.relay = Relay(self._reach, self.news.append, self.reading, self.writing)
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
         self._rest = b""
         self._open = {self.listening, self.speaking}
@@ -289,6 +290,7 @@ def test_a_greeting_that_is_not_understood_is_kept_from_the_client(piped: Window
     bridge = piped.bridge()
     bridge.says(b'{"gaia-bridge":{"do":"move"}}\n' + written(do="something new") + line(method="after"))
     assert piped.hears() == line(method="after")
+    assert [news["do"] for news in piped.news] == ["something new"]
     bridge.says(line(id=1, method="ping"))
     assert piped.hears() == line(id=1, method="ping")
 
